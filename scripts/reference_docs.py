@@ -53,8 +53,10 @@ def commands_page() -> str:
 def _walk(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
     yield path, command
     if isinstance(command, click.Group):
-        for name in sorted(command.commands):
-            yield from _walk(command.commands[name], f"{path} {name}")
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            if (found := command.get_command(context, name)) is not None:
+                yield from _walk(found, f"{path} {name}")
 
 
 def tables_page() -> str:

@@ -13,10 +13,6 @@ from tournament_assets.tournament.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 HEAVY = (
-    "numpy",
-    "pandas",
-    "pyarrow",
-    "upath",
     "sqlalchemy",
     "torch",
     "transformers",
@@ -25,8 +21,6 @@ HEAVY = (
     "numba",
     "scipy",
     "matplotlib",
-    "jinja2",
-    "rich",
     "starlette",
 )
 

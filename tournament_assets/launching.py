@@ -45,19 +45,21 @@ from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.ledger.leases import own_identity
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import load_rubrics, prepare_dagster_home
+from tournament_assets.reports.cost_estimate import DimensionPlan
+from tournament_assets.run_comparison.run_reading import read_finished_runs
 from tournament_assets.storage.tables import SCHEMAS, StoredTable, decode_parquet
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.workflows.judge_requests import UNBUDGETED_TAG
+from tournament_assets.workflows import preflight
+from tournament_assets.workflows.estimates import estimate_judging, plan_prompts
+from tournament_assets.workflows.judge_requests import UNBUDGETED_TAG, JudgeConnection
 from tournament_assets.workflows.local_responses import release_models
 from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.preflight import refuse_bad_input
+from tournament_assets.workflows.preflight import Finding, refuse_bad_input
 from tournament_assets.workflows.provenance import rerun_command
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
-    from tournament_assets.reports.cost_estimate import DimensionPlan
-    from tournament_assets.workflows.preflight import Finding
 
 StageListener = Callable[[Stage, str], None]
 
@@ -191,9 +193,6 @@ def estimate_tournament(
         InputError: If the config, the bank, a rubric or a recorded file cannot be used.
         JudgeError: If the service does not count.
     """
-    from tournament_assets.workflows.estimates import estimate_judging
-    from tournament_assets.workflows.judge_requests import JudgeConnection
-
     with opened_ledger(config_path, environment) as (whole, ledger), ExitStack() as stack:
         plan = whole.in_mode(mode)
         problem = plan.config.judge.model_problem(judge_model or plan.config.judge_model(mode))
@@ -219,7 +218,7 @@ def plan_tournament(
     environment: Mapping[str, str],
     pilot: Path | None = None,
     judge_model: str | None = None,
-) -> "list[DimensionPlan]":
+) -> list[DimensionPlan]:
     """Say how many prompts it takes to separate two entrants, and ask nothing.
 
     Args:
@@ -232,9 +231,6 @@ def plan_tournament(
     Raises:
         InputError: If the config, the bank, a rubric, a recorded file or the pilot cannot be used.
     """
-    from tournament_assets.run_comparison.run_reading import read_finished_runs
-    from tournament_assets.workflows.estimates import plan_prompts
-
     (run,) = read_finished_runs([pilot]) if pilot else (None,)
     estimate = estimate_tournament(
         config_path, mode, environment=environment, judge_model=judge_model
@@ -389,7 +385,7 @@ def _quiet() -> Iterator[None]:
 
 def diagnose_project(
     project: Path, environment: Mapping[str, str], *, config_paths: Sequence[Path] = ()
-) -> "Iterator[Finding]":
+) -> Iterator[Finding]:
     """Look at everything that runs of a project need; nothing is spent.
 
     Args:
@@ -397,8 +393,6 @@ def diagnose_project(
         environment: The environment variables.
         config_paths: The configs to look at; all in `configs/` unless given.
     """
-    from tournament_assets.workflows import preflight
-
     yield from preflight.diagnose_packages()
     plans = []
     paths = config_paths or sorted((project / "configs").glob("*.yaml"))

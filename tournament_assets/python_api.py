@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import pandas as pd
 import pyarrow as pa
@@ -25,6 +25,9 @@ from tournament_assets.battles.rating import (
     require_resamples,
 )
 from tournament_assets.battles.registry import pool_battles, read_battles
+from tournament_assets.graph.plain_runs import PlainRun, run_plainly, run_unrecorded
+from tournament_assets.graph.run_options import RunOptions
+from tournament_assets.project.config_files import find_project, load_config
 from tournament_assets.python_results import (
     Comparison,
     Estimate,
@@ -49,9 +52,7 @@ from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.battles import BattleSource, RatingSettings
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
-
-if TYPE_CHECKING:
-    from tournament_assets.graph.plain_runs import PlainRun
+from tournament_assets.workflows.plan import plan_of
 
 
 def load(config: str | Path, *, environment: Mapping[str, str] | None = None) -> "Tournament":
@@ -193,8 +194,6 @@ class Tournament:
         Raises:
             InputError: With every problem of the file, each with its line.
         """
-        from tournament_assets.project.config_files import load_config
-
         return load_config(self.config_path).config
 
     def estimate(
@@ -256,7 +255,6 @@ class Tournament:
             InputError: If any input cannot be used; nothing has been spent then.
             WorkError: If a step failed; what was paid for until then is in the ledger.
         """
-        from tournament_assets.graph.run_options import RunOptions
 
         def tell(title: str, label: str) -> None:
             if progress is not None:
@@ -281,8 +279,6 @@ class Tournament:
                 on_done=lambda stage, label: tell(stage.title, label),
             )
         else:
-            from tournament_assets.graph.plain_runs import run_unrecorded
-
             done = run_unrecorded(options, environment=self._variables, on_done=tell)
         return Run(done.directory, read_manifest(done.directory), done.warnings)
 
@@ -295,7 +291,7 @@ class Tournament:
         folder: str | Path | None = None,
         limit_pairs: int | None = None,
         skip_judging: bool = False,
-    ) -> "PlainRun":
+    ) -> PlainRun:
         """Return the graph's tables of a mode, made without Dagster; for looking and trying out.
 
         Judging asks the judge and uses the ledger, as every run does.
@@ -316,11 +312,6 @@ class Tournament:
         Example:
             >>> ta.load("configs/demo.yaml").tables("pilot", until="match_list")
         """
-        from tournament_assets.graph.plain_runs import run_plainly
-        from tournament_assets.graph.run_options import RunOptions
-        from tournament_assets.project.config_files import load_config
-        from tournament_assets.workflows.plan import plan_of
-
         options = RunOptions(
             config_path=self.config_path,
             mode=self._known(mode),
@@ -345,8 +336,6 @@ class Tournament:
             mode: A mode of the tournament, such as `pilot`.
             output_dir: Where the run directories are, if not in the project folder's `runs/`.
         """
-        from tournament_assets.project.config_files import find_project
-
         folder = find_project(self.config_path) / "runs" if output_dir is None else Path(output_dir)
         tournament_id = self.config.tournament_id
         found = find_runs(folder, tournament_id=tournament_id, mode=self._known(mode))

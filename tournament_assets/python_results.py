@@ -7,7 +7,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import pandas as pd
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow as pa
 from tournament_assets.battles.rating import (
     BattleRatings,
 )
+from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.reports.cost_estimate import (
     budget_sentence,
     estimate_notes,
@@ -49,9 +50,6 @@ from tournament_assets.tournament.formatting import (
     format_rating,
 )
 
-if TYPE_CHECKING:
-    from tournament_assets.judging.costs.estimates import JudgingEstimate
-
 _SHOWN_CHANGES = 20
 
 
@@ -63,7 +61,7 @@ class Estimate:
         values: Every number of it.
     """
 
-    values: "JudgingEstimate" = field(repr=False)
+    values: JudgingEstimate = field(repr=False)
 
     @property
     def requests(self) -> int:

@@ -153,15 +153,6 @@ def test_an_estimate_after_a_run_has_nothing_left_to_ask(
     assert "costs nothing" in output
 
 
-def test_the_earlier_name_of_a_command_works_with_a_word() -> None:
-    result = CliRunner().invoke(main, ["report", "--config", "nowhere.yaml", "--mode", "pilot"])
-    assert result.exit_code == 2
-    assert "fair-comparison" in result.stderr
-    listed = CliRunner().invoke(main, ["--help"]).stdout
-    assert "fair-comparison" in listed
-    assert "\n  report " not in listed
-
-
 def test_the_package_can_be_run_as_a_module() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tournament_assets", "--help"],

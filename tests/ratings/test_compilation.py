@@ -10,7 +10,7 @@ COUNT_COMPILATIONS = """
 import numpy as np
 from tournament_assets.ratings.bradley_terry import _is_connected
 circle = np.roll(np.eye(3), 1, axis=1)
-stats = _is_connected.stats
+stats = _is_connected.dispatcher().stats
 print(_is_connected(circle), sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
 """
 

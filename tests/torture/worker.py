@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -34,6 +33,7 @@ from tournament_assets.judging.settlement.sessions import (
 )
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
+from tournament_assets.providers.openers import OPENERS
 from tournament_assets.tournament.errors import TournamentError
 from tournament_assets.tournament.judge_services import SERVICES, ServiceConnection
 
@@ -155,9 +155,8 @@ def _live(
 @contextmanager
 def connect(service: str, judge_url: str) -> Iterator[BatchService]:
     """Connect to the judge in the protocol of a service."""
-    module, _, function = SERVICES[service].opener.partition(":")
     url = judge_url if service == "anthropic" else f"{judge_url}/v1"
-    with getattr(import_module(module), function)(ServiceConnection("any", url, Path())) as opened:
+    with OPENERS[service](ServiceConnection("any", url, Path())) as opened:
         yield opened
 
 

@@ -21,7 +21,6 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from tournament_assets.audits.agreement import Proportion, measure_by_prompt
 from tournament_assets.ratings.bradley_terry import log_strengths
@@ -301,6 +300,8 @@ def _chances(won: Matches) -> NDArray[np.float64]:
     # Half a win for each side keeps the odds finite where one won every time.
     smoothed = np.where(met, wins + 0.5, 0.0)
     strengths = np.zeros(n)
+    from scipy.sparse.csgraph import connected_components
+
     n_groups, group_of = connected_components(met, directed=False)
     for number in range(n_groups):
         group = np.flatnonzero(group_of == number)

@@ -3,46 +3,92 @@
 Exit codes: 0 all well, 1 the work failed, 2 bad usage or bad input, 130 interrupted.
 """
 
-import copy
 import os
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 
-from tournament_assets.cli.archives import archive_group
-from tournament_assets.cli.battles import battles_group
-from tournament_assets.cli.configuration import bank_group, configuration_command, init_command
-from tournament_assets.cli.labels import label_group
-from tournament_assets.cli.ledger import ledger_group
-from tournament_assets.cli.reporting import (
-    audit_command,
-    compare_command,
-    fair_comparison_command,
-    gate_command,
-    site_command,
-    track_command,
-)
-from tournament_assets.cli.running import (
-    doctor_command,
-    estimate_command,
-    plan_command,
-    rejudge_command,
-    run_command,
-)
-from tournament_assets.loopback.running import judge_server_command
+from tournament_assets.project.project_files import prepare_dagster_home
 from tournament_assets.reports.rendering import escape_terminal
 from tournament_assets.tournament.errors import InputError, InterruptedWorkError, TournamentError
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _EXIT_FAILED, _EXIT_BAD_INPUT, _EXIT_INTERRUPTED = 1, 2, 130
 
+_COMMANDS: Mapping[str, tuple[str, str]] = {
+    "archive": (
+        "cli.archives:archive_group",
+        "Audit, judge again and compare another harness's scored runs.",
+    ),
+    "audit": (
+        "cli.reporting:audit_command",
+        "Show what is missing, and for whom.",
+    ),
+    "bank": ("cli.configuration:bank_group", "Check, build or import a prompt bank."),
+    "battles": (
+        "cli.battles:battles_group",
+        "Import, export and rate battles.",
+    ),
+    "compare": ("cli.reporting:compare_command", "Compare two finished runs."),
+    "configuration": (
+        "cli.configuration:configuration_command",
+        "Print every key of a config.",
+    ),
+    "doctor": (
+        "cli.running:doctor_command",
+        "Check that everything is ready.",
+    ),
+    "estimate": (
+        "cli.running:estimate_command",
+        "Estimate what judging would cost.",
+    ),
+    "fair-comparison": (
+        "cli.reporting:fair_comparison_command",
+        "Compare entrants on equal terms.",
+    ),
+    "gate": ("cli.reporting:gate_command", "Pass a candidate that is not worse."),
+    "init": (
+        "cli.configuration:init_command",
+        "Write a small tournament to start from.",
+    ),
+    "judge-server": ("loopback.running:judge_server_command", "Run the loopback judge on its own."),
+    "label": ("cli.labels:label_group", "Have people compare responses."),
+    "ledger": (
+        "cli.ledger:ledger_group",
+        "Export, import or recover judgments.",
+    ),
+    "plan": ("cli.running:plan_command", "Compute how many prompts it takes."),
+    "rejudge": ("cli.running:rejudge_command", "Send failed judge requests again."),
+    "run": ("cli.running:run_command", "Materialise a tournament, prompts to leaderboard."),
+    "site": ("cli.reporting:site_command", "Build static pages over all runs."),
+    "track": ("cli.reporting:track_command", "Send a run to MLflow or an OpenTelemetry collector."),
+}
+"""Where every command is, and what the list says of it: only one that is called is imported."""
+
 _errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 class _Commands(click.Group):
     """Turns the project's exceptions into messages and exit codes, in one place."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *_COMMANDS})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _COMMANDS and cmd_name not in self.commands:
+            module, _, name = _COMMANDS[cmd_name][0].partition(":")
+            self.add_command(getattr(import_module(f"tournament_assets.{module}"), name), cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        own = {name: each.get_short_help_str(80) for name, each in self.commands.items()}
+        known = {**own, **{name: words for name, (_, words) in _COMMANDS.items()}}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(known.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -75,39 +121,8 @@ def main() -> None:
     """Find out which configuration of a language model is better, and how sure you can be."""
 
 
-@main.command("dagster-home", short_help="Print the folder in which Dagster keeps its runs.")
+@main.command("dagster-home")
 def dagster_home_command() -> None:
     """Print the folder in which Dagster keeps its runs, and create it if necessary."""
-    from tournament_assets.project.project_files import prepare_dagster_home
-
     project = Path(os.environ.get("TOURNAMENT_PROJECT") or Path.cwd())
     click.echo(prepare_dagster_home(project, os.environ.get("DAGSTER_HOME")))
-
-
-for command in (
-    run_command,
-    estimate_command,
-    plan_command,
-    doctor_command,
-    rejudge_command,
-    audit_command,
-    fair_comparison_command,
-    compare_command,
-    gate_command,
-    site_command,
-    track_command,
-    ledger_group,
-    bank_group,
-    battles_group,
-    label_group,
-    archive_group,
-    init_command,
-    configuration_command,
-    judge_server_command,
-):
-    main.add_command(command)
-
-# The name that the command had before: for one release more, and not listed.
-_earlier = copy.copy(fair_comparison_command)
-_earlier.hidden, _earlier.deprecated = True, "use fair-comparison"
-main.add_command(_earlier, "report")

@@ -4,23 +4,49 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 
+from tournament_assets.archives.audit import (
+    archive_audit_sections,
+    archive_audit_values,
+    audit_archive,
+)
+from tournament_assets.archives.config import (
+    ArchiveConfig,
+    Rejudging,
+    check_excluded,
+    load_archive_config,
+)
+from tournament_assets.archives.questions import cost_sentence, require_rejudging
+from tournament_assets.archives.reading import read_archive
+from tournament_assets.archives.rejudging import (
+    RejudgeResult,
+    failure_sections,
+    find_failed_judgings,
+    rejudge_runs,
+    rule_warning,
+)
+from tournament_assets.archives.report import (
+    archive_report_sections,
+    archive_report_values,
+    compare_archive,
+    write_archive_report,
+)
+from tournament_assets.archives.runs import ArchiveContents
 from tournament_assets.cli.options import (
     json_option,
     markdown_option,
     open_console,
     show_report,
 )
-
-if TYPE_CHECKING:
-    from tournament_assets.archives.config import ArchiveConfig, Rejudging
-    from tournament_assets.archives.rejudging import RejudgeResult
-    from tournament_assets.archives.runs import ArchiveContents
-    from tournament_assets.judging.batch_service import BatchService
+from tournament_assets.judging.batch_service import BatchService
+from tournament_assets.reports.rendering import escape_terminal
+from tournament_assets.reports.report_tables import print_sections
+from tournament_assets.tournament.errors import InputError, JudgeError
+from tournament_assets.tournament.judges import JudgeConfig
+from tournament_assets.workflows.judge_requests import JudgeConnection, judge_problems
 
 _archive_argument = click.argument("archive", type=click.Path(path_type=Path))
 
@@ -67,13 +93,6 @@ def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool)
 
     Findings about tasks never change the exit code: they are for a person to look at.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    from tournament_assets.archives.audit import (
-        archive_audit_sections,
-        archive_audit_values,
-        audit_archive,
-    )
-    from tournament_assets.reports.report_tables import print_sections
-
     contents, config = _read(archive, exclude)
     audit = audit_archive(contents, config, exclude=exclude)
     title, sections = config.shown_title, archive_audit_sections(audit)
@@ -86,11 +105,8 @@ def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool)
         click.get_current_context().exit(1)
 
 
-def _read(archive: Path, exclude: frozenset[str]) -> "tuple[ArchiveContents, ArchiveConfig]":
+def _read(archive: Path, exclude: frozenset[str]) -> tuple[ArchiveContents, ArchiveConfig]:
     """Read an archive without the models that are left out, and what describes it."""
-    from tournament_assets.archives.config import check_excluded, load_archive_config
-    from tournament_assets.archives.reading import read_archive
-
     described = load_archive_config(archive)
     check_excluded(described.config, exclude)
     return read_archive(described, exclude=exclude), described.config
@@ -108,19 +124,8 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
     Every reply is in the ledger before a file is touched, so nothing is paid for twice. The old
     values stay in the file, beside the new ones, as judge_result_before and run_score_before.
     """
-    from tournament_assets.archives.config import load_archive_config
-    from tournament_assets.archives.questions import cost_sentence, require_rejudging
-    from tournament_assets.archives.reading import read_archive
-    from tournament_assets.archives.rejudging import (
-        failure_sections,
-        find_failed_judgings,
-        rejudge_runs,
-        rule_warning,
-    )
     from tournament_assets.definitions import default_ledger_url
     from tournament_assets.ledger import Ledger
-    from tournament_assets.reports.report_tables import print_sections
-    from tournament_assets.tournament.errors import JudgeError
 
     described = load_archive_config(archive)
     config = described.config
@@ -159,13 +164,9 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
 
 
 def _judge_of(
-    rejudging: "Rejudging", *, folder: Path, environment: Mapping[str, str]
-) -> "Callable[[], AbstractContextManager[BatchService]]":
+    rejudging: Rejudging, *, folder: Path, environment: Mapping[str, str]
+) -> Callable[[], AbstractContextManager[BatchService]]:
     """Return what connects to the judge that an archive names."""
-    from tournament_assets.tournament.errors import InputError
-    from tournament_assets.tournament.judges import JudgeConfig
-    from tournament_assets.workflows.judge_requests import JudgeConnection, judge_problems
-
     service = JudgeConfig.model_validate({"service": rejudging.service})
     judge = JudgeConnection.from_environment(environment, folder)
     problems = judge_problems(service, environment)
@@ -176,10 +177,8 @@ def _judge_of(
     return lambda: judge.service(service)
 
 
-def _print_rejudged(result: "RejudgeResult", console: Console) -> None:
+def _print_rejudged(result: RejudgeResult, console: Console) -> None:
     """Print what was written into files, and what has no score yet."""
-    from tournament_assets.reports.rendering import escape_terminal
-
     for each in result.written:
         console.print(
             f"{escape_terminal(each.run.path)}: judge {each.judge_score:g}, run score "
@@ -207,14 +206,6 @@ def archive_report_command(
 
     With --markdown OUT.md every table is also written as CSV into OUT_tables/.
     """
-    from tournament_assets.archives.report import (
-        archive_report_sections,
-        archive_report_values,
-        compare_archive,
-        write_archive_report,
-    )
-    from tournament_assets.reports.report_tables import print_sections
-
     contents, config = _read(archive, exclude)
     comparison = compare_archive(contents, config, exclude=exclude)
     if markdown_path is not None:

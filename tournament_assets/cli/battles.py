@@ -4,17 +4,33 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 from rich.console import Console
 
-from tournament_assets.battles.rating import BattleRatings
+from tournament_assets.battles.columns import different_names, of_dimension
+from tournament_assets.battles.files import BattleFile, FormatOptions
+from tournament_assets.battles.rating import (
+    EVERY_METHOD,
+    METHODS,
+    BattleRatings,
+    anchor_ratings,
+    rate_battles,
+    require_resamples,
+)
+from tournament_assets.battles.registry import (
+    pool_battles,
+    read_battles,
+    read_responses,
+    write_battles,
+)
 from tournament_assets.cli.options import json_option
-from tournament_assets.reports.rendering import escape_terminal
+from tournament_assets.reports.rendering import escape_terminal, show_controls
 from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
 from tournament_assets.tournament.asset_rows import BradleyTerryRow, EloRow
 from tournament_assets.tournament.battles import RatingSettings
+from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
@@ -22,9 +38,6 @@ from tournament_assets.tournament.formatting import (
     format_rating,
     format_share,
 )
-
-if TYPE_CHECKING:
-    from tournament_assets.battles.files import BattleFile
 
 _FORMATS = (
     *("tournament", "judgearena", "lmarena", "alpaca-eval", "arena-hard", "mt-bench"),
@@ -86,8 +99,6 @@ def battles_import_command(
     Rows that are not battles, because they hold no verdict, are left out and counted by reason.
     A file with any error is refused as a whole, with a list of its errors.
     """
-    from tournament_assets.battles.registry import write_battles
-
     battles = _read(file, format_name, reading)
     report = write_battles(out, battles.table, format_name="tournament", settings=battles.settings)
     click.echo(f"{file}: {battles.table.num_rows} battles, {battles.format}")
@@ -122,10 +133,6 @@ def battles_export_command(
     The command counts what the format has no place for: battles that are left out, and values
     that are lost although their battle is written.
     """
-    from tournament_assets.battles.columns import of_dimension
-    from tournament_assets.battles.files import FormatOptions
-    from tournament_assets.battles.registry import write_battles
-
     battles = _read(file, from_format, reading)
     table = battles.table
     if dimension is not None:
@@ -230,17 +237,6 @@ def battles_rate_command(
     override what the file says. Files of other tools are rated by the defaults of a tournament's
     config.
     """
-    from tournament_assets.battles.rating import (
-        EVERY_METHOD,
-        METHODS,
-        anchor_ratings,
-        rate_battles,
-        require_resamples,
-    )
-    from tournament_assets.battles.registry import pool_battles, read_responses
-    from tournament_assets.reports.rendering import show_controls
-    from tournament_assets.tournament.battles import RatingSettings
-
     reading = {name: others.pop(name) for name in ("source", "baseline", "prompt_column")}
     battles = pool_battles([_read(file, format_name, reading) for file in files])
     kept = battles.settings or RatingSettings()
@@ -288,16 +284,12 @@ def battles_rate_command(
     )
 
 
-def _read(file: Path, format_name: str | None, reading: Mapping[str, Any]) -> "BattleFile":
-    from tournament_assets.battles.files import FormatOptions
-    from tournament_assets.battles.registry import read_battles
+def _read(file: Path, format_name: str | None, reading: Mapping[str, Any]) -> BattleFile:
 
     return read_battles(file, format_name=format_name, options=FormatOptions(**reading))
 
 
-def _require_dimension(battles: "BattleFile", dimension: str) -> None:
-    from tournament_assets.battles.columns import different_names
-    from tournament_assets.tournament.errors import InputError
+def _require_dimension(battles: BattleFile, dimension: str) -> None:
 
     found = different_names(battles.table, "dimension")
     if dimension not in found:

@@ -9,6 +9,7 @@ import inspect
 import re
 import shlex
 import types
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -18,6 +19,16 @@ from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from tournament_assets.archives.config import ArchiveConfig
+from tournament_assets.project.config_files import write_new_project
+from tournament_assets.project.project_files import load_prompt_bank
+from tournament_assets.prompt_bank.bank_building import (
+    BankRecipe,
+    ImportRecipe,
+    build_bank_file,
+    import_bank_file,
+)
+from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.judge_services import ServiceName
 
 _INTRODUCTION = """\
@@ -32,7 +43,7 @@ a config that runs; [entrants](entrants.md), [judging](judging.md), [operations]
 _LIMITS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
 
-@click.command("init", short_help="Write a small tournament to replace with your own.")
+@click.command("init")
 @click.argument("folder", metavar="[DIR]", default=".", type=click.Path(path_type=Path))
 def init_command(folder: Path) -> None:
     """Write a tournament that runs as it is to DIR, by default this folder.
@@ -41,15 +52,13 @@ def init_command(folder: Path) -> None:
     judge, so it needs no key and costs nothing. Comments in its config say what to replace. No
     file is overwritten.
     """
-    from tournament_assets.project.config_files import write_new_project
-
     project = write_new_project(folder)
     for path in project.files:
         click.echo(f"wrote {path}")
     click.echo(f"next: tournament run --config {shlex.quote(str(project.config))} --mode pilot")
 
 
-@click.command("configuration", short_help="Print every key of a config and what it means.")
+@click.command("configuration")
 def configuration_command() -> None:
     """Print every key of a config with its type, its default and its meaning, as Markdown."""
     click.echo(render_page(), nl=False)
@@ -61,9 +70,6 @@ def render_page() -> str:
     Raises:
         ValueError: If a key has no meaning in its model's docstring.
     """
-    from tournament_assets.archives.config import ArchiveConfig
-    from tournament_assets.tournament.config import TournamentConfig
-
     parts = [_INTRODUCTION]
     seen: set[type[BaseModel]] = set()
     roots: dict[str, type[BaseModel]] = {
@@ -218,10 +224,6 @@ def bank_validate_command(bank: Path) -> None:
     one, and an expected_behavior (answer, hedge or abstain) if its source is "curated". It may
     have subject, category and tags.
     """
-    from collections import Counter
-
-    from tournament_assets.project.project_files import load_prompt_bank
-
     prompts = load_prompt_bank(bank)
     click.echo(f"{bank}: {len(prompts)} prompts, all valid")
     _print_counts("source", Counter(prompt.source for prompt in prompts))
@@ -267,8 +269,6 @@ def bank_build_command(
     Questions that need their options, and answers that name options, are left out and counted.
     The same files, counts and seed give the same bank.
     """
-    from tournament_assets.prompt_bank.bank_building import BankRecipe, build_bank_file
-
     report = build_bank_file(
         BankRecipe(
             medmcqa=medmcqa,
@@ -322,8 +322,6 @@ def bank_import_command(
     CSV …), a file of questions (MT-bench, arena-hard), requests of an OpenAI batch, or the folder
     of a local dataset with Parquet files.
     """
-    from tournament_assets.prompt_bank.bank_building import ImportRecipe, import_bank_file
-
     imported = import_bank_file(
         ImportRecipe(
             path,

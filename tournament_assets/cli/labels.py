@@ -3,25 +3,43 @@
 import os
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 import click
 
+from tournament_assets.battles.formats.label_tools import ReadingOptions
 from tournament_assets.cli.options import config_option
-
-if TYPE_CHECKING:
-    from tournament_assets.judging.requests.pairs import PairToJudge
-    from tournament_assets.ledger import Ledger
-    from tournament_assets.ledger.labels import LabelSample
-    from tournament_assets.storage.tables import AnyTable
-    from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.graph.assets.human_battles import label_worths
+from tournament_assets.judging.requests.pairs import PairToJudge
+from tournament_assets.launching import StoredTables, opened_ledger
+from tournament_assets.ledger import Ledger
+from tournament_assets.ledger.labels import LabelSample, clean_rater
+from tournament_assets.storage.tables import AnyTable, rows_of
+from tournament_assets.tournament.asset_rows import VerdictRow
+from tournament_assets.tournament.errors import Problems
+from tournament_assets.workflows.label_votes import (
+    import_foreign_votes,
+    import_votes,
+    votes_by_rater,
+)
+from tournament_assets.workflows.labelling import (
+    LabelDesk,
+    create_label_app,
+    draw_label_sample,
+    extend_by_worth,
+    pairs_to_label,
+    require_access,
+    serve_labelling,
+    write_label_page,
+)
+from tournament_assets.workflows.plan import TournamentPlan
 
 _PORT = 8791
 _SAMPLE = 120
 
 
-@click.group("label", invoke_without_command=True, short_help="Have people compare responses.")
+@click.group("label", invoke_without_command=True)
 @click.option(
     "--config",
     "config_path",
@@ -91,17 +109,6 @@ def label_group(
         return
     if config_path is None or mode is None:
         raise click.UsageError("Missing option '--config' or '--mode'.")
-    from tournament_assets.launching import opened_ledger
-    from tournament_assets.ledger.labels import clean_rater
-    from tournament_assets.workflows.label_votes import votes_by_rater
-    from tournament_assets.workflows.labelling import (
-        LabelDesk,
-        create_label_app,
-        pairs_to_label,
-        require_access,
-        serve_labelling,
-        write_label_page,
-    )
 
     require_access(host, token)
     names = [clean_rater(name) for name in raters]
@@ -137,21 +144,19 @@ def label_group(
 
 
 def _draw(
-    plan: "TournamentPlan",
+    plan: TournamentPlan,
     mode: str,
     dimension: str | None,
-    pairs: "list[PairToJudge]",
+    pairs: list[PairToJudge],
     *,
-    ledger: "Ledger",
+    ledger: Ledger,
     size: int | None,
     seed: int | None,
     overlap: float | None,
     stratify: str | None,
     n_next: int | None,
-) -> "LabelSample":
+) -> LabelSample:
     """Return the sample of a scope as it is, or draw it, or more of it."""
-    from tournament_assets.workflows.labelling import draw_label_sample
-
     if n_next is not None:
         if any(value is not None for value in (size, seed, overlap, stratify)):
             raise click.UsageError(
@@ -183,18 +188,15 @@ def _draw(
 
 
 def _draw_next(
-    plan: "TournamentPlan",
+    plan: TournamentPlan,
     mode: str,
     dimension: str | None,
-    pairs: "list[PairToJudge]",
+    pairs: list[PairToJudge],
     *,
-    ledger: "Ledger",
+    ledger: Ledger,
     n_next: int,
-) -> "LabelSample":
+) -> LabelSample:
     """Extend the sample of a scope by the pairs whose labels would narrow the intervals most."""
-    from tournament_assets.graph.assets.human_battles import label_worths
-    from tournament_assets.workflows.labelling import extend_by_worth
-
     if dimension is None:
         raise click.UsageError("--next needs a --dimension, whose verdicts it looks at.")
     verdicts = _verdicts(plan, mode, dimension)
@@ -211,8 +213,7 @@ def _draw_next(
             return sample
 
 
-def _verdicts(plan: "TournamentPlan", mode: str, dimension: str) -> "AnyTable":
-    from tournament_assets.launching import StoredTables
+def _verdicts(plan: TournamentPlan, mode: str, dimension: str) -> AnyTable:
 
     stored = StoredTables(plan, mode, environment=os.environ)
     tables = stored.by("dimension", "judge_verdicts", [dimension])
@@ -221,12 +222,9 @@ def _verdicts(plan: "TournamentPlan", mode: str, dimension: str) -> "AnyTable":
 
 
 def _strata(
-    plan: "TournamentPlan", mode: str, dimension: str | None
+    plan: TournamentPlan, mode: str, dimension: str | None
 ) -> dict[tuple[str, str, str], str]:
     """Return what the judge said of each pair, as far as it matters for drawing."""
-    from tournament_assets.storage.tables import rows_of
-    from tournament_assets.tournament.asset_rows import VerdictRow
-
     if dimension is None:
         raise click.UsageError("--stratify judge needs a --dimension, which the verdicts are on.")
     return {
@@ -237,7 +235,7 @@ def _strata(
     }
 
 
-def _print_sample(sample: "LabelSample") -> None:
+def _print_sample(sample: LabelSample) -> None:
     asked = sample.dimension or "in general"
     drawn = {
         "random": "drawn at random",
@@ -291,12 +289,6 @@ def label_import_command(
     Other tools' labels count for pairs of the sample that was drawn here. If none was drawn,
     --random says that the labelled pairs are a random draw, and they become the sample.
     """
-    from tournament_assets.battles.formats.label_tools import ReadingOptions
-    from tournament_assets.launching import opened_ledger
-    from tournament_assets.tournament.errors import Problems
-    from tournament_assets.workflows.label_votes import import_foreign_votes, import_votes
-    from tournament_assets.workflows.labelling import pairs_to_label
-
     problems = Problems()
     with opened_ledger(config_path, os.environ) as (plan, ledger):
         if format_name == "votes":

@@ -7,6 +7,14 @@ from pathlib import Path
 import click
 
 from tournament_assets.cli.options import config_option, mode_option
+from tournament_assets.launching import opened_ledger
+from tournament_assets.workflows.judge_requests import JudgeConnection
+from tournament_assets.workflows.transfers import (
+    export_judgments,
+    import_files,
+    missing_responses,
+    recover_replies,
+)
 
 _LISTED = 5
 
@@ -27,9 +35,6 @@ def ledger_group() -> None:
 )
 def ledger_export_command(config_path: Path, mode: str, out: Path) -> None:
     """Write all replies that the ledger holds to a mode's requests, one file per dimension."""
-    from tournament_assets.launching import opened_ledger
-    from tournament_assets.workflows.transfers import export_judgments
-
     with opened_ledger(config_path, os.environ) as (plan, ledger):
         written = export_judgments(plan, mode, out, ledger=ledger)
     for path, count in written.items():
@@ -47,9 +52,6 @@ def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
     and texts; what does not match is counted. What a gateway said in the judge's place is kept
     as a failure: see `tournament rejudge`.
     """
-    from tournament_assets.launching import opened_ledger
-    from tournament_assets.workflows.transfers import import_files
-
     with opened_ledger(config_path, os.environ) as (plan, ledger):
         reports = import_files(files, plan, ledger=ledger)
     for report in reports:
@@ -71,10 +73,6 @@ def ledger_recover_command(config_path: Path, judge_model: str | None) -> None:
     the config names. A batch that answers a request of this tournament is taken back with all its
     replies.
     """
-    from tournament_assets.launching import opened_ledger
-    from tournament_assets.workflows.judge_requests import JudgeConnection
-    from tournament_assets.workflows.transfers import missing_responses, recover_replies
-
     with opened_ledger(config_path, os.environ) as (plan, ledger):
         report = recover_replies(
             plan,

@@ -3,10 +3,10 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from tournament_assets.audits.missingness import check_missingness, find_outages
 from tournament_assets.cli.options import (
     config_option,
     json_option,
@@ -18,18 +18,45 @@ from tournament_assets.definitions import build_plan
 from tournament_assets.graph.assets.reports import fair_rows
 from tournament_assets.launching import StoredTables
 from tournament_assets.project.config_files import load_config
-from tournament_assets.reports.fair_tables import FairReport
+from tournament_assets.reports.audit_tables import (
+    AuditReport,
+    audit_markdown,
+    audit_values,
+    print_audit,
+)
+from tournament_assets.reports.fair_tables import (
+    FairReport,
+    fair_markdown,
+    fair_values,
+    print_fair_report,
+)
+from tournament_assets.reports.site import read_runs, write_site
+from tournament_assets.run_comparison.comparison import (
+    compare_runs,
+    comparison_markdown,
+    comparison_values,
+    print_comparison,
+)
+from tournament_assets.run_comparison.gate import (
+    HISTORY,
+    GateSettings,
+    gate_markdown,
+    gate_values,
+    hold_gate,
+    print_gate,
+    read_looks,
+    remember,
+)
+from tournament_assets.run_comparison.run_reading import read_finished_runs
+from tournament_assets.run_comparison.trackers import send_evaluations, track_in_mlflow
 from tournament_assets.storage.tables import content_version, make_table, rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, FairRow, PromptFindingRow, TrustRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import short
 
-if TYPE_CHECKING:
-    from tournament_assets.reports.audit_tables import AuditReport
 
-
-@click.command("fair-comparison", short_help="Compare the entrants on equal terms.")
+@click.command("fair-comparison")
 @config_option
 @mode_option
 @click.option(
@@ -62,8 +89,6 @@ def fair_comparison_command(
     If an entrant lacks responses or judgments, few prompts are common; leave it out to see the
     others on all prompts that they share.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    from tournament_assets.reports.fair_tables import fair_markdown, fair_values, print_fair_report
-
     report = load_fair_report(config_path, mode, excluded=excluded, environment=os.environ)
     show_report(
         lambda console: print_fair_report(report, console),
@@ -126,7 +151,7 @@ def load_fair_report(
     )
 
 
-@click.command("compare", short_help="Compare two finished runs.")
+@click.command("compare")
 @click.argument("run_a", type=click.Path(path_type=Path))
 @click.argument("run_b", type=click.Path(path_type=Path))
 @markdown_option
@@ -170,14 +195,6 @@ def compare_command(
 
     Only requests that are new since the first run are paid for in the second.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    from tournament_assets.run_comparison.comparison import (
-        compare_runs,
-        comparison_markdown,
-        comparison_values,
-        print_comparison,
-    )
-    from tournament_assets.run_comparison.run_reading import read_finished_runs
-
     then, now = read_finished_runs([run_a, run_b])
     comparison = compare_runs(then, now, tolerance=tolerance)
     show_report(
@@ -191,7 +208,7 @@ def compare_command(
         click.get_current_context().exit(comparison.verdict.sameness.exit_code)
 
 
-@click.command("gate", short_help="Pass a candidate that is not worse than a baseline.")
+@click.command("gate")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--candidate", required=True, metavar="ENTRANT", help="The entrant to test.")
 @click.option("--baseline", required=True, metavar="ENTRANT", help="The entrant to compare with.")
@@ -270,18 +287,6 @@ def gate_command(
     \b
     tournament gate runs/headline_20261104T101500Z --candidate new --baseline released
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    from tournament_assets.run_comparison.gate import (
-        HISTORY,
-        GateSettings,
-        gate_markdown,
-        gate_values,
-        hold_gate,
-        print_gate,
-        read_looks,
-        remember,
-    )
-    from tournament_assets.run_comparison.run_reading import read_finished_runs
-
     (finished,) = read_finished_runs([run])
     looks_file = history or run.resolve().parent / HISTORY
     looks = read_looks(looks_file)
@@ -311,7 +316,7 @@ def gate_command(
         click.get_current_context().exit(gate.passage.exit_code)
 
 
-@click.command("track", short_help="Send a run to MLflow or an OpenTelemetry collector.")
+@click.command("track")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--mlflow", metavar="URI", help="The server or database in which MLflow keeps runs.")
 @click.option("--otlp", metavar="URL", help="A collector that takes OTLP over HTTP.")
@@ -326,9 +331,6 @@ def track_command(run: Path, mlflow: str | None, otlp: str | None) -> None:
     tournament track runs/headline_20261104T101500Z --mlflow http://127.0.0.1:5000
     tournament track runs/headline_20261104T101500Z --otlp http://127.0.0.1:4318
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    from tournament_assets.run_comparison.run_reading import read_finished_runs
-    from tournament_assets.run_comparison.trackers import send_evaluations, track_in_mlflow
-
     if mlflow is None and otlp is None:
         raise InputError("no tool to send the run to; expected --mlflow URI, --otlp URL or both")
     (finished,) = read_finished_runs([run])
@@ -338,7 +340,7 @@ def track_command(run: Path, mlflow: str | None, otlp: str | None) -> None:
         click.echo(f"the collector took {send_evaluations(finished, otlp)} events")
 
 
-@click.command("site", short_help="Build static pages over all runs.")
+@click.command("site")
 @click.option(
     "--runs",
     "folder",
@@ -367,8 +369,6 @@ def site_command(folder: Path, out: Path) -> None:
     tournament site
     tournament site --runs /data/runs --out public
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    from tournament_assets.reports.site import read_runs, write_site
-
     runs, problems = read_runs(folder)
     for problem in problems:
         click.echo(problem, err=True)
@@ -378,7 +378,7 @@ def site_command(folder: Path, out: Path) -> None:
     click.echo(f"{len(runs)} {noun}, {len(files)} files, {megabytes:.1f} MB: {out / 'index.html'}")
 
 
-@click.command("audit", short_help="Show what is missing, for whom, and which prompts decide.")
+@click.command("audit")
 @config_option
 @mode_option
 @json_option
@@ -411,8 +411,6 @@ def audit_command(
 
     Findings about prompts never change the exit code: they are for a person to look at.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    from tournament_assets.reports.audit_tables import audit_markdown, audit_values, print_audit
-
     report = _read_audit(config_path, mode)
     show_report(
         lambda console: print_audit(report, console, limit=limit),
@@ -425,11 +423,8 @@ def audit_command(
         click.get_current_context().exit(1)
 
 
-def _read_audit(config_path: Path, mode: Mode) -> "AuditReport":
+def _read_audit(config_path: Path, mode: Mode) -> AuditReport:
     """Read both audits from what was materialised; nothing is computed anew."""
-    from tournament_assets.audits.missingness import check_missingness, find_outages
-    from tournament_assets.reports.audit_tables import AuditReport
-
     plan = build_plan(load_config(config_path), os.environ)
     stored = StoredTables(plan, mode, environment=os.environ)
     frames = {name: stored.of_mode(name) for name in ("audit", "prompt_audit")}

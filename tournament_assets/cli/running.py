@@ -4,7 +4,7 @@ import os
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console
@@ -16,12 +16,30 @@ from tournament_assets.cli.options import (
     open_console,
     show_report,
 )
+from tournament_assets.graph.run_options import RunOptions
+from tournament_assets.launching import (
+    diagnose_project,
+    estimate_tournament,
+    opened_ledger,
+    plan_tournament,
+    run_tournament,
+)
+from tournament_assets.project.config_files import find_project
+from tournament_assets.reports.cost_estimate import (
+    estimate_json,
+    plan_files,
+    plan_json,
+    print_estimate,
+    print_plan,
+)
+from tournament_assets.reports.leaderboard import print_leaderboard
+from tournament_assets.reports.report_tables import ReportTable, print_table
+from tournament_assets.storage.atomic_files import write_bytes_atomically
+from tournament_assets.workflows.ledger_lookup import find_failed_presentations, print_failures
+from tournament_assets.workflows.preflight import Health
 
-if TYPE_CHECKING:
-    from tournament_assets.graph.run_options import RunOptions
 
-
-@click.command("run", short_help="Materialise a tournament, prompts to leaderboard.")
+@click.command("run")
 @config_option
 @mode_option
 @click.option("--judge-model", metavar="ID", help="Ask this model instead of the configured one.")
@@ -83,8 +101,6 @@ def run_command(
     where it stopped, and a second run costs nothing. Stages that would only make again what is
     stored are skipped and listed as fresh.
     """
-    from tournament_assets.graph.run_options import RunOptions
-
     _run(
         RunOptions(
             config_path=config_path,
@@ -102,12 +118,8 @@ def run_command(
     )
 
 
-def _run(options: "RunOptions") -> None:
+def _run(options: RunOptions) -> None:
     """Run a tournament and print its leaderboard."""
-    from tournament_assets.launching import run_tournament
-    from tournament_assets.project.config_files import find_project
-    from tournament_assets.reports.leaderboard import print_leaderboard
-
     started = time.monotonic()
     steps = _StepLines(Console(stderr=True, highlight=False))
     summary = run_tournament(
@@ -174,7 +186,7 @@ def _step_name(stage: Any, label: str) -> str:
     return f"{stage.title} ({label})" if label else str(stage.title)
 
 
-@click.command("rejudge", short_help="Send failed judge requests again.")
+@click.command("rejudge")
 @config_option
 @mode_option
 @click.option(
@@ -189,10 +201,6 @@ def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_r
     much as in a batch. Earlier replies stay; the first that holds a verdict counts. Then
     everything is rated anew.
     """
-    from tournament_assets.graph.run_options import RunOptions
-    from tournament_assets.launching import opened_ledger
-    from tournament_assets.workflows.ledger_lookup import find_failed_presentations, print_failures
-
     with opened_ledger(config_path, os.environ) as (plan, ledger):
         failures = find_failed_presentations(plan, mode, ledger=ledger, judge_model=judge_model)
     print_failures(
@@ -215,7 +223,7 @@ def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_r
         )
 
 
-@click.command("estimate", short_help="Estimate what judging would cost, and send nothing.")
+@click.command("estimate")
 @config_option
 @mode_option
 @click.option("--judge-model", metavar="ID", help="Price this model instead of the configured one.")
@@ -234,9 +242,6 @@ def estimate_command(
     ledger answers are left out. The command needs no weights, GPU or key and sends nothing, unless
     --count-tokens lets the service count a sample: that needs the key and costs nothing.
     """
-    from tournament_assets.launching import estimate_tournament
-    from tournament_assets.reports.cost_estimate import estimate_json, print_estimate
-
     estimate = estimate_tournament(
         config_path,
         mode,
@@ -252,7 +257,7 @@ def estimate_command(
     )
 
 
-@click.command("plan", short_help="Compute how many prompts it takes, and what they cost.")
+@click.command("plan")
 @config_option
 @click.option("--mode", metavar="MODE", default="headline", show_default=True, help="What to plan.")
 @click.option(
@@ -284,10 +289,6 @@ def plan_command(
     pairs of a dimension together; the probability of that is to be 80 %. The plan also gives the
     cost of judging everything or adaptively, in both orders or in one. It sends nothing.
     """
-    from tournament_assets.launching import plan_tournament
-    from tournament_assets.reports.cost_estimate import plan_files, plan_json, print_plan
-    from tournament_assets.storage.atomic_files import write_bytes_atomically
-
     plans = plan_tournament(
         config_path, mode, environment=os.environ, pilot=pilot, judge_model=judge_model
     )
@@ -302,7 +303,7 @@ def plan_command(
     )
 
 
-@click.command("doctor", short_help="Check that everything is ready, and say what to do if not.")
+@click.command("doctor")
 @click.option(
     "--config",
     "config_paths",
@@ -320,10 +321,6 @@ def doctor_command(config_paths: tuple[Path, ...], as_json: bool) -> None:
 
     The exit code is 1 if something is broken, and 0 if not.
     """
-    from tournament_assets.launching import diagnose_project
-    from tournament_assets.reports.report_tables import ReportTable, print_table
-    from tournament_assets.workflows.preflight import Health
-
     project = Path(os.environ.get("TOURNAMENT_PROJECT") or Path.cwd())
     findings = list(diagnose_project(project, os.environ, config_paths=config_paths))
     table = ReportTable(

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+import psutil
+from filelock import FileLock, Timeout
 
 from tournament_assets.tournament.errors import GenerationError, InputError
-
-if TYPE_CHECKING:
-    from filelock import FileLock
 
 DTYPE_NAMES = ("auto", "bfloat16", "float16", "float32")
 """What the weights' precision may be called."""
@@ -86,7 +86,7 @@ class CardLease:
     """
 
     indices: tuple[int, ...]
-    locks: tuple["FileLock", ...]
+    locks: tuple[FileLock, ...]
 
     def give_back(self) -> None:
         """Let others have the cards."""
@@ -154,7 +154,6 @@ def _try(
     folder: Path,
     is_alone: bool,
 ) -> CardLease | None:
-    from filelock import FileLock, Timeout
 
     folder.mkdir(parents=True, exist_ok=True)
     held: dict[int, FileLock] = {}
@@ -180,7 +179,6 @@ def _listed(cards: Sequence[Card]) -> str:
 
 def taken_bytes(device: str) -> int:
     """Return the most that this process has taken of its cards, or what it takes of the host."""
-    import psutil
     import torch
 
     if torch.device(device).type != "cuda":

@@ -179,8 +179,8 @@ class _Attempts:
 
     def _work(
         self,
-        waiting: "SimpleQueue[Prompt | None]",
-        done: "SimpleQueue[Answered | Exception | str]",
+        waiting: SimpleQueue[Prompt | None],
+        done: SimpleQueue[Answered | Exception | str],
     ) -> None:
         try:
             while (prompt := waiting.get()) is not None:

@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import dagster as dg
+import pandas as pd
 from pydantic import create_model
 
 from tournament_assets.graph.outputs import Check, Made, Markdown, as_stored
@@ -37,14 +38,8 @@ from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.tables import ROW_TYPES, WrittenTable, columns_of
 from tournament_assets.tournament.errors import WorkError
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.responses import Resources
-
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    pd = late_module("pandas")
 
 _RESOURCES: Mapping[str, type] = {
     "ledger": LedgerResource,
@@ -59,11 +54,6 @@ DATA_VERSION_TAG = "dagster/data_version"
 _TABLE = dg.DagsterType(
     lambda _, value: isinstance(value, pd.DataFrame | WrittenTable), key="Table", name="Table"
 )
-_FRAME = dg.DagsterType(
-    lambda _, value: isinstance(value, pd.DataFrame), key="DataFrame", name="DataFrame"
-)
-_LATE_TYPES: Mapping[Any, Any] = {"pd.DataFrame": _FRAME}
-"""What stands in quotes where an asset's function says what it takes: it is imported to be used."""
 _STORED_TYPES: Mapping[str, Any] = {"table": _TABLE, "folder": dg.Nothing}
 _TABLES = "parquet_io_manager"
 _IO_MANAGERS = {"table": _TABLES, "arrays": "npz_io_manager", "folder": None}
@@ -425,7 +415,7 @@ def _declare(
     for name in inputs:
         declared = row.input_types.get(name)
         is_known = isinstance(declared, type)
-        types[name] = _LATE_TYPES.get(declared, declared if is_known else inspect.Parameter.empty)
+        types[name] = declared if is_known else inspect.Parameter.empty
     asks_for_all = "resources" in row.wanted
     types |= {
         key: _RESOURCES[name]

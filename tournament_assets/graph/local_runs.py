@@ -17,15 +17,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from functools import cache
 from pathlib import Path
 from shutil import copyfileobj
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import dagster as dg
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from tournament_assets.ledger.leases import has_died
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
-    from sqlalchemy.engine.interfaces import DBAPIConnection
 
 PROCESS_TAG = "tournament/process"
 """Whose run it is: what `own_identity` says."""
@@ -55,7 +53,7 @@ def kept_connections(instance: dg.DagsterInstance) -> Iterator[None]:
             connect_first = events._connect
 
             @contextmanager
-            def connect(shard: str) -> "Iterator[Connection]":
+            def connect(shard: str) -> Iterator[Connection]:
                 if shard not in events._initialized_dbs:
                     with connect_first(shard) as connection:
                         yield connection
@@ -72,7 +70,7 @@ def kept_connections(instance: dg.DagsterInstance) -> Iterator[None]:
         if type(runs) is SqliteRunStorage:
 
             @contextmanager
-            def connect_runs() -> "Iterator[Connection]":
+            def connect_runs() -> Iterator[Connection]:
                 with engines.begin(runs._conn_string) as connection:
                     yield connection
 
@@ -99,7 +97,7 @@ def _migrations_read_once() -> Iterator[None]:
         ScriptDirectory.from_config = read  # type: ignore[method-assign]
 
 
-def _wait_for_no_disk(connection: "DBAPIConnection", _: object) -> None:
+def _wait_for_no_disk(connection: DBAPIConnection, _: object) -> None:
     connection.cursor().execute("PRAGMA synchronous=NORMAL")
 
 
@@ -117,10 +115,9 @@ class _KeptEngines:
         for engine in self._engines.values():
             engine.dispose()
 
-    def begin(self, url: str) -> "AbstractContextManager[Connection]":
+    def begin(self, url: str) -> AbstractContextManager[Connection]:
         """Begin a transaction, which is committed where it ends well."""
         from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
-        from sqlalchemy import create_engine, event
 
         with self._lock:
             if url not in self._engines:

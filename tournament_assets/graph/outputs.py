@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+import pandas as pd
+
 from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.reports.report_tables import ReportTable, table_markdown
 from tournament_assets.storage.tables import WrittenTable, content_version, make_table
 from tournament_assets.tournament.fingerprints import short
-from tournament_assets.tournament.late_modules import pd
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

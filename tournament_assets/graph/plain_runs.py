@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from tournament_assets.graph.outputs import Check, Made, Markdown, as_stored
 from tournament_assets.graph.rows import (
     AssetRow,
@@ -52,8 +54,6 @@ from tournament_assets.workflows.preflight import refuse_bad_input
 from tournament_assets.workflows.responses import Resources
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from tournament_assets.ledger import Ledger
 
 _LOG = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class PlainRun:
     metadata: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     checks: dict[tuple[str, str], tuple[Check, ...]] = field(default_factory=dict)
 
-    def frame(self, asset: str, name: str = "") -> "pd.DataFrame":
+    def frame(self, asset: str, name: str = "") -> pd.DataFrame:
         """Return a whole table.
 
         Args:

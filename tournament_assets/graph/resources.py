@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+import pandas as pd
+import upath
 from pydantic import Field
 
 from tournament_assets.judging.batch_service import BatchService
@@ -29,17 +31,11 @@ from tournament_assets.storage.tables import (
 )
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judges import ServiceAccess
-from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.yaml_files import read_yaml
 from tournament_assets.workflows.judge_requests import JudgeConnection
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import upath
-
     from tournament_assets.ledger import Ledger
-else:
-    upath = late_module("upath")
 
 
 class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its parameter is Any
@@ -54,7 +50,7 @@ class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its p
     loopback_folder: str
     variables: dict[str, str]
 
-    def service(self, config: ServiceAccess) -> "AbstractContextManager[BatchService]":
+    def service(self, config: ServiceAccess) -> AbstractContextManager[BatchService]:
         """Connect to the service; the loopback judge is started, and stopped again.
 
         Raises:
@@ -128,14 +124,14 @@ class _ParquetFiles(dg.UPathIOManager):
     extension = ".parquet"
 
     def dump_to_path(
-        self, context: dg.OutputContext, obj: "pd.DataFrame | WrittenTable", path: "upath.UPath"
+        self, context: dg.OutputContext, obj: pd.DataFrame | WrittenTable, path: upath.UPath
     ) -> None:
         if isinstance(obj, WrittenTable):
             write_atomically(path, obj.content.copy_to)
         else:
             write_bytes_atomically(path, encode_parquet(context.asset_key.path[-1], obj))
 
-    def load_from_path(self, context: dg.InputContext, path: "upath.UPath") -> AnyTable:
+    def load_from_path(self, context: dg.InputContext, path: upath.UPath) -> AnyTable:
         name = context.asset_key.path[-1]
         if name in STREAMED:
             return StoredTable(name, path)
@@ -145,10 +141,10 @@ class _ParquetFiles(dg.UPathIOManager):
 class _NpzFiles(dg.UPathIOManager):
     extension = ".npz"
 
-    def dump_to_path(self, context: dg.OutputContext, obj: EloTraces, path: "upath.UPath") -> None:  # noqa: ARG002
+    def dump_to_path(self, context: dg.OutputContext, obj: EloTraces, path: upath.UPath) -> None:  # noqa: ARG002
         write_bytes_atomically(path, encode_npz(obj))
 
-    def load_from_path(self, context: dg.InputContext, path: "upath.UPath") -> EloTraces:  # noqa: ARG002
+    def load_from_path(self, context: dg.InputContext, path: upath.UPath) -> EloTraces:  # noqa: ARG002
         return decode_npz(path.read_bytes())
 
 

@@ -3,18 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tournament_assets.audits.missingness import copy_sentences
+from tournament_assets.reports.trust_tables import red_sentences
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, TrustRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import WorkError
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.report_sections import outages_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class RunSummary:
         is_new: Whether this run wrote the directory; if nothing has changed, an earlier one did.
     """
 
-    leaderboard: "pd.DataFrame"
+    leaderboard: pd.DataFrame
     directory: Path
     requests_submitted: int
     responses_generated: int
@@ -48,7 +48,7 @@ def summarise_run(
     plan: TournamentPlan,
     mode: Mode,
     *,
-    table: "Callable[[str, str], pd.DataFrame]",
+    table: Callable[[str, str], pd.DataFrame],
     directory: Path | None,
     metadata: Mapping[str, Sequence[Mapping[str, Any]]],
     warnings: Sequence[str],
@@ -66,8 +66,6 @@ def summarise_run(
     Raises:
         WorkError: If there is no run directory.
     """
-    from tournament_assets.reports.trust_tables import red_sentences
-
     if directory is None:
         raise WorkError("no run directory is recorded; expected one of a finished run")
 

@@ -278,7 +278,7 @@ class OpenAiDoor:
         if response is not None:
             await response(scope, receive, send)
 
-    def _find_answer(self, scope: Scope) -> "Callable[[Request], Any] | None":
+    def _find_answer(self, scope: Scope) -> Callable[[Request], Any] | None:
         method, path = scope.get("method"), scope.get("path", "")
         if method == "POST" and path == _CHAT:
             return self._complete

@@ -206,7 +206,7 @@ def _check_faults(_context: Any, _option: Any, faults: tuple[str, ...]) -> tuple
     return faults
 
 
-@click.command("judge-server", short_help="Run the loopback judge on its own.")
+@click.command("judge-server")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes a free port.")
 @click.option(
     "--state",

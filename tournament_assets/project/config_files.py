@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from string import Template
 from typing import Any
 
+from tournament_assets.battles.registry import FORMATS
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.config import BUILT_IN_MODES, TournamentConfig
 from tournament_assets.tournament.errors import InputError, Problems
@@ -231,7 +232,6 @@ def _format_problems(values: Mapping[str, Any]) -> list[tuple[KeyPath, str]]:
     if not isinstance(name, str):
         return []
     # It reads Arrow tables, which definitions do without unless a config names human battles.
-    from tournament_assets.battles.registry import FORMATS
 
     if name in FORMATS:
         return []

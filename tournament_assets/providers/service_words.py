@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+import httpx2
+
 from tournament_assets.judging.batch_service import UNPARSABLE, ReplyRow
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.places import origin_of
@@ -110,8 +112,6 @@ def classify_by_status(error: Exception, *, may_cost: bool, is_out_of_credit: bo
         may_cost: Whether the service may have begun something that is paid for.
         is_out_of_credit: Whether a 429 says that the account may spend no more.
     """
-    import httpx2
-
     unclear = JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT
     status = getattr(error, "status_code", None)
     if status is None:

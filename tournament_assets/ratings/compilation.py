@@ -1,9 +1,7 @@
 """Compiles kernels with numba and keeps the machine code on disk where the disk allows it."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-from numba import njit
+from typing import Any, Generic, TypeVar, cast
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -38,13 +36,49 @@ def inlined(function: Kernel) -> Kernel:
 
     A loop around a call is seldom turned into vector instructions; around pasted lines it is.
     """
-    return cast("Kernel", njit(inline="always")(function))
+    return cast("Kernel", _Kernel(function, {"inline": "always"}, is_kept=False))
 
 
 def _compile(function: Kernel, **options: Any) -> Kernel:
-    try:
-        return cast("Kernel", njit(cache=True, nogil=True, **options)(function))
-    except RuntimeError:
-        # numba tries the package's folder and then the user's cache folder, and refuses when it
-        # may write to neither, as in a locked-down container. Compiling anew still works there.
-        return cast("Kernel", njit(nogil=True, **options)(function))
+    return cast("Kernel", _Kernel(function, {"nogil": True, **options}))
+
+
+class _Kernel(Generic[Kernel]):
+    """A function that is compiled when it is first called, so that importing it takes no numba.
+
+    Args:
+        function: A typed, module-level function.
+        options: What numba is told.
+        is_kept: Whether the machine code is kept on disk where the disk allows it.
+    """
+
+    def __init__(self, function: Kernel, options: dict[str, Any], *, is_kept: bool = True) -> None:
+        self.py_func = function
+        self._options, self._is_kept = options, is_kept
+        self._dispatcher: Kernel | None = None
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self.dispatcher()(*arguments, **named)
+
+    def dispatcher(self) -> Kernel:
+        """Return numba's own object, which the file's other kernels have to see under its name."""
+        if self._dispatcher is None:
+            self._dispatcher = self._jit()
+            names = self.py_func.__globals__
+            for name, value in list(names.items()):
+                if isinstance(value, _Kernel) and value.py_func.__globals__ is names:
+                    names[name] = value.dispatcher()
+        return self._dispatcher
+
+    def _jit(self) -> Kernel:
+        from numba import njit
+
+        if self._is_kept:
+            try:
+                return cast("Kernel", njit(cache=True, **self._options)(self.py_func))
+            except RuntimeError:
+                # numba tries the package's folder and then the user's cache folder, and refuses
+                # when it may write to neither, as in a locked-down container. Compiling anew still
+                # works there.
+                pass
+        return cast("Kernel", njit(**self._options)(self.py_func))

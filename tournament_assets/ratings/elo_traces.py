@@ -6,12 +6,9 @@ Nothing here is compiled, so that tables and files of ratings load without numba
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from tournament_assets.tournament.late_modules import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,15 +12,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.late_modules import np
 from tournament_assets.tournament.prompts import prompt_of, sample_of
 from tournament_assets.tournament.verdicts import Judgment, Outcome
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _SHOWN = 3
 _PREFERENCES = {

@@ -23,15 +23,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tournament_assets.ratings.bradley_terry import log_strengths
+from tournament_assets.ratings.intervals import can_tell
 from tournament_assets.ratings.matches import Matches, require_confidence
 from tournament_assets.ratings.sequential import StoppingRule, aimed_capital, decide
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.late_modules import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ELO_PER_NAT = 400.0 / math.log(10.0)
 _LARGEST_SIMULATION = 1000
@@ -220,8 +220,6 @@ class PowerCurve:
         """Return how many standard errors of a difference the leaderboard asks for."""
         from scipy.special import ndtr, stdtrit
 
-        from tournament_assets.ratings.intervals import can_tell
-
         n = n_prompts
         if n < 2 or not can_tell(self.confidence, n_units=n, n_pairs=self.noise.n_pairs):
             return math.inf
@@ -276,7 +274,6 @@ class PowerCurve:
 def _ratio(shares: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     """Return the first less the second over the sandwich's error, shape (n_tournaments,)."""
     # Imported here, so that loading the definitions does not pay for numba.
-    from tournament_assets.ratings.bradley_terry import log_strengths
 
     above, below = np.triu_indices(k, 1)
     n_prompts = shares.shape[1]

@@ -33,14 +33,13 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tournament_assets.ratings.matches import require_confidence
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.late_modules import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Goal = Literal["bank", "population"]
 """Which question is answered."""

@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Console
 
 from tournament_assets.audits.missingness import MissingnessCheck, Outage, asked, copy_sentences
 from tournament_assets.reports.rendering import render_template
@@ -18,9 +20,6 @@ from tournament_assets.reports.report_tables import (
 from tournament_assets.reports.trust_tables import red_sentences
 from tournament_assets.tournament.asset_rows import CoverageRow, PromptFindingRow, TrustRow
 from tournament_assets.tournament.formatting import ABSENT, format_count_of, format_share
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 KIND_TITLES: Mapping[str, str] = {
     "decides_order": "decides the order",
@@ -408,7 +407,7 @@ class AuditReport:
         )
 
 
-def print_audit(report: AuditReport, console: "Console", *, limit: int) -> None:
+def print_audit(report: AuditReport, console: Console, *, limit: int) -> None:
     """Print both audits, what is red first.
 
     Args:

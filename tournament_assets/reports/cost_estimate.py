@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+
 from tournament_assets.judging.costs.estimates import (
     ASSUMED_OUTPUT_TOKENS,
     JudgingEstimate,
@@ -20,7 +22,6 @@ from tournament_assets.tournament.formatting import ABSENT, format_share, join_n
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import Console
 
 
 def estimate_rows(estimate: JudgingEstimate) -> list[dict[str, Any]]:
@@ -169,7 +170,7 @@ def _dollars(amount: float | None) -> str:
     return ABSENT if amount is None else format_usd(amount)
 
 
-def print_estimate(estimate: JudgingEstimate, console: "Console") -> None:
+def print_estimate(estimate: JudgingEstimate, console: Console) -> None:
     """Print what is to be asked by dimension, what it costs, and what to know about both."""
     names = ", ".join(each.judge_model for each in estimate.by_judge)
     title = f"Judging by {names} ({estimate.mode})"
@@ -440,7 +441,7 @@ def plan_json(plans: Sequence[DimensionPlan]) -> list[dict[str, Any]]:
     return [asdict(plan) for plan in plans]
 
 
-def print_plan(plans: Sequence[DimensionPlan], console: "Console") -> None:
+def print_plan(plans: Sequence[DimensionPlan], console: Console) -> None:
     """Print for every dimension what it takes to separate two entrants, way by way."""
     for plan in plans:
         print_text(noise_sentence(plan), console)

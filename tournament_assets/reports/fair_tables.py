@@ -2,7 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Console
 
 from tournament_assets.audits.fair_comparison import ALL, COMMON, PLANNED, WHOLE
 from tournament_assets.reports.rendering import render_template
@@ -21,9 +23,6 @@ from tournament_assets.tournament.formatting import (
     format_share,
     join_names,
 )
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _ORDERS = {
     COMMON: "on the prompts that all share",
@@ -430,7 +429,7 @@ def fair_values(report: FairReport) -> dict[str, Any]:
     }
 
 
-def print_fair_report(report: FairReport, console: "Console") -> None:
+def print_fair_report(report: FairReport, console: Console) -> None:
     """Print the comparison on a terminal.
 
     Args:

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
+from rich.console import Console
 
 from tournament_assets.reports.report_tables import (
     ReportSection,
@@ -35,9 +36,6 @@ from tournament_assets.tournament.formatting import (
     format_rating,
     format_share,
 )
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 Placed = EloRow | LeaderboardRow
 """A row of table "leaderboard"."""
@@ -301,7 +299,7 @@ def leaderboard_sections(
 
 def print_leaderboard(
     frame: pd.DataFrame,
-    console: "Console",
+    console: Console,
     *,
     confidence: float = 0.95,
     first_lines: Sequence[str] = (),

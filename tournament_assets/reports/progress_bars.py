@@ -5,10 +5,19 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 _LOG_INTERVAL_SECONDS = 15.0
 
@@ -21,7 +30,7 @@ class _Display:
         self._progress: Progress | None = None
         self._n_bars = 0
 
-    def open(self, title: str, total: int) -> "tuple[Progress, TaskID]":
+    def open(self, title: str, total: int) -> tuple[Progress, TaskID]:
         """Return what shows a new bar, and which of its bars that is."""
         with self._lock:
             if self._progress is None:
@@ -42,18 +51,8 @@ class _Display:
 _DISPLAY = _Display()
 
 
-def _make_progress() -> "Progress":
+def _make_progress() -> Progress:
     # Definitions load this module, and show no bar.
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     return Progress(
         SpinnerColumn(),

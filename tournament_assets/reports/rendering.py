@@ -11,12 +11,12 @@ import functools
 import hashlib
 import html
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from tournament_assets.tournament.formatting import format_share
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 # What would begin markup, and no more, so that the source stays readable: an underscore inside a
 # word means nothing, and ids are full of them; lists and rules begin at the start of a line only.
@@ -139,10 +139,8 @@ def render_macro(name: str, macro: str, *values: Any) -> str:
 
 
 @functools.cache
-def _environment() -> "Environment":
+def _environment() -> Environment:
     # Imported here, so that loading the definitions does not pay for it.
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
 
     def markdown_text(value: object) -> Markup:
         return Markup(escape_markdown(str(value)))  # noqa: S704 (escaped on this very line)

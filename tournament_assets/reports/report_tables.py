@@ -9,7 +9,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from tournament_assets.reports.rendering import (
     escape_csv,
@@ -17,9 +23,6 @@ from tournament_assets.reports.rendering import (
     escape_terminal,
     render_macro,
 )
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _LIGHTS = {
     "green": "light good",
@@ -314,7 +317,7 @@ def _latex_cell(text: str, column: str) -> str:
     return cell
 
 
-def print_sections(title: str, sections: Sequence[ReportSection], console: "Console") -> None:
+def print_sections(title: str, sections: Sequence[ReportSection], console: Console) -> None:
     """Print a title, then each section: its heading, its sentences, its tables."""
     print_text(title, console, style="bold underline")
     for section in sections:
@@ -322,7 +325,7 @@ def print_sections(title: str, sections: Sequence[ReportSection], console: "Cons
         print_section(section, console, style="bold")
 
 
-def print_section(section: ReportSection, console: "Console", *, style: str) -> None:
+def print_section(section: ReportSection, console: Console, *, style: str) -> None:
     """Print a section's heading, sentences and tables."""
     print_text(section.title, console, style=style)
     for sentence in section.sentences:
@@ -334,11 +337,9 @@ def print_section(section: ReportSection, console: "Console", *, style: str) -> 
         print_section(fold, console, style="bold")
 
 
-def print_text(text: str, console: "Console", *, style: str = "") -> None:
+def print_text(text: str, console: Console, *, style: str = "") -> None:
     """Print a text; what would steer the terminal is shown instead, and no word is broken."""
     # Imported here, so that loading the definitions does not pay for it.
-    from rich.cells import cell_len
-    from rich.text import Text
 
     for line in escape_terminal(text).split("\n"):
         if max(map(cell_len, line.split()), default=0) <= console.width:
@@ -349,7 +350,7 @@ def print_text(text: str, console: "Console", *, style: str = "") -> None:
         console.print(Text("\n".join(lines), style=style), overflow="ignore", crop=False)
 
 
-def print_table(title: str, table: ReportTable, console: "Console") -> None:
+def print_table(title: str, table: ReportTable, console: Console) -> None:
     """Print a table below an empty line, so that no word is broken.
 
     What does not fit side by side goes without the columns that can be spared; if that is not
@@ -385,8 +386,6 @@ def _fitting_widths(table: ReportTable, columns: Sequence[int], width: int) -> d
 
     What is too wide gives way in this order: headers, then texts. Numbers stay on their line.
     """
-    from rich.cells import cell_len
-
     widths: dict[int, int] = {}
     whole: dict[int, int] = {}
     least: dict[int, int] = {}
@@ -408,12 +407,9 @@ def _fitting_widths(table: ReportTable, columns: Sequence[int], width: int) -> d
 
 
 def _print_side_by_side(
-    title: str, cells: ReportTable, widths: Mapping[int, int], console: "Console"
+    title: str, cells: ReportTable, widths: Mapping[int, int], console: Console
 ) -> None:
     # Imported here, so that loading the definitions does not pay for it.
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
 
     table = Table(
         title=Text(escape_terminal(title), style="bold") if title else None,
@@ -431,7 +427,7 @@ def _print_side_by_side(
     console.print(table)
 
 
-def _print_stacked(title: str, cells: ReportTable, console: "Console") -> None:
+def _print_stacked(title: str, cells: ReportTable, console: Console) -> None:
     if title:
         print_text(title, console, style="bold")
     for index, texts in enumerate(cells.rows):

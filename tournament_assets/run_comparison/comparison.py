@@ -6,7 +6,9 @@ This is how one reviews a rubric edit: the same prompts and responses, judged by
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import unified_diff
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Console
 
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
@@ -42,9 +44,6 @@ from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.formatting import format_confidence, join_names
 from tournament_assets.tournament.verdicts import Outcome
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _CONFIDENCE = 0.95
 
@@ -305,7 +304,7 @@ def comparison_markdown(comparison: RunComparison, *, limit: int) -> str:
     )
 
 
-def print_comparison(comparison: RunComparison, console: "Console", *, limit: int) -> None:
+def print_comparison(comparison: RunComparison, console: Console, *, limit: int) -> None:
     """Print the comparison: first in words, then as tables.
 
     Args:

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Console
 
 from tournament_assets.audits.non_inferiority import (
     DifferenceTest,
@@ -33,10 +35,6 @@ from tournament_assets.tournament.formatting import ABSENT, format_confidence
 from tournament_assets.tournament.json_lines import numbered_lines, parse_rows
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.verdicts import Judgment, Outcome
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
 
 HISTORY = "gate_history.jsonl"
 """Where looks are remembered, beside the runs."""
@@ -416,7 +414,7 @@ def gate_values(gate: Gate) -> dict[str, Any]:
     }
 
 
-def print_gate(gate: Gate, console: "Console") -> None:
+def print_gate(gate: Gate, console: Console) -> None:
     """Print what a gate says, and the table of its dimensions."""
     for sentence in gate_sentences(gate):
         print_text(sentence, console)

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from tournament_assets.run_comparison.gate import GateSettings, Passage, gate_sentences, hold_gate
+from tournament_assets.run_comparison.run_reading import read_finished_runs
+
 
 @pytest.fixture
 def assert_not_worse() -> Callable[..., None]:
@@ -18,13 +21,6 @@ def assert_not_worse() -> Callable[..., None]:
 
     def check(run: str | Path, **asked: Any) -> None:
         __tracebackhide__ = True
-        from tournament_assets.run_comparison.gate import (
-            GateSettings,
-            Passage,
-            gate_sentences,
-            hold_gate,
-        )
-        from tournament_assets.run_comparison.run_reading import read_finished_runs
 
         (finished,) = read_finished_runs([Path(run)])
         gate = hold_gate(finished, GateSettings(**asked))

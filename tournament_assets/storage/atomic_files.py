@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from tournament_assets.tournament.late_modules import upath
+import upath
 
 _SPOOLED_BYTES = 4_000_000
 _COPIED_BYTES = 1 << 20

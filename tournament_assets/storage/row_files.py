@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.json_lines import (
     BYTE_ORDER_MARK,
@@ -23,7 +26,6 @@ from tournament_assets.tournament.json_lines import (
     read_json_lines,
     refuse_half_characters,
 )
-from tournament_assets.tournament.late_modules import pa, pq
 
 _LISTED_PROBLEMS = 50
 FileKind = Literal["parquet", "json lines", "json list", "json object", "csv"]

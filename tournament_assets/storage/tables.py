@@ -32,11 +32,16 @@ from typing import (
     get_type_hints,
 )
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import upath
+
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.atomic_files import WaitingContent
 from tournament_assets.tournament import asset_rows
 from tournament_assets.tournament.asset_rows import ResponseRow
-from tournament_assets.tournament.late_modules import np, pa, pd, pq, upath
 from tournament_assets.tournament.prompts import without_time
 
 if TYPE_CHECKING:

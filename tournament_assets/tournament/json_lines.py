@@ -6,12 +6,11 @@ A file may begin with a byte order mark. Lines without anything in them are pass
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar, Union
+from typing import IO, Any, TypeVar
+
+from upath import UPath
 
 from tournament_assets.tournament.errors import InputError, Problems
-
-if TYPE_CHECKING:
-    from upath import UPath
 
 LONGEST_LINE = 64 * 2**20
 """In bytes. No response comes near it, and a file without line feeds is not read into memory."""
@@ -22,7 +21,7 @@ Parsed = TypeVar("Parsed")
 
 
 def numbered_lines(
-    path: Union[Path, "UPath"], *, expected: str = "UTF-8 text with one JSON object a line"
+    path: Path | UPath, *, expected: str = "UTF-8 text with one JSON object a line"
 ) -> Iterator[tuple[str, bytes]]:
     """Go through the lines that hold something, each with where it stands (`file:line`).
 
@@ -117,7 +116,7 @@ def parse_rows(
     problems.raise_if_any()
 
 
-def read_json_lines(path: Union[Path, "UPath"]) -> list[tuple[str, dict[str, Any]]]:
+def read_json_lines(path: Path | UPath) -> list[tuple[str, dict[str, Any]]]:
     """Read a whole file: where each row stands (`file:line`), and the row.
 
     A key may stand in it twice, of which the last one counts.

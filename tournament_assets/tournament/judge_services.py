@@ -1,7 +1,7 @@
 """The services that judge, and that models play through: a row each.
 
-To add one, write a folder in `providers/` with a function that opens it, and its row here; nothing
-else of the project knows a service by its name.
+To add one, write a folder in `providers/` with a function that opens it, name that function in
+`providers/openers.py`, and add its row here; nothing else knows a service by its name.
 """
 
 from collections.abc import Mapping
@@ -34,9 +34,6 @@ class JudgeService:
 
     Attributes:
         name: What a config calls it.
-        opener: `module:function`, imported when the service is opened, so that definitions load
-            without its SDK. The function takes a `ServiceConnection` and returns a context manager
-            of a `judging.batch_service.BatchService`.
         label: What every artifact says about who judged.
         source: Where a model's own responses come from, after the model's name.
         key_variable: The environment variable with the key; empty if it needs none.
@@ -63,7 +60,6 @@ class JudgeService:
     """
 
     name: str
-    opener: str
     label: str
     source: str
     key_variable: str = ""
@@ -120,7 +116,6 @@ class JudgeService:
 
 LOOPBACK = JudgeService(
     name="loopback",
-    opener="tournament_assets.providers.anthropic.message_batches:open_loopback",
     label="loopback (lexical, not a language model)",
     source="of the loopback service, which is no language model",
     model_prefix="loopback",
@@ -132,7 +127,6 @@ LOOPBACK = JudgeService(
 )
 ANTHROPIC = JudgeService(
     name="anthropic",
-    opener="tournament_assets.providers.anthropic.message_batches:open_anthropic",
     label="Claude through the Message Batches API",
     source="through the Message Batches API",
     key_variable="ANTHROPIC_API_KEY",
@@ -141,7 +135,6 @@ ANTHROPIC = JudgeService(
 )
 OPENAI_API = JudgeService(
     name="openai_api",
-    opener="tournament_assets.providers.openai.judge:open_chat",
     label="a model behind a server that speaks OpenAI's protocol",
     source="through chat completions",
     key_variable="OPENAI_API_KEY",
@@ -153,7 +146,6 @@ OPENAI_API = JudgeService(
 )
 OPENAI_BATCH = JudgeService(
     name="openai_batch",
-    opener="tournament_assets.providers.openai.judge:open_batches",
     label="a model through OpenAI's Batch API",
     source="through the Batch API",
     key_variable="OPENAI_API_KEY",

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from tournament_assets.tournament.errors import Problems
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.late_modules import np
 
 EXPECTED_BEHAVIORS = ("answer", "hedge", "abstain")
 CURATED_SOURCE = "curated"

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import pandas as pd
+
+from tournament_assets.audits.agreement import Agreement
+from tournament_assets.audits.judge_tests import JudgedTwice, SettledControl
 from tournament_assets.judging.requests.controls import ControlKind
+from tournament_assets.ratings.style_control import count_style
 from tournament_assets.storage.tables import AnyTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import (
     ControlRow,
@@ -20,13 +24,8 @@ from tournament_assets.tournament.asset_rows import (
     StyleRow,
 )
 from tournament_assets.tournament.formatting import format_share
-from tournament_assets.tournament.late_modules import pd
 from tournament_assets.tournament.verdicts import Outcome, Verdict
-
-if TYPE_CHECKING:
-    from tournament_assets.audits.agreement import Agreement
-    from tournament_assets.audits.judge_tests import JudgedTwice, SettledControl
-    from tournament_assets.trust.panel import Estimate
+from tournament_assets.trust.panel import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +66,6 @@ def retest_of(
         verdicts: The table `judge_verdicts`.
         job: What makes the table.
     """
-    from tournament_assets.audits.judge_tests import JudgedTwice
-
     if frame is None:
         return f"no pair was judged a second time; the job {job} does it"
     rows = list(rows_of(RetestRow, frame))
@@ -102,8 +99,6 @@ def controls_of(
         replies: The table `judge_replies`.
         job: What makes the table.
     """
-    from tournament_assets.audits.judge_tests import SettledControl
-
     if frame is None:
         return f"no control was planted; the job {job} does it"
     asked = {(row.judge_model, row.rubric_hash) for row in rows_of(_AskedBy, replies)}
@@ -134,8 +129,6 @@ def judges_of(
         judge_models: Who gave the verdicts.
         job: What makes the table.
     """
-    from tournament_assets.audits.agreement import Agreement
-
     if frame is None:
         return f"it was not compared with another judge; the job {job} does it"
     rows = [
@@ -155,8 +148,6 @@ def judges_of(
 
 def people_of(frame: pd.DataFrame | None) -> Estimate | str | None:
     """Return the agreement with people over all verdicts; None where none are configured."""
-    from tournament_assets.trust.panel import Estimate
-
     if frame is None:
         return None
     row = next(row for row in rows_of(HumanAgreementRow, frame) if row.verdicts == "all")
@@ -181,8 +172,6 @@ def longer_responses(matches: AnyTable) -> dict[tuple[str, str, str], Outcome]:
     Returns:
         By prompt and entrants: `a_wins` or `b_wins` for whose response is longer, or `tie`.
     """
-    from tournament_assets.ratings.style_control import count_style
-
     words: dict[str, int] = {}
     names: dict[str, str] = {}
     longer: dict[tuple[str, str, str], Outcome] = {}
@@ -205,8 +194,6 @@ def length_of(frame: pd.DataFrame, *, n_judged: int) -> Estimate | str:
         frame: The table `style_control`.
         n_judged: Pairs it was fitted to.
     """
-    from tournament_assets.trust.panel import Estimate
-
     row = next(
         row for row in rows_of(StyleRow, frame) if (row.kind, row.name) == ("feature", "words")
     )

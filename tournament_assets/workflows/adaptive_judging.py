@@ -19,6 +19,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequests, by_pair
 from tournament_assets.judging.requests.verdict_parsing import needs_second_question, read_reply
@@ -33,13 +37,10 @@ from tournament_assets.ratings.sequential import (
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import DecisionRow, JudgeReplyRow
 from tournament_assets.tournament.judges import AdaptiveConfig, JudgeConfig, Rubric
-from tournament_assets.tournament.late_modules import np, pd
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.table_rows import reply_rows, settled_rows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from tournament_assets.ledger import Ledger
 
 FindOutcomes = Callable[[Sequence[PairToJudge]], Mapping[PairKey, Outcome]]

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tournament_assets.judging.batch_service import Channel, TokenCounter
 from tournament_assets.judging.costs.estimates import (
     CHARACTERS_PER_TOKEN,
@@ -34,6 +36,7 @@ from tournament_assets.ratings.power import (
 )
 from tournament_assets.ratings.sequential import StoppingRule
 from tournament_assets.reports.cost_estimate import DimensionPlan, PlannedChoice
+from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
@@ -44,7 +47,6 @@ from tournament_assets.tournament.entrants import (
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.judges import AdaptiveConfig, Judge, PanelMember, Rubric
-from tournament_assets.tournament.late_modules import np
 from tournament_assets.tournament.prompts import Prompt, first_samples, sample_of
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.adaptive_judging import (
@@ -75,7 +77,6 @@ from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
-    from tournament_assets.run_comparison.run_reading import FinishedRun
 
 
 FindShares = Callable[[Rubric], Mapping[tuple[str, str], Sequence[float]]]

@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -54,6 +53,7 @@ from tournament_assets.judging.settlement.settlement import (
     find_work_left,
     settle_requests,
 )
+from tournament_assets.providers.openers import OPENERS
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import BudgetError, InputError
@@ -124,16 +124,13 @@ class JudgeConnection:
         problems = judge_problems(config, self.variables)
         if problems:
             raise InputError(problems)
-        module, _, function = config.row.opener.partition(":")
         connection = ServiceConnection(
             api_key=self.variables.get(config.key_variable, ""),
             base_url=config.url(self.variables),
             folder=self.loopback_folder,
             key_variable=config.key_variable,
         )
-        opened: AbstractContextManager[BatchService]
-        opened = getattr(import_module(module), function)(connection)
-        return opened
+        return OPENERS[config.row.name](connection)
 
 
 def observe_ledger(

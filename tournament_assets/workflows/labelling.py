@@ -25,7 +25,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
 
 from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
 from tournament_assets.ledger import Ledger
@@ -40,6 +48,7 @@ from tournament_assets.ledger.labels import (
 )
 from tournament_assets.loopback.running import is_loopback
 from tournament_assets.project.project_files import load_rubric
+from tournament_assets.ratings.prediction_powered import draw_by_worth
 from tournament_assets.reports.battle_pages import script_json
 from tournament_assets.reports.rendering import render_page, render_template
 from tournament_assets.storage.atomic_files import write_bytes_atomically
@@ -60,11 +69,6 @@ from tournament_assets.workflows.ledger_lookup import (
     pairs_of_dimension,
 )
 from tournament_assets.workflows.plan import TournamentPlan
-
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
 
 _MAX_BODY_BYTES = 256 * 1024
 _MAX_RATERS = 200
@@ -209,10 +213,6 @@ def extend_by_worth(
         worth: What a label of each pair is worth; one that is not there counts as the least.
         n_new: How many more; all that are left where they are fewer.
     """
-    import numpy as np
-
-    from tournament_assets.ratings.prediction_powered import draw_by_worth
-
     different, same = split_identical(pairs)
     known = {(each.prompt_id, each.entrant_a, each.entrant_b): each for each in before.pairs}
     names = [(pair.prompt_id, pair.entrant_a, pair.entrant_b) for pair in different]
@@ -500,7 +500,7 @@ def create_label_app(
     ledger: Ledger,
     raters: Sequence[str] = (),
     token: str | None = None,
-) -> "Starlette":
+) -> Starlette:
     """Return the application that shows the pairs and keeps the votes.
 
     `GET /` is the page, `GET /work?rater=NAME` what a rater is to label, `POST /votes` keeps votes
@@ -514,15 +514,10 @@ def create_label_app(
         token: What a browser must show; None asks for none, but then answers to a loopback name
             only, so that no other site's page can be made to read or vote.
     """
-    from starlette.applications import Starlette
-    from starlette.concurrency import run_in_threadpool
-    from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
-    from starlette.routing import Route
-
     page, script = _page(None), render_template("label_worker.js")
     room = _Room(desk, ledger, raters)
 
-    def check(request: "Request") -> None:
+    def check(request: Request) -> None:
         if token is None:
             if not is_loopback(request.url.hostname or ""):
                 raise _Refused(403, "this page is at 127.0.0.1")
@@ -530,9 +525,9 @@ def create_label_app(
             raise _Refused(403, "open the address with its token, as the command printed it")
 
     def answering(
-        answer: "Callable[[Request], Awaitable[Response]]",
-    ) -> "Callable[[Request], Awaitable[Response]]":
-        async def answered(request: "Request") -> "Response":
+        answer: Callable[[Request], Awaitable[Response]],
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def answered(request: Request) -> Response:
             try:
                 response = await answer(request)
             except _Refused as refused:
@@ -547,7 +542,7 @@ def create_label_app(
         return answered
 
     @answering
-    async def show(request: "Request") -> "Response":
+    async def show(request: Request) -> Response:
         given = request.query_params.get("token")
         if token is not None and given is not None and _is_same(given, token):
             response = RedirectResponse(request.url.remove_query_params("token"), 303)
@@ -557,18 +552,18 @@ def create_label_app(
         return HTMLResponse(page)
 
     @answering
-    async def worker(request: "Request") -> "Response":
+    async def worker(request: Request) -> Response:
         check(request)
         return Response(script, media_type="text/javascript")
 
     @answering
-    async def work(request: "Request") -> "Response":
+    async def work(request: Request) -> Response:
         check(request)
         rater = clean_rater(request.query_params.get("rater"))
         return JSONResponse(await run_in_threadpool(room.enter, rater))
 
     @answering
-    async def votes(request: "Request") -> "Response":
+    async def votes(request: Request) -> Response:
         check(request)
         if request.headers.get("content-type", "").split(";")[0] != "application/json":
             raise _Refused(415, "expected JSON")
@@ -633,7 +628,7 @@ class _Room:
 
 
 def serve_labelling(
-    app: "Starlette", *, host: str, port: int, on_ready: Callable[[str], None]
+    app: Starlette, *, host: str, port: int, on_ready: Callable[[str], None]
 ) -> None:
     """Serve the page in the foreground until it is interrupted.
 
@@ -646,8 +641,6 @@ def serve_labelling(
     Raises:
         InputError: If the address cannot be used.
     """
-    import uvicorn
-
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

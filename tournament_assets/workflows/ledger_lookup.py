@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+
 from tournament_assets.judging.requests.pairs import (
     PairToJudge,
     build_match_list,
@@ -39,8 +41,6 @@ from tournament_assets.workflows.judge_requests import requests_for_pairs
 from tournament_assets.workflows.plan import TournamentPlan, select_prompts
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from tournament_assets.ledger import Ledger
 
 
@@ -211,7 +211,7 @@ _SENTENCES = {
 
 
 def print_failures(
-    failures: Iterable[tuple[str, str, FailureClass]], console: "Console", *, n_presentations: int
+    failures: Iterable[tuple[str, str, FailureClass]], console: Console, *, n_presentations: int
 ) -> None:
     """Print how many presentations failed, by dimension, entrant and class."""
     counts = Counter(failures)

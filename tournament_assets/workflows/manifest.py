@@ -9,13 +9,14 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.storage.tables import content_version, rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, TrustRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint_text
-from tournament_assets.tournament.late_modules import pd
 from tournament_assets.workflows.adaptive_judging import Unasked
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import (

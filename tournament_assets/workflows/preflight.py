@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
 
+from upath import UPath
+
+from tournament_assets.battles.human import HumanBattles, read_human_battles
 from tournament_assets.generation.devices import device_problem
 from tournament_assets.project.project_files import (
     entrant_file_problems,
@@ -42,9 +44,6 @@ from tournament_assets.workflows.judge_requests import (
 from tournament_assets.workflows.ledger_lookup import known_responses, load_bank_and_selection
 from tournament_assets.workflows.plan import TournamentPlan, select_prompts
 from tournament_assets.workflows.server_responses import server_problems
-
-if TYPE_CHECKING:
-    from tournament_assets.battles.human import HumanBattles
 
 
 def refuse_bad_input(
@@ -186,14 +185,12 @@ def _is_complete(
         return len(known_responses(plan, entrant, bank, prompts, ledger=ledger)) == len(prompts)
 
 
-def load_human_battles(plan: TournamentPlan, arena: HumanBattlesConfig) -> "HumanBattles":
+def load_human_battles(plan: TournamentPlan, arena: HumanBattlesConfig) -> HumanBattles:
     """Read the human battles that a config names.
 
     Raises:
         InputError: With everything that is wrong with the file, or with the config's names for it.
     """
-    from tournament_assets.battles.human import read_human_battles
-
     return read_human_battles(
         plan.project.resolve(arena.file, what="the file of human battles"),
         format_name=arena.format,
@@ -318,8 +315,6 @@ def diagnose_storage(place: str) -> Finding:
     Args:
         place: A folder, or the URL of an object store.
     """
-    from upath import UPath
-
     path = UPath(place)
     try:
         path.mkdir(parents=True, exist_ok=True)

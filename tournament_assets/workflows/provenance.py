@@ -15,6 +15,8 @@ from math import comb
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import pandas as pd
+
 from tournament_assets.judging.batch_service import Channel, TokenUsage
 from tournament_assets.judging.costs.prices import (
     judge_prices,
@@ -31,7 +33,6 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, PromptRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import combine
-from tournament_assets.tournament.late_modules import pd
 from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:

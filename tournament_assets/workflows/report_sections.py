@@ -14,6 +14,12 @@ from tournament_assets.audits.missingness import (
 )
 from tournament_assets.judging.batch_service import Channel, TokenUsage
 from tournament_assets.judging.costs.prices import PriceList, load_newest_prices
+from tournament_assets.reports.audit_tables import audit_sections
+from tournament_assets.reports.fair_tables import fair_section
+from tournament_assets.reports.jury_tables import jury_section
+from tournament_assets.reports.report_tables import ReportSection
+from tournament_assets.reports.stopping_tables import stopping_section
+from tournament_assets.reports.trust_tables import red_sentences, red_summary, trust_section
 from tournament_assets.storage.tables import AnyTable, rows_of
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
@@ -30,13 +36,13 @@ from tournament_assets.tournament.entrants import (
     OpenAiApiEntrant,
     get_entrant,
 )
+from tournament_assets.tournament.formatting import join_names
 from tournament_assets.tournament.prompts import TIME
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import limit_warnings, partial_warnings
 
 if TYPE_CHECKING:
     from tournament_assets.reports.figures.figures import EntrantEconomy
-    from tournament_assets.reports.report_tables import ReportSection
     from tournament_assets.reports.run.report_contents import Doubt
 
 Row = Mapping[str, Any]
@@ -54,7 +60,7 @@ def report_sections(
     jury: Sequence[JuryRow] = (),
     decisions: Sequence[DecisionRow] = (),
     prices: Mapping[str, float | None] | None = None,
-) -> "dict[str, ReportSection]":
+) -> dict[str, ReportSection]:
     """Return the sections on trust, what is missing, equal terms and prompts that decide.
 
     Args:
@@ -68,18 +74,11 @@ def report_sections(
             judged on every prompt.
         prices: US dollars that judging cost, by dimension; None where no price is known.
     """
-    from tournament_assets.reports.audit_tables import audit_sections
-    from tournament_assets.reports.fair_tables import fair_section
-    from tournament_assets.reports.jury_tables import jury_section
-    from tournament_assets.reports.trust_tables import trust_section
-
     confidence = plan.config.ratings.confidence
     missing, strata = audit_sections(audit, prompt_audit, check=missingness_of(plan, audit))
     judges = {}
     adaptive = plan.config.judge.adaptive
     if decisions and adaptive is not None:
-        from tournament_assets.reports.stopping_tables import stopping_section
-
         judges["stopping"] = stopping_section(
             decisions, confidence=adaptive.confidence, prices=prices or {}
         )
@@ -110,8 +109,6 @@ def judge_sentence(config: TournamentConfig, mode: Mode, models: Collection[str]
         mode: The mode.
         models: The models that replied.
     """
-    from tournament_assets.tournament.formatting import join_names
-
     panel = [each.model for each in config.judge.panel]
     others = sorted(set(models).difference(panel))
     names = join_names([*(model for model in panel if model in models), *others])
@@ -148,7 +145,6 @@ def report_doubts(
         left_out: Pairs that a limit left out, by dimension.
     """
     from tournament_assets.reports.run.report_contents import Doubt
-    from tournament_assets.reports.trust_tables import red_sentences, red_summary
 
     said = [
         *(

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
 
+import pandas as pd
+
 from tournament_assets.audits.missingness import (
     INFRASTRUCTURE,
     PairReading,
@@ -34,7 +36,6 @@ from tournament_assets.tournament.asset_rows import (
     VerdictRow,
 )
 from tournament_assets.tournament.judges import JudgeConfig, Rubric
-from tournament_assets.tournament.late_modules import pd
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.verdicts import Judgment, Verdict
 

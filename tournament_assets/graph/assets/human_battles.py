@@ -11,6 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+import pyarrow as pa
+
+from tournament_assets.audits.agreement import HumanAgreement, measure_human_agreement
+from tournament_assets.audits.judge_calibration import CalibratedPair, Labelling, calibrate_judge
+from tournament_assets.battles.columns import battles_of, complete_battle_table, make_battle_table
+from tournament_assets.battles.human import (
+    BASES,
+    ArenaPlaces,
+    HumanBattles,
+    battles_that_count,
+    on_prompts,
+    place_in_arena,
+)
 from tournament_assets.graph.assets.verdicts import judge_models_of
 from tournament_assets.graph.outputs import (
     Made,
@@ -21,6 +35,20 @@ from tournament_assets.graph.outputs import (
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.requests.verdict_parsing import stored_outcome
 from tournament_assets.project.project_files import default_ledger_url
+from tournament_assets.ratings.labelled_pairs import (
+    LabelledPair,
+    Vote,
+    label_pairs,
+    votes_of_battles,
+)
+from tournament_assets.ratings.prediction_powered import (
+    PoweredFit,
+    label_worth,
+    rate_on_every_basis,
+)
+from tournament_assets.ratings.rating_tables import powered_rows
+from tournament_assets.reports import human_battle_tables as tables
+from tournament_assets.reports.human_battle_tables import left_out_sentence, scale_sentence
 from tournament_assets.storage.tables import (
     SCHEMAS,
     AnyTable,
@@ -39,7 +67,6 @@ from tournament_assets.tournament.battles import Battle, battles_from_judgments,
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
-from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.workflows.judge_requests import LedgerAccess
 from tournament_assets.workflows.plan import TournamentPlan
@@ -48,19 +75,8 @@ from tournament_assets.workflows.provenance import name_models
 from tournament_assets.workflows.table_rows import judgments_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
-
-    from tournament_assets.audits.agreement import HumanAgreement
-    from tournament_assets.audits.judge_calibration import CalibratedPair
-    from tournament_assets.battles.human import ArenaPlaces, HumanBattles
     from tournament_assets.ledger import Ledger
     from tournament_assets.ledger.labels import Label
-    from tournament_assets.ratings.labelled_pairs import LabelledPair, Vote
-    from tournament_assets.ratings.prediction_powered import PoweredFit
-else:
-    pd = late_module("pandas")
-    pa = late_module("pyarrow")
 
 _Names = tuple[str, str, str]
 _MOST_LISTED = 100
@@ -99,7 +115,7 @@ def has_human_battles(plan: TournamentPlan) -> bool:
     return plan.config.human_battles is not None
 
 
-def human_battles(plan: TournamentPlan) -> Made["pd.DataFrame"]:
+def human_battles(plan: TournamentPlan) -> Made[pd.DataFrame]:
     """The battles of an arena that people decided, among those who fought enough of them.
 
     Who has too few is left out and listed, and so is what else of the file is not here.
@@ -121,8 +137,7 @@ def human_battles(plan: TournamentPlan) -> Made["pd.DataFrame"]:
     )
 
 
-def _left_out(found: "HumanBattles", *, min_battles: int) -> dict[str, Any]:
-    from tournament_assets.reports.human_battle_tables import left_out_sentence
+def _left_out(found: HumanBattles, *, min_battles: int) -> dict[str, Any]:
 
     return {
         "entrants": len(found.entrants),
@@ -136,7 +151,7 @@ def _left_out(found: "HumanBattles", *, min_battles: int) -> dict[str, Any]:
     }
 
 
-def _battles_by_entrant(config: TournamentConfig, found: "HumanBattles") -> Markdown:
+def _battles_by_entrant(config: TournamentConfig, found: HumanBattles) -> Markdown:
     rows = [
         {
             "entrant_id": name,
@@ -153,17 +168,13 @@ def arena_ratings(
     mode: Mode,
     dimension: str,
     verdicts: StoredTable,
-    human: "pd.DataFrame",
+    human: pd.DataFrame,
 ) -> Made[tuple[ArenaRatingRow, ...]]:
     """Bradley-Terry ratings by the judge's battles, by people's, and by both joined.
 
     Joined they place the entrants inside the existing arena, each with its own interval from
     resampled prompts. All three are on the arena's scale where an entrant ties them to it.
     """
-    from tournament_assets.battles.columns import make_battle_table
-    from tournament_assets.battles.human import place_in_arena
-    from tournament_assets.reports.human_battle_tables import scale_sentence
-
     # The name of the judge is in no rating, so the configured one does for all battles.
     judged = battles_from_judgments(judgments_of(verdicts), judge_model=config.judge_model(mode))
     places = place_in_arena(
@@ -184,8 +195,7 @@ def arena_ratings(
     )
 
 
-def _by_basis(places: "ArenaPlaces") -> dict[str, Any]:
-    from tournament_assets.battles.human import BASES
+def _by_basis(places: ArenaPlaces) -> dict[str, Any]:
 
     rows = {basis: [row for row in places.rows if row.basis == basis] for basis in BASES}
     return {
@@ -202,16 +212,13 @@ def human_agreement(
     mode: Mode,
     dimension: str,
     verdicts: StoredTable,
-    human: "pd.DataFrame",
+    human: pd.DataFrame,
 ) -> Made[list[HumanAgreementRow]]:
     """How far the judge agrees with people where both compared two entrants on one prompt.
 
     Cohen's kappa corrects for chance; its interval comes from resampled prompts. People were
     not given the rubric, so what they disagree on is not always the judge's mistake.
     """
-    from tournament_assets.audits.agreement import measure_human_agreement
-    from tournament_assets.reports import human_battle_tables as tables
-
     ratings, judged = config.ratings, judgments_of(verdicts)
     judged = [each for each in judged if each.outcome is not Outcome.SAME_TEXT]
     counted = _battles_on(config, dimension, human)
@@ -241,7 +248,7 @@ def prediction_powered_ratings(
     verdicts: StoredTable,
     matches: StoredTable,
     ledger: LedgerAccess,
-    human: "pd.DataFrame | None" = None,
+    human: pd.DataFrame | None = None,
 ) -> Made[list[PredictionPoweredRow]]:
     """Ratings as people would give them: the judge's verdicts, corrected by people's labels.
 
@@ -250,8 +257,6 @@ def prediction_powered_ratings(
     a random draw of the judged pairs; without either there are no rows, nor where pairs stopped
     early.
     """
-    from tournament_assets.ratings.rating_tables import powered_rows
-
     config = step.plan.config
     labels = _labels(step, matches, ledger)
     pairs = _labelled_pairs(step, verdicts, labels, human)
@@ -278,13 +283,9 @@ def _labels(step: Step, matches: StoredTable, ledger: LedgerAccess) -> "HumanLab
 
 
 def _labelled_pairs(
-    step: Step, verdicts: StoredTable, labels: "HumanLabels", human: "pd.DataFrame | None"
-) -> "tuple[LabelledPair, ...]":
+    step: Step, verdicts: StoredTable, labels: "HumanLabels", human: pd.DataFrame | None
+) -> tuple[LabelledPair, ...]:
     """Return the judged pairs with labels, or else with votes; none where nobody said anything."""
-    from tournament_assets.battles.columns import battles_of
-    from tournament_assets.battles.human import on_prompts
-    from tournament_assets.ratings.labelled_pairs import label_pairs, votes_of_battles
-
     judged = judgments_of(verdicts)
     if any(each.weight != 1 for each in judged):
         return ()  # what was judged is no random draw, and labels know nothing of its weights
@@ -299,10 +300,7 @@ def _labelled_pairs(
     return label_pairs(judged, votes_of_battles(battles_of(battles)))
 
 
-def _rate(
-    config: TournamentConfig, pairs: "tuple[LabelledPair, ...]"
-) -> "Mapping[str, PoweredFit]":
-    from tournament_assets.ratings.prediction_powered import rate_on_every_basis
+def _rate(config: TournamentConfig, pairs: tuple[LabelledPair, ...]) -> Mapping[str, PoweredFit]:
 
     return rate_on_every_basis(
         pairs,
@@ -320,8 +318,6 @@ def judge_calibration(
     The share of right verdicts, kappa of every two raters and of each with the judge, every
     entrant's wins corrected by what the judge gets wrong, and ten pairs where it errs, to read.
     """
-    from tournament_assets.audits.judge_calibration import calibrate_judge
-
     config, labels = step.plan.config, _labels(step, matches, ledger)
     rows = calibrate_judge(
         labels.beside(verdicts),
@@ -347,7 +343,7 @@ def judge_calibration(
 
 
 def _agreement_numbers(
-    found: "HumanAgreement", counted: "pa.Table", on_judged: "pa.Table"
+    found: HumanAgreement, counted: pa.Table, on_judged: pa.Table
 ) -> dict[str, Any]:
     without_prompt = counted.column("question_id").null_count
     return {
@@ -360,19 +356,17 @@ def _agreement_numbers(
     }
 
 
-def _on_prompts_of(judged: Iterable[Judgment], counted: "pa.Table") -> "pa.Table":
-    from tournament_assets.battles.human import on_prompts
+def _on_prompts_of(judged: Iterable[Judgment], counted: pa.Table) -> pa.Table:
 
     return on_prompts(counted, {judgment.prompt_id for judgment in judged})
 
 
-def _battles_in(table: "pa.Table") -> "Iterator[Battle]":
-    from tournament_assets.battles.columns import battles_of
+def _battles_in(table: pa.Table) -> Iterator[Battle]:
 
     return battles_of(table)
 
 
-def _frame_of(table: "pa.Table") -> "pd.DataFrame":
+def _frame_of(table: pa.Table) -> pd.DataFrame:
     schema = SCHEMAS["human_battles"]
     frame: pd.DataFrame = (
         table.select(schema.names).cast(schema).to_pandas(types_mapper=pd.ArrowDtype)
@@ -380,9 +374,7 @@ def _frame_of(table: "pa.Table") -> "pd.DataFrame":
     return frame
 
 
-def _battles_on(config: TournamentConfig, dimension: str, human: "pd.DataFrame") -> "pa.Table":
-    from tournament_assets.battles.columns import complete_battle_table
-    from tournament_assets.battles.human import battles_that_count
+def _battles_on(config: TournamentConfig, dimension: str, human: pd.DataFrame) -> pa.Table:
 
     table = complete_battle_table(to_arrow("human_battles", human))
     return battles_that_count(table, dimension, dimensions=config.dimension_names)
@@ -401,10 +393,9 @@ class HumanLabels:
     changed: int = 0
 
     @property
-    def votes(self) -> "list[Vote]":
+    def votes(self) -> list[Vote]:
         """The labels as ratings take them."""
         # Imported here: looking whether anything is new needs no statistics.
-        from tournament_assets.ratings.labelled_pairs import Vote
 
         return [
             Vote(
@@ -418,14 +409,12 @@ class HumanLabels:
             for each in self.labels
         ]
 
-    def beside(self, verdicts: AnyTable) -> "list[CalibratedPair]":
+    def beside(self, verdicts: AnyTable) -> list[CalibratedPair]:
         """Return all pairs of a dimension with what people said of them.
 
         Args:
             verdicts: Table `judge_verdicts` of the dimension.
         """
-        from tournament_assets.audits.judge_calibration import CalibratedPair, Labelling
-
         said: dict[_Names, list[Label]] = {}
         for label in self.labels:
             said.setdefault(_names(label), []).append(label)
@@ -517,9 +506,6 @@ def label_worths(
         labels: What people said so far.
         verdicts: Table `judge_verdicts` of the dimension.
     """
-    from tournament_assets.ratings.labelled_pairs import label_pairs
-    from tournament_assets.ratings.prediction_powered import label_worth
-
     judged = [
         Judgment(row.prompt_id, "", row.entrant_a, row.entrant_b, outcome)
         for row in rows_of(_Settled, verdicts)

@@ -10,6 +10,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from tournament_assets.audits.judge_tests import (
+    DriftResult,
+    JudgedAnchor,
+    explain_drift,
+    measure_drift,
+)
 from tournament_assets.graph.assets.judge_tests import JudgeTest
 from tournament_assets.graph.outputs import Check, Made, known, markdown_table
 from tournament_assets.graph.rows import Step
@@ -36,7 +42,6 @@ from tournament_assets.workflows.plan import TournamentPlan, mode_of
 from tournament_assets.workflows.table_rows import pairs_of, reply_rows, settled_rows
 
 if TYPE_CHECKING:
-    from tournament_assets.audits.judge_tests import DriftResult, JudgedAnchor
     from tournament_assets.ledger import Ledger
 
 DRIFT_CHECK = "judge_has_not_drifted"
@@ -268,8 +273,7 @@ def _judge_again(
 
 def _judged_anchors(
     anchors: _Anchors, occasions: _Occasions
-) -> dict[tuple[str, str, str], "JudgedAnchor"]:
-    from tournament_assets.audits.judge_tests import JudgedAnchor
+) -> dict[tuple[str, str, str], JudgedAnchor]:
 
     def outcome(rows: Rows, name: tuple[str, str, str]) -> Outcome:
         return Outcome(rows[name].outcome)
@@ -288,7 +292,7 @@ def _judged_anchors(
 def _row(
     step: Step,
     name: tuple[str, str, str],
-    anchor: "JudgedAnchor",
+    anchor: JudgedAnchor,
     anchors: _Anchors,
     occasions: _Occasions,
 ) -> DriftRow:
@@ -311,11 +315,9 @@ def _row(
 
 
 def _measure(
-    step: Step, anchors: _Anchors, occasions: _Occasions, judged: Sequence["JudgedAnchor"]
-) -> tuple["DriftResult", str]:
+    step: Step, anchors: _Anchors, occasions: _Occasions, judged: Sequence[JudgedAnchor]
+) -> tuple[DriftResult, str]:
     """Return what was measured, and what it means in words."""
-    from tournament_assets.audits.judge_tests import explain_drift, measure_drift
-
     config, confidence = step.plan.config, step.plan.config.ratings.confidence
     result = measure_drift(judged, max_rate=config.checks.max_drift_rate, confidence=confidence)
     if result.asked or not config.judge.anchor_pairs:
@@ -331,7 +333,7 @@ def _measure(
     return result, f"{step.where}: {words}"
 
 
-def _check(result: "DriftResult", description: str, occasion: str) -> Check:
+def _check(result: DriftResult, description: str, occasion: str) -> Check:
     return Check(
         DRIFT_CHECK,
         passed=bool(result.flips.n) and not result.has_drifted,
@@ -340,7 +342,7 @@ def _check(result: "DriftResult", description: str, occasion: str) -> Check:
     )
 
 
-def _numbers(result: "DriftResult") -> dict[str, Any]:
+def _numbers(result: DriftResult) -> dict[str, Any]:
     """Return numbers whose names stay from time to time, so that the UI plots them."""
     rates = {
         "flip_rate": result.flips.rate,

@@ -5,8 +5,16 @@ What is asked here is paid for like everything else, and stored apart: no rating
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tournament_assets.audits.agreement import Agreement, align_labels, measure_agreement
+from tournament_assets.audits.judge_tests import (
+    JudgedTwice,
+    SettledControl,
+    measure_controls,
+    measure_injection,
+    measure_retest,
+)
 from tournament_assets.graph.outputs import Made, Markdown, known, markdown_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.requests.controls import ControlPair, draw_retest, plant_controls
@@ -42,10 +50,6 @@ from tournament_assets.workflows.table_rows import (
     settled_rows,
     verdicts_of,
 )
-
-if TYPE_CHECKING:
-    from tournament_assets.audits.agreement import Agreement
-    from tournament_assets.audits.judge_tests import JudgedTwice, SettledControl
 
 Settled = Mapping[PairKey, VerdictRow]
 """Rows of the table `judge_verdicts`, by pair."""
@@ -158,8 +162,7 @@ def _name(pair: PairToJudge) -> PairKey:
     return pair.prompt_id, pair.entrant_a, pair.entrant_b
 
 
-def _settled_control(control: ControlPair, settled: Settled) -> "SettledControl":
-    from tournament_assets.audits.judge_tests import SettledControl
+def _settled_control(control: ControlPair, settled: Settled) -> SettledControl:
 
     row, baseline = settled[_name(control.pair)], control.baseline
     return SettledControl(
@@ -173,7 +176,7 @@ def _settled_control(control: ControlPair, settled: Settled) -> "SettledControl"
 
 
 def _control_row(
-    control: ControlPair, result: "SettledControl", rubric: Rubric, *, judge_model: str
+    control: ControlPair, result: SettledControl, rubric: Rubric, *, judge_model: str
 ) -> ControlRow:
     return ControlRow(
         kind=result.kind.value,
@@ -193,9 +196,8 @@ def _control_row(
 
 
 def _control_metadata(
-    config: TournamentConfig, results: Sequence["SettledControl"]
+    config: TournamentConfig, results: Sequence[SettledControl]
 ) -> dict[str, Any]:
-    from tournament_assets.audits.judge_tests import measure_controls, measure_injection
 
     measured = measure_controls(results, confidence=config.ratings.confidence)
     injection = measure_injection(results, confidence=config.ratings.confidence)
@@ -249,8 +251,7 @@ def judge_retest(
     return Made(rows, metadata={**bill, **_retest_metadata(config, [*judged.values()]), **shown})
 
 
-def _judged_twice(name: PairKey, first: Settled, second: Settled) -> "JudgedTwice":
-    from tournament_assets.audits.judge_tests import JudgedTwice
+def _judged_twice(name: PairKey, first: Settled, second: Settled) -> JudgedTwice:
 
     return JudgedTwice(
         prompt_id=name[0],
@@ -262,7 +263,7 @@ def _judged_twice(name: PairKey, first: Settled, second: Settled) -> "JudgedTwic
 
 
 def _retest_row(
-    name: PairKey, twice: "JudgedTwice", first: VerdictRow, *, dimension: str
+    name: PairKey, twice: JudgedTwice, first: VerdictRow, *, dimension: str
 ) -> RetestRow:
     return RetestRow(
         prompt_id=name[0],
@@ -280,8 +281,7 @@ def _retest_row(
     )
 
 
-def _retest_metadata(config: TournamentConfig, judged: Sequence["JudgedTwice"]) -> dict[str, Any]:
-    from tournament_assets.audits.judge_tests import measure_retest
+def _retest_metadata(config: TournamentConfig, judged: Sequence[JudgedTwice]) -> dict[str, Any]:
 
     result = measure_retest(
         judged, seed=config.judge.test_seed, confidence=config.ratings.confidence
@@ -359,8 +359,7 @@ class _Judged:
             self.outcomes[pair_key(row)] = outcome.value if outcome.is_judged else None
 
 
-def _agreement(config: TournamentConfig, own: _Judged, other: _Judged) -> "Agreement":
-    from tournament_assets.audits.agreement import align_labels, measure_agreement
+def _agreement(config: TournamentConfig, own: _Judged, other: _Judged) -> Agreement:
 
     shared = own.shown.items() & other.shown.items()
     return measure_agreement(

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from tournament_assets.graph.assets.freshness import (
     BANK_CHECK,
@@ -29,16 +30,10 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import MatchRow, PromptRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import short
-from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.prompts import Prompt, first_samples, prompt_of
 from tournament_assets.workflows.plan import select_prompts
 from tournament_assets.workflows.provenance import Recorded
 from tournament_assets.workflows.table_rows import prompt_rows, prompts_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    pd = late_module("pandas")
 
 _SHOWN_COLUMNS = ("prompt_id", "source", "subject", "text", "gold_answer", "expected_behavior")
 
@@ -97,7 +92,7 @@ def _bank_integrity(prompts: Sequence[Prompt]) -> Check:
 
 
 def selected_prompts(
-    config: TournamentConfig, mode: Mode, bank: "pd.DataFrame"
+    config: TournamentConfig, mode: Mode, bank: pd.DataFrame
 ) -> Made[list[PromptRow]]:
     """The prompts of a mode, in bank order.
 
@@ -133,8 +128,8 @@ class MatchListOptions:
 def match_list(
     config: TournamentConfig,
     dimension: str,
-    selected: "pd.DataFrame",
-    responses: Mapping[str, "pd.DataFrame"],
+    selected: pd.DataFrame,
+    responses: Mapping[str, pd.DataFrame],
     options: MatchListOptions,
 ) -> Made[WrittenTable]:
     """The pairs to judge: every two entrants, on every prompt that all of them answered.

@@ -6,9 +6,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from tournament_assets.graph.outputs import Check, Made, Markdown, known, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.ratings.elo_traces import EloTraces
+from tournament_assets.reports.battle_pages import BattleTables
+from tournament_assets.run_comparison import comparison as comparing
+from tournament_assets.run_comparison import gate as gates
+from tournament_assets.run_comparison.comparison import RunComparison, compare_runs
+from tournament_assets.run_comparison.differences import Change
+from tournament_assets.run_comparison.gate import Gate
+from tournament_assets.run_comparison.run_reading import read_finished_runs
 from tournament_assets.storage.run_directory import (
     FileContent,
     find_runs,
@@ -37,7 +46,6 @@ from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import combine, fingerprint
 from tournament_assets.tournament.judge_services import SERVICES
-from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.workflows.adaptive_judging import EVERYTHING
 from tournament_assets.workflows.judge_requests import LedgerAccess
 from tournament_assets.workflows.manifest import RunFacts, rubric_texts, run_facts, run_manifest
@@ -57,15 +65,9 @@ from tournament_assets.workflows.report_sections import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from tournament_assets.reports.figures.figures import EarlierPictures
     from tournament_assets.reports.run.report_contents import ReportContents
     from tournament_assets.reports.run.run_files import RunTables
-    from tournament_assets.run_comparison.comparison import RunComparison
-    from tournament_assets.run_comparison.gate import Gate
-else:
-    pd = late_module("pandas")
 
 _LISTED_JUDGMENTS = 20
 _GATE_CHECK = "gate"
@@ -76,12 +78,12 @@ _PICTURES = "pictures"
 class ReportInputs:
     """Tables of one mode that the page is made from; of several partitions a mapping."""
 
-    leaderboard: "pd.DataFrame"
-    audit: "pd.DataFrame"
-    prompt_audit: "pd.DataFrame"
-    fair: "pd.DataFrame"
+    leaderboard: pd.DataFrame
+    audit: pd.DataFrame
+    prompt_audit: pd.DataFrame
+    fair: pd.DataFrame
     trust: Frames
-    selected: "pd.DataFrame"
+    selected: pd.DataFrame
     responses: Frames
     matches: LargeTables
     replies: LargeTables
@@ -128,7 +130,6 @@ def _facts(step: Step, inputs: "ReportInputs | ArtifactInputs") -> RunFacts:
 
 
 def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> "ReportContents":
-    from tournament_assets.reports.battle_pages import BattleTables
     from tournament_assets.reports.run.report_contents import ReportContents
 
     plan, config = step.plan, step.plan.config
@@ -201,12 +202,12 @@ class ArtifactInputs:
     """Tables that a run directory is made from; of several partitions a mapping."""
 
     report: StoredTable
-    leaderboard: "pd.DataFrame"
+    leaderboard: pd.DataFrame
     battles: StoredTable
-    audit: "pd.DataFrame"
+    audit: pd.DataFrame
     trust: Frames
-    bank: "pd.DataFrame"
-    selected: "pd.DataFrame"
+    bank: pd.DataFrame
+    selected: pd.DataFrame
     responses: Frames
     matches: LargeTables
     replies: LargeTables
@@ -309,9 +310,6 @@ def gate_checks(plan: TournamentPlan) -> Mapping[str, str]:
 
 def _hold_gate(step: Step, folder: Path) -> list[Check]:
     """Hold a new run against the config's gate: an error if it is worse, else a warning."""
-    from tournament_assets.run_comparison import gate as gates
-    from tournament_assets.run_comparison.run_reading import read_finished_runs
-
     asked = step.plan.config.gate
     if asked is None:
         return []
@@ -328,10 +326,8 @@ def _hold_gate(step: Step, folder: Path) -> list[Check]:
     return [gate_check(held, where=step.where)]
 
 
-def gate_check(held: "Gate", *, where: str) -> Check:
+def gate_check(held: Gate, *, where: str) -> Check:
     """Return what a gate says as a check: an error only where the candidate is worse."""
-    from tournament_assets.run_comparison import gate as gates
-
     return Check(
         _GATE_CHECK,
         passed=held.passage is gates.Passage.NOT_WORSE,
@@ -443,9 +439,6 @@ def _passed_over(problems: Sequence[str]) -> dict[str, str]:
 
 def _compare(step: Step, then: Path, now: Path) -> Made[list[RunComparisonRow]]:
     """Compare two directories, or say why they cannot be."""
-    from tournament_assets.run_comparison.comparison import compare_runs
-    from tournament_assets.run_comparison.run_reading import read_finished_runs
-
     try:
         comparison = compare_runs(*read_finished_runs([then, now]))
         return Made(
@@ -463,7 +456,7 @@ def _compare(step: Step, then: Path, now: Path) -> Made[list[RunComparisonRow]]:
         )
 
 
-def _comparison_rows(comparison: "RunComparison", then: Path, now: Path) -> list[RunComparisonRow]:
+def _comparison_rows(comparison: RunComparison, then: Path, now: Path) -> list[RunComparisonRow]:
     flips = comparison.flips
     return [
         RunComparisonRow(
@@ -491,9 +484,7 @@ def _comparison_rows(comparison: "RunComparison", then: Path, now: Path) -> list
     ]
 
 
-def _comparison_metadata(comparison: "RunComparison") -> dict[str, Any]:
-    from tournament_assets.run_comparison import comparison as comparing
-    from tournament_assets.run_comparison.differences import Change
+def _comparison_metadata(comparison: RunComparison) -> dict[str, Any]:
 
     flips, moves = comparison.flips, comparison.moves
     both = [count for count in (flips.total, flips.rest) if count is not None]

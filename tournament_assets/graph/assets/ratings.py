@@ -3,7 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tournament_assets.graph.outputs import (
     Made,
@@ -14,6 +16,10 @@ from tournament_assets.graph.outputs import (
 )
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.matches import code_judgments, code_samples, pairwise_winrates
+from tournament_assets.ratings.rating_methods import comparison_rows, style_control_rows
+from tournament_assets.ratings.rating_tables import bradley_terry_rows, elo_rows, trace_elo
+from tournament_assets.reports import rating_method_tables as tables
+from tournament_assets.reports.leaderboard import leaderboard_cells
 from tournament_assets.storage.tables import StoredTable, rows_of
 from tournament_assets.tournament.asset_rows import (
     BradleyTerryRow,
@@ -26,14 +32,9 @@ from tournament_assets.tournament.asset_rows import (
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
-from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.workflows.adaptive_judging import sides_of
+from tournament_assets.workflows.juries import rates_by_model, rating_rows_of
 from tournament_assets.workflows.table_rows import judgments_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    pd = late_module("pandas")
 
 _COUNTS = ("wins_a", "wins_b", "ties", "inconsistent", "same_text", "unjudged")
 
@@ -56,8 +57,6 @@ def elo_traces(
 
     Ties, inconsistent and unjudged pairs are left out.
     """
-    from tournament_assets.ratings.rating_tables import trace_elo
-
     matches = code_judgments(judgments_of(verdicts), entrants=config.entrant_ids)
     settings = settings_of_run(config, mode=mode, n_permutations=options.n_permutations)
     # Elo has no weights: a match that stands for several is played as often.
@@ -94,7 +93,7 @@ def elo_ratings(
     dimension: str,
     verdicts: StoredTable,
     traces: EloTraces,
-    decisions: "pd.DataFrame | None" = None,
+    decisions: pd.DataFrame | None = None,
 ) -> Made[list[EloRow]]:
     """Elo ratings with both intervals, and the same for a sweep of K-factors.
 
@@ -104,8 +103,6 @@ def elo_ratings(
     several prompts is played as often, and those are told apart of whom the judging decided it:
     resamples of prompts know nothing of when a pair stopped.
     """
-    from tournament_assets.ratings.rating_tables import elo_rows
-
     matches = code_judgments(judgments_of(verdicts), entrants=config.entrant_ids)
     settings = settings_of_run(config, mode=mode, n_permutations=traces.ratings.shape[0])
     rows = elo_rows(
@@ -129,7 +126,6 @@ def elo_ratings(
 
 
 def _elo_metadata(primary: Sequence[EloRow]) -> dict[str, Any]:
-    from tournament_assets.reports.leaderboard import leaderboard_cells
 
     cells = leaderboard_cells(primary)
     return {
@@ -150,7 +146,7 @@ def bradley_terry_ratings(
     mode: Mode,
     dimension: str,
     verdicts: StoredTable,
-    jury: "pd.DataFrame | None" = None,
+    jury: pd.DataFrame | None = None,
 ) -> Made[list[BradleyTerryRow]]:
     """Bradley-Terry ratings on the Elo scale, ties as half wins, prompts resampled.
 
@@ -158,9 +154,6 @@ def bradley_terry_ratings(
     that are weighed, and pairs that were shown once, are rated by the model of `jury`, whose
     intervals are the sandwich's.
     """
-    from tournament_assets.ratings.rating_tables import bradley_terry_rows
-    from tournament_assets.workflows.juries import rates_by_model, rating_rows_of
-
     if jury is not None and rates_by_model(config):
         rows = rating_rows_of(jury)
     else:
@@ -191,9 +184,6 @@ def model_comparison(
     An inconsistent pair counts as a tie; Elo leaves ties out. Where a model has no rating, it
     is absent and a note says why.
     """
-    from tournament_assets.ratings.rating_methods import comparison_rows
-    from tournament_assets.reports import rating_method_tables as tables
-
     preferences = code_judgments(judgments_of(verdicts), entrants=config.entrant_ids)
     # As many orderings as the ratings of this run have.
     settings = settings_of_run(config, mode=mode, n_permutations=traces.ratings.shape[0])
@@ -232,7 +222,7 @@ def style_control(
     mode: Mode,
     dimension: str,
     verdicts: StoredTable,
-    responses: Mapping[str, "pd.DataFrame"],
+    responses: Mapping[str, pd.DataFrame],
     options: StyleOptions,
 ) -> Made[list[StyleRow]]:
     """Bradley-Terry ratings as if all responses were equally long and laid out alike.
@@ -240,8 +230,6 @@ def style_control(
     A feature of style whose effect the pairs do not determine is left out, and its note says
     why. Without any feature left there is no rating at equal style.
     """
-    from tournament_assets.ratings.rating_methods import style_control_rows
-
     rows = style_control_rows(
         code_samples(judgments_of(verdicts), entrants=config.entrant_ids),
         response_texts(responses),
@@ -263,7 +251,7 @@ def style_control(
     )
 
 
-def response_texts(responses: Mapping[str, "pd.DataFrame"]) -> dict[tuple[str, str], str]:
+def response_texts(responses: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], str]:
     """Return what each entrant answered, by entrant and prompt."""
     return {
         (entrant, row.prompt_id): row.response

@@ -3,14 +3,26 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
+
+from tournament_assets.audits.fair_comparison import (
+    Families,
+    PlannedPrompt,
+    entrant_family,
+    fair_comparison_rows,
+    judge_family,
+    without_entrants,
+)
 from tournament_assets.audits.missingness import (
     MissingnessCheck,
     PairReading,
     asked,
     measure_coverage,
 )
+from tournament_assets.audits.prompt_audit import audit_prompts
+from tournament_assets.audits.prompt_findings import FindingKind, PromptFinding, prompts_behind_lead
 from tournament_assets.graph.assets.freshness import leaderboard_result
 from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.assets.verdicts import judge_models_of
@@ -25,6 +37,10 @@ from tournament_assets.graph.outputs import (
 )
 from tournament_assets.graph.rows import Step
 from tournament_assets.ratings.matches import code_judgments
+from tournament_assets.reports.audit_tables import choose_findings, fold_findings
+from tournament_assets.reports.fair_tables import fair_sentences, fair_table
+from tournament_assets.reports.leaderboard import build_leaderboard, leaderboard_cells
+from tournament_assets.reports.separation import STOPS_EARLY, verdict_sentence
 from tournament_assets.storage.tables import (
     SCHEMAS,
     AnyTable,
@@ -45,7 +61,6 @@ from tournament_assets.tournament.asset_rows import (
 )
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.prompts import GeneratedResponse
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import Frames, LargeTables, name_models
@@ -54,13 +69,6 @@ from tournament_assets.workflows.table_rows import (
     judgments_of,
     pair_readings,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from tournament_assets.audits.prompt_findings import PromptFinding
-else:
-    pd = late_module("pandas")
 
 _PLOTTED_ENTRANTS = 12
 """More lines than these are no plot."""
@@ -115,7 +123,7 @@ class LeaderboardInputs:
     bradley_terry: Frames
     win_rates: Frames
     verdicts: LargeTables
-    audit: "pd.DataFrame"
+    audit: pd.DataFrame
 
 
 def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[LeaderboardRow]]:
@@ -148,8 +156,6 @@ def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[LeaderboardR
 def _ranked(
     step: Step, dimension: str, inputs: LeaderboardInputs, judge_model: str
 ) -> list[LeaderboardRow]:
-    from tournament_assets.reports.leaderboard import build_leaderboard
-    from tournament_assets.reports.separation import STOPS_EARLY
 
     config = step.plan.config
     adaptive = config.adaptive_in(step.mode)
@@ -166,9 +172,8 @@ def _ranked(
 
 
 def _prompts_behind_lead(
-    config: TournamentConfig, ratings: "pd.DataFrame", verdicts: AnyTable
+    config: TournamentConfig, ratings: pd.DataFrame, verdicts: AnyTable
 ) -> tuple[str, ...]:
-    from tournament_assets.audits.prompt_findings import prompts_behind_lead
 
     rated = [
         row
@@ -190,8 +195,6 @@ def _prompts_behind_lead(
 def _findings(
     config: TournamentConfig, ranked: Mapping[str, Sequence[LeaderboardRow]]
 ) -> dict[str, Any]:
-    from tournament_assets.reports.leaderboard import leaderboard_cells
-    from tournament_assets.reports.separation import verdict_sentence
 
     findings: dict[str, Any] = {}
     confidence = config.ratings.confidence
@@ -234,7 +237,7 @@ def outage_metadata(outages: Sequence[str]) -> dict[str, Markdown]:
 
 def audit(
     step: Step,
-    selected: "pd.DataFrame",
+    selected: pd.DataFrame,
     responses: Frames,
     verdicts: LargeTables,
     replies: LargeTables,
@@ -267,7 +270,7 @@ def audit(
     )
 
 
-def _answers(responses: "pd.DataFrame") -> list[GeneratedResponse]:
+def _answers(responses: pd.DataFrame) -> list[GeneratedResponse]:
     return [
         GeneratedResponse(row.prompt_id, row.response, row.finish_reason)
         for row in rows_of(ResponseRow, responses)
@@ -275,7 +278,7 @@ def _answers(responses: "pd.DataFrame") -> list[GeneratedResponse]:
 
 
 def _unanswered(
-    selected: "pd.DataFrame", answers: Mapping[str, Sequence[GeneratedResponse]]
+    selected: pd.DataFrame, answers: Mapping[str, Sequence[GeneratedResponse]]
 ) -> list[PromptRow]:
     """Return the prompts that not every entrant answered."""
     answered = set.intersection(*({each.prompt_id for each in given} for given in answers.values()))
@@ -341,10 +344,6 @@ def prompt_audit(
     Nobody wins, every judgment is inconsistent, the judge failed on it, an entrant fails in one
     stratum only; how much it tells the entrants apart; and what would be rated without it.
     """
-    from tournament_assets.audits.prompt_audit import audit_prompts
-    from tournament_assets.audits.prompt_findings import FindingKind
-    from tournament_assets.reports.audit_tables import choose_findings, fold_findings
-
     rows = [
         _finding_row(dimension, found)
         for dimension, pairs in _readings(config, verdicts, replies)
@@ -364,7 +363,7 @@ def prompt_audit(
     )
 
 
-def _finding_row(dimension: str, found: "PromptFinding") -> PromptFindingRow:
+def _finding_row(dimension: str, found: PromptFinding) -> PromptFindingRow:
     return PromptFindingRow(
         dimension=dimension,
         kind=found.kind.value,
@@ -382,7 +381,7 @@ def _finding_row(dimension: str, found: "PromptFinding") -> PromptFindingRow:
 def fair_comparison(
     plan: TournamentPlan,
     mode: Mode,
-    selected: "pd.DataFrame",
+    selected: pd.DataFrame,
     responses: Frames,
     verdicts: LargeTables,
 ) -> Made[list[FairRow]]:
@@ -390,8 +389,6 @@ def fair_comparison(
 
     Where the three disagree on who is ahead, what is missing decides, not who is better.
     """
-    from tournament_assets.reports.fair_tables import fair_sentences, fair_table
-
     rows = fair_rows(plan, mode, selected=selected, responses=responses, verdicts=verdicts)
     metadata: dict[str, Any] = {}
     for dimension in plan.config.dimension_names:
@@ -405,7 +402,7 @@ def fair_rows(
     plan: TournamentPlan,
     mode: Mode,
     *,
-    selected: "pd.DataFrame",
+    selected: pd.DataFrame,
     responses: Frames,
     verdicts: Mapping[str, AnyTable],
     excluded: Sequence[str] = (),
@@ -424,15 +421,6 @@ def fair_rows(
         InputError: If somebody is to be left out who does not take part, or fewer than two are
             left.
     """
-    from tournament_assets.audits.fair_comparison import (
-        Families,
-        PlannedPrompt,
-        entrant_family,
-        fair_comparison_rows,
-        judge_family,
-        without_entrants,
-    )
-
     config = plan.config
     prompts = list(rows_of(PromptRow, selected))
     answered = {

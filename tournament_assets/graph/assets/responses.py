@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tournament_assets.graph.assets.freshness import (
     ENTRANT_CHECK,
@@ -22,7 +24,6 @@ from tournament_assets.graph.rows import Step
 from tournament_assets.tournament.asset_rows import EntrantRequestsRow, ResponseRow
 from tournament_assets.tournament.entrants import AnyEntrant, get_entrant
 from tournament_assets.tournament.fingerprints import fingerprint, short
-from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
     Prompt,
@@ -39,11 +40,6 @@ from tournament_assets.workflows.responses import (
     served_entrants,
 )
 from tournament_assets.workflows.table_rows import prompts_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    pd = late_module("pandas")
 
 _REPLACEMENT_COLUMNS = ("prompt_id", "position", "draft", "replacement")
 
@@ -70,8 +66,8 @@ class ResponseOptions:
 
 def entrant_responses(
     step: Step,
-    selected: "pd.DataFrame",
-    bank: "pd.DataFrame",
+    selected: pd.DataFrame,
+    bank: pd.DataFrame,
     options: ResponseOptions,
     resources: Resources,
     upstream: Mapping[str, Any],
@@ -116,7 +112,7 @@ def _tell(step: Step, warnings: Sequence[str]) -> None:
 
 
 def entrant_requests(
-    step: Step, selected: "pd.DataFrame", options: ResponseOptions, resources: Resources
+    step: Step, selected: pd.DataFrame, options: ResponseOptions, resources: Resources
 ) -> Made[list[EntrantRequestsRow]]:
     """What the entrants behind an API are asked, all at once, and how much of it is answered.
 

@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
+
+from tournament_assets.audits.judge_consistency import JudgedPair
 from tournament_assets.graph.assets.verdicts import judge_models_of
 from tournament_assets.graph.outputs import Check, Made, report_table
 from tournament_assets.graph.rows import Step
+from tournament_assets.reports.trust_tables import light_sentence, trust_rows, trust_table
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, TrustRow
 from tournament_assets.tournament.judges import JudgeConfig
-from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 from tournament_assets.trust.evidence import (
     RatedPair,
@@ -22,17 +25,10 @@ from tournament_assets.trust.evidence import (
     retest_of,
 )
 from tournament_assets.trust.measures import HUMANS, WORDS, threshold_of
+from tournament_assets.trust.panel import TrustEvidence, TrustLine, TrustState, trust_lines
 from tournament_assets.workflows.adaptive_judging import Unasked
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.table_rows import judgments_of, settled_rows, verdicts_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from tournament_assets.audits.judge_consistency import JudgedPair
-    from tournament_assets.trust.panel import TrustEvidence, TrustLine
-else:
-    pd = late_module("pandas")
 
 _STATES = ("green", "red", "not measured", "no threshold")
 
@@ -56,12 +52,12 @@ class TrustInputs:
     replies: StoredTable
     verdicts: StoredTable
     matches: StoredTable
-    style: "pd.DataFrame"
-    retest: "pd.DataFrame | None"
-    controls: "pd.DataFrame | None"
-    judges: "pd.DataFrame | None"
-    people: "pd.DataFrame | None" = None
-    decisions: "pd.DataFrame | None" = None
+    style: pd.DataFrame
+    retest: pd.DataFrame | None
+    controls: pd.DataFrame | None
+    judges: pd.DataFrame | None
+    people: pd.DataFrame | None = None
+    decisions: pd.DataFrame | None = None
 
 
 def trust_checks(plan: TournamentPlan) -> Mapping[str, str]:
@@ -81,9 +77,6 @@ def trust_panel(step: Step, inputs: TrustInputs) -> Made[list[TrustRow]]:
     Tests of the judge cost money and run on request. Until they have, for these very requests
     and this rubric, their lights say "not measured", which is never green.
     """
-    from tournament_assets.reports.trust_tables import trust_rows, trust_table
-    from tournament_assets.trust.panel import trust_lines
-
     config = step.plan.config
     lines = trust_lines(
         _evidence(step, inputs, job=f"{step.plan.tournament_id}_test_judge"),
@@ -105,8 +98,7 @@ def trust_panel(step: Step, inputs: TrustInputs) -> Made[list[TrustRow]]:
     )
 
 
-def _evidence(step: Step, inputs: TrustInputs, *, job: str) -> "TrustEvidence":
-    from tournament_assets.trust.panel import TrustEvidence
+def _evidence(step: Step, inputs: TrustInputs, *, job: str) -> TrustEvidence:
 
     lengths, judge = longer_responses(inputs.matches), step.plan.config.judge
     verdicts, pairs = inputs.verdicts, _judged_pairs(inputs.verdicts, lengths)
@@ -124,8 +116,7 @@ def _evidence(step: Step, inputs: TrustInputs, *, job: str) -> "TrustEvidence":
     )
 
 
-def _judged_pairs(verdicts: StoredTable, lengths: Mapping[PairKey, Outcome]) -> "list[JudgedPair]":
-    from tournament_assets.audits.judge_consistency import JudgedPair
+def _judged_pairs(verdicts: StoredTable, lengths: Mapping[PairKey, Outcome]) -> list[JudgedPair]:
 
     rows = rows_of(RatedPair, verdicts)
     return [
@@ -139,8 +130,7 @@ def _judged_pairs(verdicts: StoredTable, lengths: Mapping[PairKey, Outcome]) -> 
     ]
 
 
-def _pairs_by_judge(replies: StoredTable, judge: JudgeConfig) -> "list[JudgedPair]":
-    from tournament_assets.audits.judge_consistency import JudgedPair
+def _pairs_by_judge(replies: StoredTable, judge: JudgeConfig) -> list[JudgedPair]:
 
     return [
         JudgedPair(
@@ -161,9 +151,7 @@ def _lights(rows: Sequence[TrustRow]) -> dict[str, Any]:
     }
 
 
-def _check(measure: str, lines: Sequence["TrustLine"], *, where: str) -> Check:
-    from tournament_assets.reports.trust_tables import light_sentence
-    from tournament_assets.trust.panel import TrustState
+def _check(measure: str, lines: Sequence[TrustLine], *, where: str) -> Check:
 
     own = [line for line in lines if line.measure == measure]
     bad = [line for line in own if line.state is not TrustState.GREEN]

@@ -4,12 +4,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tournament_assets.audits.missingness import mostly_same_text, same_text_sentence
 from tournament_assets.graph.outputs import Check, Made, Shown, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.requests.verdict_parsing import settle_panel
+from tournament_assets.reports.jury_tables import agreement_table, judges_table
 from tournament_assets.storage.tables import (
     AnyTable,
     StoredTable,
@@ -21,16 +24,12 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, JuryRow, VerdictRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.formatting import format_share
-from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 from tournament_assets.workflows.adaptive_judging import Unasked, Weigh, weights_of
+from tournament_assets.workflows.juries import jury_rows
+from tournament_assets.workflows.juries import weights_of as weights_of_judges
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.table_rows import UNREAD, settled_rows, verdicts_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    pd = late_module("pandas")
 
 _SHOWN_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "verdict_ab", "verdict_ba", "winner")
 _MISSING = (Verdict.REFUSED, Verdict.UNREADABLE, Verdict.PERMANENT, Verdict.PENDING)
@@ -53,9 +52,6 @@ def jury(step: Step, replies: StoredTable) -> Made[list[JuryRow]]:
     slot odds are those by which it prefers what is shown first between equals. Both come from the
     judges' verdicts alone: agreement among judges is not agreement with people.
     """
-    from tournament_assets.reports.jury_tables import agreement_table, judges_table
-    from tournament_assets.workflows.juries import jury_rows
-
     config = step.plan.config
     by_judge = settled_rows(rows_of(JudgeReplyRow, replies), judge=config.judge)
     rows = jury_rows(by_judge, config=config, mode=step.mode, dimension=step.name)
@@ -80,8 +76,8 @@ def judge_verdicts(
     step: Step,
     replies: StoredTable,
     options: VerdictOptions,
-    jury: "pd.DataFrame | None" = None,
-    decisions: "pd.DataFrame | None" = None,
+    jury: pd.DataFrame | None = None,
+    decisions: pd.DataFrame | None = None,
 ) -> Made[WrittenTable]:
     """Every pair settled from its replies, at no cost.
 
@@ -119,16 +115,15 @@ def judge_verdicts(
 
 
 def _together(
-    by_judge: Iterable[VerdictRow], step: Step, jury: "pd.DataFrame | None"
+    by_judge: Iterable[VerdictRow], step: Step, jury: pd.DataFrame | None
 ) -> Iterator[VerdictRow]:
     """Yield a row a pair: the judge's, or the one that the judges of a panel settle together."""
     config = step.plan.config
     if not config.judge.panel or jury is None:
         yield from by_judge
         return
-    from tournament_assets.workflows.juries import weights_of
 
-    weights = weights_of(jury)
+    weights = weights_of_judges(jury)
     lead, all_judges = config.judge_model(step.mode), [each.model for each in config.judge.panel]
     name = lead if config.judge.aggregation == "single" else ", ".join(all_judges)
     for _, of_pair in groupby(by_judge, key=pair_key):

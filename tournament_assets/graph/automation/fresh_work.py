@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import dagster as dg
+import upath
 
 from tournament_assets.graph.assets.freshness import CHECKS, LEADERBOARD_CHECK
 from tournament_assets.graph.assets.observed_inputs import InputVersion, read_inputs
@@ -26,13 +27,7 @@ from tournament_assets.graph.rows import AssetRow
 from tournament_assets.graph.table import rows_of
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.fingerprints import short
-from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.workflows.plan import TournamentPlan
-
-if TYPE_CHECKING:
-    import upath
-else:
-    upath = late_module("upath")
 
 _ARTIFACTS = "run_artifacts"
 _LEFT_OPEN = ("replies_pending", "requests_unread", "pairs_unjudged")
@@ -85,7 +80,7 @@ class FreshWork:
             if check.check_name not in _OF_THE_MOMENT
         ]
 
-    def path_of(self, name: str, partition: PartitionKey) -> "upath.UPath":
+    def path_of(self, name: str, partition: PartitionKey) -> upath.UPath:
         """Return where an asset's partition is stored."""
         suffix = ".npz" if self._rows[name].stored_as == "arrays" else ".parquet"
         parts = [] if partition is None else str(partition).split("|")

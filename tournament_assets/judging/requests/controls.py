@@ -28,11 +28,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+import numpy as np
+
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.late_modules import np
 from tournament_assets.tournament.verdicts import Outcome
 
 SHORTEST_CORRUPTED = 20

@@ -13,6 +13,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, overload
 
+import numpy as np
+
 from tournament_assets.judging.requests.pairs import (
     PRESENTATIONS,
     HowShown,
@@ -319,7 +321,6 @@ class KeyPositions(Mapping[str, int]):
     """
 
     def __init__(self, requests: Iterable[ModelRequest]) -> None:
-        import numpy as np
 
         joined = bytearray()
         for key in request_keys(requests):
@@ -339,13 +340,11 @@ class KeyPositions(Mapping[str, int]):
         return len(self._positions)
 
     def __iter__(self) -> Iterator[str]:
-        import numpy as np
 
         for place in np.argsort(self._positions):
             yield self._digests[place].astype(">u8").tobytes().hex()
 
     def __getitem__(self, key: str) -> int:
-        import numpy as np
 
         digest = np.frombuffer(bytes.fromhex(key), dtype=">u8").astype(np.uint64)
         place = int(np.searchsorted(self._leading, digest[0]))

@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 from urllib.parse import quote, urlsplit
+
+import anthropic
+import httpx2
 
 from tournament_assets.judging.batch_service import (
     BatchStatus,
@@ -21,6 +24,7 @@ from tournament_assets.judging.batch_service import (
     SubmittedRequest,
     TokenUsage,
 )
+from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.service_words import (
     ServiceAnswers,
     classify_by_status,
@@ -34,9 +38,6 @@ from tournament_assets.providers.service_words import (
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json
 from tournament_assets.tournament.judge_services import LOOPBACK, ServiceConnection
-
-if TYPE_CHECKING:
-    import httpx2
 
 
 @contextmanager
@@ -92,8 +93,6 @@ def open_anthropic(connection: ServiceConnection) -> "Iterator[AnthropicBatches]
 @contextmanager
 def open_loopback(connection: ServiceConnection) -> "Iterator[AnthropicBatches]":
     """Start the loopback judge, which speaks the same protocol, and stop it again."""
-    from tournament_assets.loopback.running import LoopbackServer
-
     with (
         LoopbackServer(connection.folder) as server,
         # It wants some key and accepts any.
@@ -113,7 +112,6 @@ class AnthropicBatches(ServiceAnswers):
     """
 
     def __init__(self, *, base_url: str | None, api_key: str) -> None:
-        import anthropic
 
         api_key = clean_key(api_key, name="ANTHROPIC_API_KEY")
         if not api_key:
@@ -162,8 +160,6 @@ class AnthropicBatches(ServiceAnswers):
         Raises:
             JudgeError: If the service did not say.
         """
-        import anthropic
-
         task = "list the batches"
         after_id: str | None = None
         while True:
@@ -242,8 +238,6 @@ class AnthropicBatches(ServiceAnswers):
         Raises:
             JudgeError: If the key is refused, the model is retired, or the service cannot be asked.
         """
-        import anthropic
-
         task = f"look up the model {model!r}"
         with self._translated_errors(task):
             try:
@@ -265,9 +259,6 @@ class AnthropicBatches(ServiceAnswers):
         self, path: str, body: bytes | IO[bytes], task: str, *, seconds: float | None
     ) -> Mapping[str, Any]:
         """Send a JSON body; once, and as something that may cost, if it may take its own time."""
-        import anthropic
-        import httpx2
-
         with self._translated_errors(task, may_cost=seconds is not None):
             response = self._client.post(
                 path,
@@ -283,11 +274,8 @@ class AnthropicBatches(ServiceAnswers):
             )
         return self._read_object(response.text, task, may_cost=seconds is not None)
 
-    def _open_results(self, batch_id: str) -> "httpx2.Response":
+    def _open_results(self, batch_id: str) -> httpx2.Response:
         """Begin to read results; the stream has to be closed."""
-        import anthropic
-        import httpx2
-
         # Not through the SDK's own `results`, which goes wherever the batch's `results_url` says:
         # behind a gateway that is an address of the upstream service, or no whole address at all.
         return self._client.get(
@@ -316,9 +304,6 @@ class AnthropicBatches(ServiceAnswers):
     @contextmanager
     def _translated_errors(self, task: str, *, may_cost: bool = False) -> Iterator[None]:
         """Say what went wrong without the SDK's exception, whose request carries the key."""
-        import anthropic
-        import httpx2
-
         try:
             yield
         # httpx2's own errors come out of a stream that breaks off; the SDK does not wrap those.
@@ -349,8 +334,6 @@ def _check_has_results(batch_id: str, batch: Mapping[str, Any]) -> None:
 
 def _split_credentials(base_url: str | None) -> tuple[str | None, tuple[str, str] | None]:
     """Take a user name and a password out of a URL, where logs and messages would show them."""
-    import httpx2
-
     if base_url is None:
         return None, None
     try:

@@ -13,8 +13,11 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, NoReturn
+from typing import IO, Any, NoReturn
 from urllib.parse import quote
+
+import httpx2
+import openai
 
 from tournament_assets.judging.batch_service import (
     BatchStatus,
@@ -48,10 +51,6 @@ from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json
 from tournament_assets.tournament.judge_services import ServiceConnection
 from tournament_assets.tournament.places import origin_of
-
-if TYPE_CHECKING:
-    import httpx2
-
 
 OWN_URL = "https://api.openai.com/v1"
 _LOOK_SECONDS = 60.0
@@ -140,9 +139,6 @@ class ChatJudge(ServiceAnswers):
         Raises:
             JudgeError: If the key is refused, or the server cannot be reached.
         """
-        import httpx2
-        import openai
-
         with self._translated_errors(f"look up the model {model!r}"):
             try:
                 self._client.get(f"/models/{quote(model, safe='/')}", cast_to=httpx2.Response)
@@ -156,9 +152,6 @@ class ChatJudge(ServiceAnswers):
         self, path: str, body: Mapping[str, Any], task: str, *, seconds: float = _DIRECT_SECONDS
     ) -> Mapping[str, Any]:
         """Send something that may cost, once."""
-        import httpx2
-        import openai
-
         with self._translated_errors(task, may_cost=True):
             response = self._client.post(
                 path,
@@ -171,9 +164,6 @@ class ChatJudge(ServiceAnswers):
     @contextmanager
     def _translated_errors(self, task: str, *, may_cost: bool = False) -> Iterator[None]:
         """Say what went wrong without the SDK's exception, whose request carries the key."""
-        import httpx2
-        import openai
-
         try:
             yield
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError) as error:
@@ -343,11 +333,8 @@ class BatchJudge(ChatJudge):
         with self._translated_errors(task), closing(self._open_file(file_id, task)) as response:
             yield from self._rows(response.iter_bytes(), read_batch_line)
 
-    def _open_file(self, file_id: str, task: str) -> "httpx2.Response":
+    def _open_file(self, file_id: str, task: str) -> httpx2.Response:
         """Begin to read a file; the stream has to be closed."""
-        import httpx2
-        import openai
-
         try:
             return self._client.get(
                 f"/files/{quote(file_id, safe='')}/content",
@@ -366,9 +353,6 @@ class BatchJudge(ChatJudge):
 
     def _upload(self, file: _File, task: str) -> str:
         """Upload a file and return its name; until a batch refers to it, nothing is paid."""
-        import httpx2
-        import openai
-
         try:
             with self._translated_errors(task):
                 response = self._client.post(
@@ -397,8 +381,6 @@ class BatchJudge(ChatJudge):
 
     def _look(self, path: str, task: str) -> Mapping[str, Any]:
         """Ask for something that costs nothing."""
-        import httpx2
-
         with self._translated_errors(task):
             response = self._client.get(path, cast_to=httpx2.Response)
         return self._read_object(response.text, task)

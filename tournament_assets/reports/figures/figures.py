@@ -20,6 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from tournament_assets.reports.figures.canvas import (
     LIGHT,
     Palette,
@@ -488,7 +490,6 @@ class EarlierPictures:
 def picture_fingerprint(draw: "partial[Figure]") -> str:
     """Return the fingerprint of everything that a picture is drawn from."""
     import matplotlib
-    import numpy as np
     import PIL
 
     versions = [matplotlib.__version__, np.__version__, PIL.__version__, platform.platform()]
