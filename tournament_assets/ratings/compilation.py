@@ -23,14 +23,6 @@ def vectorised(function: Kernel) -> Kernel:
     return _compile(function, error_model="numpy")
 
 
-def fused(function: Kernel) -> Kernel:
-    """Compile as `vectorised`, and let a product and a sum be one instruction.
-
-    It rounds once where two would round twice, so the last bits may differ between processors.
-    """
-    return _compile(function, error_model="numpy", fastmath={"contract"})
-
-
 def inlined(function: Kernel) -> Kernel:
     """Let kernels of the same file paste a function into themselves.
 

@@ -2,7 +2,7 @@
 
 An update must wait for the one before it in its ordering, and its power and its division take
 longer than all else. So the kernels advance many orderings (lanes) by one match each before they
-go on: the processor works on one while another waits, and `rate_fast` on eight in one instruction.
+go on: the processor works on one while another waits, and `rate_rotations` on eight at once.
 A match is one number, `pack(winner, loser)`, so that an ordering is one array to shuffle.
 
 Orderings are those of `numpy.random.Generator.permutation`, drawn in a quarter of the time. Both
@@ -18,12 +18,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.compilation import compiled, fused, inlined, vectorised
+from tournament_assets.ratings.compilation import compiled, inlined, vectorised
 
 LANES = 16
-"""Orderings that advance together: enough to fill the vectors, few enough to stay in the cache."""
+"""Orderings that advance together: enough to keep busy, few enough to stay in the cache."""
 
-_BLOCK = 64
 _LOSER = 0xFFFFFFFF
 _DOUBLINGS_PER_POINT = 1.0 / (400.0 * math.log10(2.0))
 
@@ -78,46 +77,6 @@ def rate_exactly(
                 ratings[index, lane, winner] += change
                 ratings[index, lane, loser] -= change
     return ratings
-
-
-@fused
-def rate_fast(
-    orderings: NDArray[np.int64],
-    k_factors: NDArray[np.float64],
-    n_entrants: int,
-    initial_rating: float,
-) -> NDArray[np.float64]:
-    """Rate `LANES` orderings with several K-factors; within 1.4e-12 points of `rate_exactly`.
-
-    Arguments and result are those of `rate_exactly`, the orderings of shape (LANES, n_matches).
-    """
-    n_matches = orderings.shape[1]
-    ratings = np.full((k_factors.size, LANES * n_entrants), initial_rating)
-    winners = np.empty((_BLOCK, LANES), dtype=np.uint32)
-    losers = np.empty((_BLOCK, LANES), dtype=np.uint32)
-    gaps = np.empty((k_factors.size, LANES))
-    for start in range(0, n_matches, _BLOCK):
-        n_steps = min(_BLOCK, n_matches - start)
-        for lane in range(LANES):
-            for step in range(n_steps):
-                match = orderings[lane, start + step]
-                winners[step, lane] = lane * n_entrants + (match >> 32)
-                losers[step, lane] = lane * n_entrants + (match & _LOSER)
-        for step in range(n_steps):
-            for index in range(k_factors.size):
-                for lane in range(LANES):
-                    ahead = ratings[index, winners[step, lane]]
-                    gaps[index, lane] = ahead - ratings[index, losers[step, lane]]
-            for index in range(k_factors.size):
-                k_factor = k_factors[index]
-                for lane in range(LANES):
-                    gaps[index, lane] = _change(k_factor, gaps[index, lane])
-            for index in range(k_factors.size):
-                for lane in range(LANES):
-                    change = gaps[index, lane]
-                    ratings[index, winners[step, lane]] += change
-                    ratings[index, losers[step, lane]] -= change
-    return ratings.reshape((k_factors.size, LANES, n_entrants))
 
 
 @vectorised
