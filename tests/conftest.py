@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from tests.projects import FinishedPilot
 
 
-END_TO_END = ("browser", "daemon", "fuzz", "machines", "torture")
-"""Folders whose tests are all marked `e2e`."""
+END_TO_END = (
+    *("browser", "daemon", "fuzz", "machines", "torture"),
+    *("test_demo.py", "test_demo_edits.py"),
+)
+"""Folders and files whose tests are all marked `e2e`."""
 LONGEST = (
     "test_demo.py",
     "test_demo_edits.py",
@@ -45,17 +48,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tests = Path(__file__).parent
     end_to_end = [tests / name for name in END_TO_END]
     for item in items:
-        if any(item.path.is_relative_to(folder) for folder in end_to_end):
+        if any(item.path.is_relative_to(place) for place in end_to_end):
             item.add_marker(pytest.mark.e2e)
     places = {tests / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
-
-
-@pytest.fixture(scope="session")
-def demo_run(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
-    """Run the demo's pilot once for all tests that look at it."""
-    project = copy_project(tmp_path_factory.mktemp("demo") / "project")
-    return DemoRun(project=project, output=run_demo(project))
 
 
 @pytest.fixture(scope="session")
@@ -135,19 +131,12 @@ def _no_process_follows_the_output_of_a_step() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def _no_settings_from_outside() -> Iterator[None]:
     """Keep what a developer has exported out of the tests."""
-    for name in (
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_BASE_URL",
-        "DAGSTER_HOME",
-        "TOURNAMENT_CELERY_BACKEND",
-        "TOURNAMENT_CELERY_BROKER",
-        "TOURNAMENT_EXECUTOR",
-        "TOURNAMENT_EXECUTOR_CONFIG",
-        "TOURNAMENT_LEDGER_URL",
-        "TOURNAMENT_PROJECT",
-        "TOURNAMENT_STORAGE",
-    ):
-        monkeypatch.delenv(name, raising=False)
+    with pytest.MonkeyPatch.context() as environment:
+        for name in [*os.environ]:
+            if name.startswith(("ANTHROPIC_", "DAGSTER_", "OPENAI_", "TOURNAMENT_")):
+                environment.delenv(name)
+        environment.setenv("NO_PROXY", "127.0.0.1,localhost")
+        yield

@@ -95,7 +95,7 @@ def run_demo(project: Path, *options: str, mode: str = "pilot", config: str = "d
     """Run the `tournament` command on the demo and return what it prints."""
     with start_demo(project, *options, mode=mode, config=config) as process:
         try:
-            output, errors = process.communicate(timeout=480)
+            output, errors = process.communicate(timeout=800)
         except subprocess.TimeoutExpired:
             process.kill()
             raise

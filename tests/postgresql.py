@@ -5,7 +5,6 @@ import pwd
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -17,6 +16,8 @@ from typing import Any
 
 import psycopg
 import pytest
+
+from tests.browser.servers import free_port
 
 _START_SECONDS = 120
 _STOP_SECONDS = 60
@@ -52,7 +53,7 @@ class PostgresServer:
             stdout=subprocess.DEVNULL,
             **self._as_account,
         )
-        self._port = _free_port()
+        self._port = free_port()
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
@@ -169,10 +170,3 @@ def _as_another_account(folder: Path) -> dict[str, Any]:
         "cwd": folder,
         "env": {"PATH": os.environ["PATH"], "LC_ALL": "C"},
     }
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

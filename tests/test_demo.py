@@ -2,20 +2,30 @@
 
 import json
 import re
+import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.demo import ROOT, DemoRun, count_responses, run_demo, start_demo
+from tests.demo import ROOT, DemoRun, copy_project, count_responses, run_demo, start_demo
+from tests.projects import write_json_lines
 
 ENTRANTS = ["base_olmo", "security_only", "security_plus_robustness", "full_poe"]
 DIMENSIONS = ["factuality", "calibration", "clinical_utility"]
 PAIRS_PER_PROMPT = 6
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def demo_run(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
+    """Run the whole of the demo's pilot once."""
+    project = copy_project(tmp_path_factory.mktemp("demo") / "project")
+    return DemoRun(project=project, output=run_demo(project))
 
 
 def read_manifest(directory: Path) -> dict[str, object]:
@@ -141,35 +151,59 @@ def test_what_heads_and_jury_did_is_kept_with_every_response(demo_run: DemoRun) 
     assert all(0 < each["p_correct"] < 1 for each in verified)
 
 
-def test_a_second_pilot_generates_nothing_and_asks_nothing(demo_run: DemoRun) -> None:
-    first = demo_run.run_directories[0]
-    unchanged = run_demo(demo_run.project)
+@pytest.fixture
+def short_demo(short_demo_run: DemoRun, tmp_path: Path) -> DemoRun:
+    """The demo after its pilot on few prompts, to go on with."""
+    project = shutil.copytree(short_demo_run.project, tmp_path / "project")
+    return DemoRun(project=project, output=short_demo_run.output)
+
+
+def test_a_second_pilot_generates_nothing_and_asks_nothing(short_demo: DemoRun) -> None:
+    (first,) = short_demo.run_directories
+    unchanged = run_demo(short_demo.project)
     assert "Nothing it rests on has changed" in unchanged
-    assert demo_run.run_directories == [first]
-    output = run_demo(demo_run.project, "--all")
-    assert "0 responses generated and 0 judge requests sent" in output
-    second = next(path for path in reversed(demo_run.run_directories) if path != first)
+    assert short_demo.run_directories == [first]
+    output = run_demo(short_demo.project, "--all")
+    assert re.search(r"\b0 responses \w+ and 0 judge requests", output)
+    (second,) = (path for path in short_demo.run_directories if path != first)
     for path in first.rglob("*.*"):
         if path.name != "manifest.json":
             assert (second / path.relative_to(first)).read_bytes() == path.read_bytes(), path
 
 
-def test_a_headline_that_was_killed_goes_on_and_judges_all_143_prompts(demo_run: DemoRun) -> None:
-    before = count_responses(demo_run.project)
-    with start_demo(demo_run.project, mode="headline") as process:
-        while count_responses(demo_run.project) == before:
+def test_a_headline_that_was_killed_goes_on_and_judges_every_prompt(short_demo: DemoRun) -> None:
+    bank = shorten_bank(short_demo.project)
+    before = count_responses(short_demo.project)
+    with start_demo(short_demo.project, mode="headline") as process:
+        while count_responses(short_demo.project) == before:
             assert process.poll() is None, "the run ended before it could be killed"
             time.sleep(0.05)
         process.kill()
-    kept = count_responses(demo_run.project)
-    output = run_demo(demo_run.project, mode="headline")
-    assert before < kept < 143 * len(ENTRANTS)
-    assert f"{143 * len(ENTRANTS) - kept} responses generated" in output
-    directory = next(p for p in demo_run.run_directories if p.name.startswith("headline_"))
+    kept = count_responses(short_demo.project)
+    assert before < kept < len(bank) * len(ENTRANTS)
+    output = run_demo(short_demo.project, mode="headline")
+    assert re.search(rf"\b{len(bank) * len(ENTRANTS) - kept} responses generated", output)
+    (directory,) = short_demo.project.glob("runs/headline_*")
     manifest = read_manifest(directory)
-    assert manifest["selected_prompts"] == 143
+    assert manifest["bank_size"] == manifest["selected_prompts"] == len(bank)
+    with_gold = sum(prompt.get("gold_answer") is not None for prompt in bank)
     assert manifest["pairs"] == {
-        "factuality": 93 * PAIRS_PER_PROMPT,
-        "calibration": 143 * PAIRS_PER_PROMPT,
-        "clinical_utility": 143 * PAIRS_PER_PROMPT,
+        "factuality": with_gold * PAIRS_PER_PROMPT,
+        "calibration": len(bank) * PAIRS_PER_PROMPT,
+        "clinical_utility": len(bank) * PAIRS_PER_PROMPT,
     }
+
+
+def shorten_bank(project: Path) -> list[dict[str, Any]]:
+    """Let the demo have every eighth prompt of its bank, and those of its pilot."""
+    answered = project / "storage" / "demo" / "entrant_responses" / "base_olmo" / "pilot.parquet"
+    piloted = pq.read_table(answered)["prompt_id"].to_pylist()
+    whole = ROOT / "tournament_assets" / "data" / "prompt_bank.jsonl"
+    prompts = [json.loads(line) for line in whole.read_text(encoding="utf-8").splitlines()]
+    bank = [each for n, each in enumerate(prompts) if n % 8 == 0 or each["prompt_id"] in piloted]
+    write_json_lines(project / "bank.jsonl", bank)
+    config = project / "configs" / "demo.yaml"
+    text = config.read_text(encoding="utf-8")
+    assert "builtin: prompt_bank.jsonl" in text
+    config.write_text(text.replace("builtin: prompt_bank.jsonl", "path: bank.jsonl"))
+    return bank

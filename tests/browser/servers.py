@@ -1,6 +1,7 @@
 """Starts the real Dagster webserver and daemon for a project, and stops them again."""
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -9,17 +10,19 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 START_SECONDS = 180
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Find a free port below those that a system gives to connections, so that none takes it."""
+    while True:
+        port = 20_000 + secrets.randbelow(10_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager
@@ -49,12 +52,13 @@ def dagster_dev(project: Path, home: Path, log: Path) -> Iterator[str]:
             _wait_for(f"http://127.0.0.1:{port}/server_info", process, log)
             yield f"http://127.0.0.1:{port}"
         finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
+            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(process.pid, signal.SIGTERM)
                 process.wait(timeout=60)
-            except subprocess.TimeoutExpired:
+            # Runs that are under way outlive it otherwise.
+            with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            process.wait()
 
 
 def _wait_for(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:

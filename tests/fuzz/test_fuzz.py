@@ -131,6 +131,7 @@ def test_the_script_says_what_it_found_and_how_fast() -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith("12,000 inputs, ")

@@ -53,7 +53,6 @@ def but_for_times(project: SmallProject) -> dict[str, object]:
     return stored
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_two_workers_run_one_pilot_together(
     tmp_path: Path, postgresql: PostgresServer, redis_url: str

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -218,10 +219,8 @@ def test_the_values_of_the_chart_lead_to_what_is_there() -> None:
     chart = re.search(r"--version (\S+)", comments)
     assert chart is not None
     assert f"\ndagster=={chart[1]}\n" in pinned
-    assert (
-        f'name = "tournament-assets"\nversion = "{image_tag(values)}"'
-        in (ROOT / "pyproject.toml").read_text()
-    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["version"] == image_tag(values)
     [deployment] = values["dagster-user-deployments"]["deployments"]
     environment = {variable["name"]: variable["value"] for variable in deployment["env"]}
     settings = environment["TOURNAMENT_EXECUTOR_CONFIG"].removeprefix("/opt/tournament/")

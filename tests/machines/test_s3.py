@@ -30,11 +30,10 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         server.stop()
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_pilot_stores_the_same_files_in_s3_as_in_a_folder(tmp_path: Path, storage: str) -> None:
     local = make_project(tmp_path / "local", dimensions=["factuality"])
-    local.run()
+    of_folder = local.run()
     remote = make_project(tmp_path / "remote", dimensions=["factuality"])
     first = remote.run_recorded(environment={"TOURNAMENT_STORAGE": storage})
     files = s3fs.S3FileSystem()
@@ -45,7 +44,5 @@ def test_a_pilot_stores_the_same_files_in_s3_as_in_a_folder(tmp_path: Path, stor
     }
     assert stored == local.stored_files()
     assert not (remote.folder / "storage").exists()
-    again = remote.run_recorded(environment={"TOURNAMENT_STORAGE": storage})
     assert first.requests_submitted > 0
-    assert again.requests_submitted == 0
-    assert again.leaderboard.equals(first.leaderboard)
+    assert first.leaderboard.equals(of_folder.leaderboard)

@@ -50,7 +50,6 @@ def read_every_file(storage: Path) -> int:
     return read
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_two_people_who_run_the_same_pilot_at_once_pay_once_and_tear_no_file(
     tmp_path: Path,

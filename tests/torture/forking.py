@@ -19,7 +19,7 @@ from typing import Any, Self
 
 ROOT = Path(__file__).parents[2]
 _TICK_SECONDS = 0.001
-_STOP_SECONDS = 30.0
+_STOP_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.browser.servers import free_port
 from tests.torture.forking import Nursery
 
-_START_SECONDS = 60.0
+_START_SECONDS = 120.0
 _PORTS = 5
 
 
@@ -56,7 +57,7 @@ class Judge:
         self._processing_seconds = processing_seconds
         self._faults = list(faults)
         for _ in range(_PORTS):
-            self._port = _free_port()
+            self._port = free_port()
             if self._start():
                 return
         raise AssertionError(f"the judge did not start:\n{self._log.read_text()[-2000:]}")
@@ -92,13 +93,6 @@ class Judge:
                 return False
             time.sleep(0.005)
         raise AssertionError("the judge does not answer")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _answers(port: int) -> bool:

@@ -20,8 +20,6 @@ WRITES = (
 )
 CALLS = ("check_model", "create_batch", "get_batch", "iterate_results", "ask_directly")
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def report() -> Report:
