@@ -14,8 +14,8 @@ class Ledger(ResponseRecords, BatchRecords, ReplyRecords, WasteRecords, LabelRec
 
     Args:
         url: An SQLAlchemy URL of a SQLite or PostgreSQL database; a SQLite file's folder is made if
-            need be, and tables of an earlier version are brought up to date.
+            need be.
 
     Raises:
-        LedgerError: If the database cannot be opened.
+        LedgerError: If the database cannot be opened, or is of another version.
     """

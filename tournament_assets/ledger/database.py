@@ -1,6 +1,6 @@
 """The database under the ledger: SQLite in WAL mode by default, PostgreSQL by URL.
 
-Its tables are made, and columns that an earlier version did not have are added, when it is opened.
+Its tables are made when it is opened; those of another version are refused.
 """
 
 import re
@@ -24,46 +24,28 @@ _ADVISORY_LOCK = 0x6C6564676572  # any number that others in the same database d
 
 
 def prepare_tables(connection: sa.Connection) -> None:
-    """Make the tables that are not there; nothing that is kept is lost."""
-    if _is_prepared(connection):
-        return
-    _wait_for_other_runs(connection)
-    for table in schema.metadata.sorted_tables:
-        connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
-        _add_missing_columns(connection, table)
-        for index in sorted(table.indexes, key=lambda index: str(index.name)):
-            connection.execute(sa.schema.CreateIndex(index, if_not_exists=True))
+    """Make the tables that are not there; nothing that is kept is lost.
 
-
-def _is_prepared(connection: sa.Connection) -> bool:
+    Raises:
+        LedgerError: If a table has other columns than this version's.
+    """
     # Asked without a lock, so that a ledger can be read where it cannot be written.
-    return all(
-        _columns(connection, table.name) >= set(table.columns.keys())
-        for table in schema.metadata.sorted_tables
-    )
-
-
-def _wait_for_other_runs(connection: sa.Connection) -> None:
-    # What follows looks first and changes later: two runs would both change.
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-    else:
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
-
-
-def _columns(connection: sa.Connection, table: str) -> set[str]:
+    if not set(schema.metadata.tables) <= set(sa.inspect(connection).get_table_names()):
+        # What follows looks first and changes later: two runs would both change.
+        if connection.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        else:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+        schema.metadata.create_all(connection)
     inspector = sa.inspect(connection)
-    if not inspector.has_table(table):
-        return set()
-    return {column["name"] for column in inspector.get_columns(table)}
-
-
-def _add_missing_columns(connection: sa.Connection, table: sa.Table) -> None:
-    present = _columns(connection, table.name)
-    for column in table.columns:
-        if column.name not in present:
-            specification = sa.schema.CreateColumn(column).compile(dialect=connection.dialect)
-            connection.execute(sa.text(f"ALTER TABLE {table.name} ADD COLUMN {specification}"))
+    for table in schema.metadata.sorted_tables:
+        found = {column["name"] for column in inspector.get_columns(table.name)}
+        if found != (expected := set(table.columns.keys())):
+            raise LedgerError(
+                f"the ledger's table {table.name!r} has columns {sorted(found)}; expected "
+                f"{sorted(expected)}; it is of another version of this program: use that one, or "
+                "name another ledger by TOURNAMENT_LEDGER_URL"
+            )
 
 
 class LedgerDatabase:
@@ -76,7 +58,7 @@ class LedgerDatabase:
         url: An SQLAlchemy URL; a SQLite file's folder is made if need be.
 
     Raises:
-        LedgerError: If the database cannot be opened.
+        LedgerError: If the database cannot be opened, or is of another version.
     """
 
     def __init__(self, url: str) -> None:

@@ -39,10 +39,10 @@ batches = sa.Table(
     sa.Column("tournament_id", sa.Text, nullable=False),
     sa.Column("mode", sa.Text, nullable=False),
     sa.Column("dimension", sa.Text, nullable=False),
-    sa.Column("purpose", sa.Text, nullable=False, server_default="verdicts"),
+    sa.Column("purpose", sa.Text, nullable=False),
     sa.Column("judge_model", sa.Text, nullable=False),
-    sa.Column("asking", sa.Integer, nullable=False, server_default="1"),
-    sa.Column("channel", sa.Text, nullable=False, server_default="batch"),
+    sa.Column("asking", sa.Integer, nullable=False),
+    sa.Column("channel", sa.Text, nullable=False),
     sa.Column("batch_id", sa.Text, index=True),
     # intent, created, then harvested, refused (never accepted), abandoned (never found) or lost;
     # recovering, then harvested, if it was found again after the ledger had forgotten it
@@ -69,9 +69,9 @@ replies = sa.Table(
     "judge_replies",
     metadata,
     sa.Column("request_key", sa.String(64), primary_key=True),
-    sa.Column("asking", sa.Integer, primary_key=True, autoincrement=False, server_default="1"),
+    sa.Column("asking", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("nonce", sa.String(32), nullable=False),
-    sa.Column("channel", sa.Text, nullable=False, server_default="batch"),
+    sa.Column("channel", sa.Text, nullable=False),
     sa.Column("result_type", sa.Text, nullable=False),
     sa.Column("stop_reason", sa.Text),
     sa.Column("text", sa.Text),
@@ -104,7 +104,7 @@ failures = sa.Table(
     sa.Column("error_message", sa.Text),
     sa.Column("failed_at", sa.Text, nullable=False),
     # whether the request may have been billed nevertheless: its reply was lost or not understood
-    sa.Column("may_be_billed", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("may_be_billed", sa.Boolean, nullable=False),
 )
 # The pairs that people are asked about. A sample that is extended is another draw of the same
 # sample, and is written whole: the chance of every pair has changed.
