@@ -1,12 +1,14 @@
-"""What the tests of the Dagster UI share: a page of Chromium, its pictures, and a dialog."""
+"""What the tests in a browser share: pages of Chromium, their pictures, and Dagster's dialogs."""
 
 import os
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from playwright.sync_api import Browser, Page
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from tests.projects import SmallProject
@@ -16,6 +18,7 @@ from tournament_assets.project.config_files import load_config
 
 CHROMIUM = shutil.which("chromium")
 SCREENSHOTS = Path(__file__).parents[1] / "screenshots"
+PATIENCE_MS = 60_000
 OPENING_SECONDS = 180
 RERUN_SECONDS = 600
 QUIET_CHROMIUM = (
@@ -23,19 +26,51 @@ QUIET_CHROMIUM = (
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
+    "--lang=en-US",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
 )
+ABOUT_THE_NETWORK = (
+    "Failed to load resource",
+    "An unknown error occurred when fetching the script",
+    "[Intervention]",
+)
+"""How begins what Chromium itself says on a console, of lost connections above all."""
 
 USES_CHROMIUM = [
-    pytest.mark.browser,
     pytest.mark.timeout(900),
     pytest.mark.skipif(
         CHROMIUM is None and not os.environ.get("CI"),
         reason="chromium is not installed; Debian's package chromium has it",
     ),
 ]
+
+
+def open_page(browser: Browser, **options: Any) -> Page:
+    """Open a page in a context of its own, patient enough for a busy machine."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(PATIENCE_MS)
+    return context.new_page()
+
+
+def complaints_of(page: Page) -> list[str]:
+    """Return a list that fills with what a page's scripts raise and print on its console."""
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on(
+        "console",
+        lambda message: (
+            None if message.text.startswith(ABOUT_THE_NETWORK) else complaints.append(message.text)
+        ),
+    )
+    return complaints
+
+
+def find_violations(page: Page, context: str | None = None) -> list[tuple[str, str]]:
+    """Let axe look at a page, or a part of it; return each rule that is broken, and where."""
+    found = Axe().run(page, context=context).response["violations"]
+    return [(each["id"], each["nodes"][0]["html"]) for each in found]
 
 
 def save_screenshot(page: Page, name: str) -> None:

@@ -1,11 +1,13 @@
-"""Turns the switches of a tournament's automation in the Dagster UI, and sees what they begin."""
+"""Turns the switches of a tournament's automation in the Dagster UI, and sees what they begin.
+
+A headline that was begun changes what an edit reruns, so the order of what is done is fixed here.
+"""
 
 import re
 from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-import yaml
 from playwright.sync_api import Page, expect
 
 from tests.browser.pages import (
@@ -13,12 +15,10 @@ from tests.browser.pages import (
     USES_CHROMIUM,
     count_made,
     save_screenshot,
-    wait_for_report,
 )
 from tests.browser.servers import dagster_dev
 from tests.daemon.daemons import look_often
-from tests.demo import run_demo
-from tests.projects import SmallProject, make_project
+from tests.projects import FinishedPilot, SmallProject
 from tournament_assets.graph.automation.reruns import runs_page
 from tournament_assets.project.project_files import prepare_dagster_home
 
@@ -29,14 +29,13 @@ pytestmark = USES_CHROMIUM
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SmallProject, str]]:
-    """A tournament of two whose pilot was run, with a schedule that is not due for months."""
+def ran(
+    finished_pilot: FinishedPilot, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[SmallProject, str]]:
+    """A tournament whose pilot was run, with a schedule that is not due for months."""
     folder = tmp_path_factory.mktemp("ran")
-    project = make_project(folder / "project")
-    entrants = yaml.safe_load(project.config_path.read_text())["entrants"]
-    schedule = {"cron": "0 6 1 1 *"}
-    project.edit_config(entrants=entrants[:2], automation={"headline_schedule": schedule})
-    run_demo(project.folder, config=project.config_path.name)
+    project = finished_pilot.copy(folder / "project")
+    project.edit_config(automation={"headline_schedule": {"cron": "0 6 1 1 *"}})
     home = prepare_dagster_home(project.folder, project.environment["DAGSTER_HOME"])
     look_often(home)
     with dagster_dev(project.folder, home, folder / "dagster_dev.log") as url:
@@ -58,10 +57,17 @@ def runs_tagged(**tags: str) -> str:
     return runs_page({f"tournament/{name}": value for name, value in tags.items()})
 
 
-def test_an_edited_rubric_is_rerun_where_it_matters_once_the_sensor_is_switched_on(
+def test_switches_begin_what_they_are_for_and_the_graph_never_offers_tests_of_the_judge(
     page: Page, ran: tuple[SmallProject, str]
 ) -> None:
     project, url = ran
+    rerun_an_edited_rubric(page, project, url)
+    look_at_unsynced_assets(page, project, url)
+    begin_the_scheduled_headline(page, url)
+
+
+def rerun_an_edited_rubric(page: Page, project: SmallProject, url: str) -> None:
+    """Once the sensor is switched on, it is rerun where it matters."""
     replies = project.folder / "storage" / "small" / "judge_replies"
     written = {
         name: (replies / name / "pilot.parquet").stat().st_mtime_ns
@@ -82,11 +88,8 @@ def test_an_edited_rubric_is_rerun_where_it_matters_once_the_sensor_is_switched_
     assert {name for name in written if again[name] != written[name]} == {"factuality"}
 
 
-def test_unsynced_assets_that_the_graph_offers_are_never_tests_of_the_judge(
-    page: Page, ran: tuple[SmallProject, str]
-) -> None:
+def look_at_unsynced_assets(page: Page, project: SmallProject, url: str) -> None:
     """The headline was never run, so the dialog offers every asset that the graph makes."""
-    project, url = ran
     selection = quote('key:"small/*"')
     page.goto(f"{url}/asset-groups?asset-selection={selection}")
     button = page.get_by_role("button", name=f"Materialize all ({count_made(project)})")
@@ -103,15 +106,14 @@ def test_unsynced_assets_that_the_graph_offers_are_never_tests_of_the_judge(
     save_screenshot(page, "materialize_unsynced")
 
 
-def test_a_schedule_that_is_switched_on_and_ticked_runs_the_headline_to_its_report(
-    page: Page, ran: tuple[SmallProject, str]
-) -> None:
-    project, url = ran
+def begin_the_scheduled_headline(page: Page, url: str) -> None:
+    """How a rerun goes on to its report is in `tests/daemon`."""
     switch_on(page, url, "schedules/small_headline_schedule")
     page.get_by_role("button", name="Preview tick result").click()
     page.get_by_role("button", name="Continue").click()
     page.get_by_role("button", name=re.compile("Launch all")).click()
     page.goto(f"{url}{runs_tagged(reason='schedule')}")
-    wait_for_report(page, project, "headline")
-    expect(page.get_by_role("link", name="small_6_report")).to_have_count(1)
+    for job in ("0_observe_inputs", "1_prompts"):
+        link = page.get_by_role("link", name=f"small_{job}")
+        expect(link).to_have_count(1, timeout=RERUN_SECONDS * 1000)
     save_screenshot(page, "scheduled_rerun")

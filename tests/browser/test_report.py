@@ -1,16 +1,21 @@
 """Reads the report as a colleague would: the file alone, from disk, in a real browser."""
 
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.browser.pages import (
+    SCREENSHOTS,
+    USES_CHROMIUM,
+    complaints_of,
+    find_violations,
+    open_page,
+)
 from tests.reports.builders import audit_row, battle_tables, contents
 from tournament_assets.audits.judge_calibration import CalibratedPair, Labelling, calibrate_judge
 from tournament_assets.ratings.labelled_pairs import LabelledPair
@@ -23,8 +28,6 @@ from tournament_assets.tournament.asset_rows import DecisionRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.verdicts import Outcome
 
-CHROMIUM = shutil.which("chromium")
-SCREENSHOTS = Path(__file__).parents[1] / "screenshots"
 EVIL = '</script><script>window.hacked = 1</script><img src=x onerror="window.hacked = 1"><!--'
 DIMENSIONS = {
     "factuality": {"ada": 1490.0, "bob": 1410.0, "cy": 1300.0, "dan": 1290.0},
@@ -91,14 +94,7 @@ STOPS = [
     for dimension, goal in (("factuality", "bank"), ("calibration", "population"))
 ]
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(
-        CHROMIUM is None and not os.environ.get("CI"),
-        reason="chromium is not installed; Debian's package chromium has it",
-    ),
-]
+pytestmark = USES_CHROMIUM
 
 
 @pytest.fixture(scope="module")
@@ -132,26 +128,11 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     return (folder / "report.html").as_uri()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    assert CHROMIUM is not None, "chromium is not installed; make test installs it as root"
-    SCREENSHOTS.mkdir(exist_ok=True)
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--no-first-run"]
-        )
-        yield launched
-        launched.close()
-
-
 @pytest.fixture
 def page(browser: Browser, report: str) -> Iterator[Page]:
     """Open the report without a network; what the console says or the page asks for fails."""
-    context = browser.new_context(viewport={"width": 1100, "height": 900}, offline=True)
-    opened = context.new_page()
-    complaints: list[str] = []
-    opened.on("console", lambda message: complaints.append(message.text))
-    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened = open_page(browser, viewport={"width": 1100, "height": 900}, offline=True)
+    complaints = complaints_of(opened)
     opened.on(
         "request",
         lambda request: (
@@ -161,7 +142,7 @@ def page(browser: Browser, report: str) -> Iterator[Page]:
     opened.goto(report)
     yield opened
     hacked = opened.evaluate("window.hacked")
-    context.close()
+    opened.context.close()
     assert complaints == []
     assert hacked is None
 
@@ -175,9 +156,9 @@ def expect_count(page: Page, count: int) -> None:
     expect(results(page)).to_have_count(min(count, 10))
 
 
-@pytest.mark.parametrize(
-    ("label", "choice", "count"),
-    [
+def test_each_filter_leaves_what_it_says(page: Page) -> None:
+    expect_count(page, N_BATTLES)
+    for label, choice, count in (
         ("Dimension", "calibration", 24),
         ("Entrant", "cy", 36),
         ("Against", "dan", 12),
@@ -189,14 +170,11 @@ def expect_count(page: Page, count: int) -> None:
         ("Both orders", "flipped: they disagree", 12),
         ("Both orders", "the first shown won twice", 12),
         ("Stratum", "vignette", 16),
-    ],
-)
-def test_each_filter_leaves_what_it_says(page: Page, label: str, choice: str, count: int) -> None:
-    expect_count(page, N_BATTLES)
-    page.get_by_label(label, exact=True).select_option(label=choice)
-    expect_count(page, count)
-    page.get_by_role("button", name="Clear").click()
-    expect_count(page, N_BATTLES)
+    ):
+        page.get_by_label(label, exact=True).select_option(label=choice)
+        expect_count(page, count)
+        page.get_by_role("button", name="Clear").click()
+        expect_count(page, N_BATTLES)
 
 
 def test_filters_work_together_and_the_address_keeps_them(page: Page) -> None:
@@ -314,11 +292,11 @@ def test_words_that_only_one_response_has_are_marked(browser: Browser, tmp_path:
     given = contents(DIMENSIONS, battles=battle_tables([("ada", "bob", "a_wins")]))
     for name, text in render_pages(given).items():
         (tmp_path / name).write_text(text)
-    opened = browser.new_page(offline=True)
+    opened = open_page(browser, offline=True)
     opened.goto((tmp_path / "report.html").as_uri())
     results(opened).first.locator("summary").click()
     expect(opened.locator("mark.own")).to_have_text(["ada:", "bob:"])
-    opened.close()
+    opened.context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -488,16 +466,12 @@ def labelled_report(tmp_path_factory: pytest.TempPathFactory) -> str:
     return (folder / "report.html").as_uri()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_whether_people_would_agree_is_there_for_every_reader_and_window(
     browser: Browser, labelled_report: str, scheme: Any, width: int
 ) -> None:
-    run = pytest.importorskip("axe_playwright_python.sync_playwright").Axe().run
-    context = browser.new_context(
-        viewport={"width": width, "height": 844}, color_scheme=scheme, offline=True
-    )
-    opened = context.new_page()
+    viewport: Any = {"width": width, "height": 844}
+    opened = open_page(browser, viewport=viewport, color_scheme=scheme, offline=True)
     opened.goto(labelled_report)
     section = opened.locator("#people")
     opened.evaluate("document.querySelectorAll('details').forEach((each) => each.open = true)")
@@ -507,8 +481,7 @@ def test_whether_people_would_agree_is_there_for_every_reader_and_window(
     ):
         expect(section.get_by_text(heading, exact=True).first).to_be_visible()
     expect(section.get_by_text("The judge is judge-1.")).to_be_visible()
-    found = run(opened, context="#people").response["violations"]
-    assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
+    assert find_violations(opened, "#people") == []
     assert opened.evaluate("document.documentElement.scrollWidth") <= width
     assert opened.evaluate(STICKS_OUT) == []
     # The three ladders stand beside one another, and no number lies on another one's bar.
@@ -521,7 +494,7 @@ def test_whether_people_would_agree_is_there_for_every_reader_and_window(
     assert {box is not None and box["height"] < 26 for box in boxes} == {True}  # one line each
     ladder.scroll_into_view_if_needed()
     opened.screenshot(path=SCREENSHOTS / f"report_people_{scheme}_{width}.png")
-    context.close()
+    opened.context.close()
 
 
 STICKS_OUT = """() => [...document.querySelectorAll("#people *")]
@@ -545,8 +518,7 @@ OVERLAPS = """(table) => {
 
 
 def test_without_scripts_every_table_is_there(browser: Browser, report: str) -> None:
-    context = browser.new_context(java_script_enabled=False, offline=True)
-    opened = context.new_page()
+    opened = open_page(browser, java_script_enabled=False, offline=True)
     opened.goto(report)
     expect(opened.get_by_text("Reading battles here needs scripts.")).to_be_visible()
     for section in ("ladder", "win-grid"):
@@ -555,12 +527,11 @@ def test_without_scripts_every_table_is_there(browser: Browser, report: str) -> 
         opened.locator(f"#{section} > summary").click()
         expect(opened.locator(f"#{section} table").first).to_be_visible()
     expect(opened.locator("#browser")).to_be_hidden()
-    context.close()
+    opened.context.close()
 
 
 def test_a_script_that_is_not_the_page_s_own_does_not_run(browser: Browser, report: str) -> None:
-    context = browser.new_context(offline=True)
-    opened = context.new_page()
+    opened = open_page(browser, offline=True)
     opened.goto(report)
     with opened.expect_console_message(lambda message: "Content Security Policy" in message.text):
         opened.evaluate(
@@ -568,7 +539,7 @@ def test_a_script_that_is_not_the_page_s_own_does_not_run(browser: Browser, repo
             "own.textContent = 'window.hacked = 1'; document.body.append(own)"
         )
     assert opened.evaluate("window.hacked") is None
-    context.close()
+    opened.context.close()
 
 
 def save(page: Page, name: str) -> None:
