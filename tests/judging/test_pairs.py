@@ -1,4 +1,3 @@
-from dataclasses import replace
 from math import comb
 
 import pytest
@@ -8,14 +7,10 @@ from hypothesis import strategies as st
 from tournament_assets.judging.requests.pairs import (
     PRESENTATIONS,
     PairToJudge,
-    Presentation,
     build_match_list,
     draw_share,
     filter_pairs_for_dimension,
-    presentations_of,
 )
-from tournament_assets.judging.requests.requests import RequestSettings, build_requests
-from tournament_assets.tournament.judges import parse_rubric
 from tournament_assets.tournament.prompts import Prompt
 
 RECALL = Prompt("r1", "Which vitamin?", "recall", gold_answer="C")
@@ -101,17 +96,6 @@ def pairs(n: int) -> list[PairToJudge]:
     ]
 
 
-def test_half_of_the_pairs_are_shown_in_each_order_and_always_in_the_same() -> None:
-    shown = [presentations_of(each, judge_model="judge", how="one") for each in pairs(2000)]
-    assert {len(each) for each in shown} == {1}
-    assert 900 < sum(each == (Presentation.AB,) for each in shown) < 1100
-    again = [presentations_of(each, judge_model="judge", how="one") for each in pairs(2000)]
-    other = [presentations_of(each, judge_model="another", how="one") for each in pairs(2000)]
-    assert again == shown
-    assert other != shown
-    assert presentations_of(pairs(1)[0], judge_model="judge", how="both") == PRESENTATIONS
-
-
 def test_a_share_of_the_pairs_falls_to_a_judge() -> None:
     all_pairs = pairs(2000)
     drawn = draw_share(all_pairs, judge_model="judge", share=0.3)
@@ -121,17 +105,3 @@ def test_a_share_of_the_pairs_falls_to_a_judge() -> None:
         map(id, draw_share(all_pairs, judge_model="judge", share=0.6))
     )
     assert draw_share(all_pairs, judge_model="judge", share=1.0) == all_pairs
-
-
-def test_a_pair_that_is_shown_once_is_one_of_the_two_requests() -> None:
-    rubric = parse_rubric(
-        "# version: 1\n# dimension: factuality\nJudge.", dimension="factuality", where="x"
-    )
-    both = RequestSettings("judge", 64, shows_gold_answer=False, shows_expected_behavior=False)
-    once = build_requests(pairs(20), rubric, replace(both, presentations="one"))
-    twice = {request.request_key: request for request in build_requests(pairs(20), rubric, both)}
-    assert len(once) == 20
-    assert all(twice[each.request_key].presentation is each.presentation for each in once)
-    assert [once.pair_of(place).prompt_id for place in range(20)] == [
-        request.prompt_id for request in once
-    ]

@@ -19,7 +19,7 @@ from tournament_assets.judging.requests.verdict_parsing import (
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.verdicts import Outcome, Verdict, settle_together
 
-verdicts = st.sampled_from([each for each in Verdict if each is not Verdict.NOT_SHOWN])
+verdicts = st.sampled_from(Verdict)
 _SWAPPED_OUTCOME = {Outcome.A_WINS: Outcome.B_WINS, Outcome.B_WINS: Outcome.A_WINS}
 
 
@@ -278,17 +278,7 @@ def test_a_judge_without_weight_does_not_vote() -> None:
     assert (found.outcome, found.winner) == (A, "ada")
 
 
-def test_one_order_alone_settles_a_pair_that_is_shown_once() -> None:
-    assert reconcile_swap(Verdict.A, Verdict.NOT_SHOWN) is A
-    assert reconcile_swap(Verdict.NOT_SHOWN, Verdict.A) is B
-    assert reconcile_swap(Verdict.NOT_SHOWN, Verdict.TIE) is TIE
-    assert reconcile_swap(Verdict.REFUSED, Verdict.NOT_SHOWN) is MUTE
-    (row,) = settle_pairs([reply("p0", Presentation.BA, "VERDICT: A")], how_shown="one")
-    assert (row.verdict_ab, row.verdict_ba, row.winner) == ("not_shown", "A", "bob")
-    assert (row.request_key_ab, row.request_key_ba) == ("", "p0 ba")
-
-
-def test_a_lost_presentation_of_two_is_no_pair_that_was_shown_once() -> None:
+def test_a_presentation_that_is_missing_altogether_is_an_error() -> None:
     with pytest.raises(KeyError):
         settle_pairs([reply("p0", Presentation.BA, "VERDICT: A")])
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
-from benchmarks.one_presentation import SimulatedJudge, simulate_presentations
+from tests.ratings.simulated_judges import SimulatedJudge, simulate_presentations
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.covariates import fit_controlled
 from tournament_assets.ratings.judge_aware import (

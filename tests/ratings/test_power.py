@@ -64,14 +64,6 @@ def test_half_the_gap_takes_four_times_the_prompts() -> None:
     assert near / far == pytest.approx(4, rel=0.02)
 
 
-def test_one_order_takes_more_prompts_and_less_than_twice_as_many() -> None:
-    both = PowerCurve(NOISE, 50)
-    once = PowerCurve(NOISE, 50, presentations=1)
-    assert both.formula_prompts() < once.formula_prompts() < 2 * both.formula_prompts()
-    without = PowerCurve(replace(NOISE, split=0.0, tied=0.25), 50, presentations=1)
-    assert without.formula_prompts() == both.formula_prompts()
-
-
 def test_where_ties_allow_no_such_gap_no_number_of_prompts_shows_it() -> None:
     tied = replace(NOISE, tied=0.85)
     assert win_share(50) - 0.5 > (1 - tied.tied - tied.split) / 2

@@ -59,6 +59,13 @@ def test_the_fingerprint_follows_values_and_not_their_order() -> None:
     assert load(ratings={"n_permutations": 501}).fingerprint != load().fingerprint
 
 
+def test_the_fingerprint_of_a_config_with_heads_is_what_it_was() -> None:
+    heads = {"security": {"folder": {"path": "s"}, "rank": 8}}
+    poe = {"entrant_id": "poe", "loader": "custom_poe", "weights": {"path": "w"}, "hydra": heads}
+    config = load(entrants=[*VALUES["entrants"], poe])
+    assert config.fingerprint == "1b05d11109f76d30a83c6d574e21f4ba7a0f9154d2f87ab6d822cf309ccf0552"
+
+
 def test_lists_of_the_file_become_tuples_that_cannot_change() -> None:
     assert load(ratings={"k_sweep": [2.0, 3]}).ratings.k_sweep == (2.0, 3.0)
 

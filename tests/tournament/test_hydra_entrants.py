@@ -76,7 +76,6 @@ def test_moving_files_and_renaming_do_not_generate_anything_again() -> None:
         {"temperature": 0.5},
         {"temperature": None},
         {"beta": 0.125},
-        {"gamma": 2},
         {"bypass_jury": True},
         {"max_new_tokens": 20},
         {"system_prompt": "Be brief."},
@@ -92,6 +91,24 @@ def test_moving_files_and_renaming_do_not_generate_anything_again() -> None:
 )
 def test_what_changes_a_response_changes_the_fingerprint(changes: dict[str, Any]) -> None:
     assert describe(**changes).fingerprint("content") != describe().fingerprint("content")
+
+
+@pytest.mark.parametrize(
+    ("changes", "known"),
+    [
+        ({}, "bcf0cae4812320f02e5d8f7ef42bd67ca05a9274ad55140a1bf3d9b09d53d8fe"),
+        (
+            {"bypass_jury": True, "temperature": None, "rob_checkpoint": None},
+            "6c028d433ce20dc7ca4b60a5f2e3a409ededf3e9b4a2ba407054b665473f12db",
+        ),
+        (
+            {"beta": 0.125, "needs_uncertainty": True},
+            "72773e439314f4fd2910d35e1ee26c573ae503d10e0744bdfb587d6c7d3226da",
+        ),
+    ],
+)
+def test_stored_responses_are_still_found(changes: dict[str, Any], known: str) -> None:
+    assert describe(**changes).fingerprint("0" * 64) == known
 
 
 def test_other_words_for_the_uncertainty_head_change_the_fingerprint() -> None:
@@ -118,7 +135,7 @@ def test_other_words_for_the_uncertainty_head_change_the_fingerprint() -> None:
             },
             "needs_uncertainty is true and hydra.uncertainty is not given",
         ),
-        ({"bypass_jury": True, "beta": 0.5}, "bypass_jury is true with beta 0.5 and gamma 1"),
+        ({"bypass_jury": True, "beta": 0.5}, "bypass_jury is true with beta 0.5"),
         (
             {"hydra": HydraHeads(n_heads=1, security=SECURITY, robustness=ROBUSTNESS)},
             "n_heads is 1 and bypass_jury is false",

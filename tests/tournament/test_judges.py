@@ -98,7 +98,6 @@ def test_three_judges_are_weighed_and_two_vote_unless_told_otherwise() -> None:
     assert panel_of(ONE, TWO, THREE).aggregation == "judge_aware"
     assert panel_of(ONE, TWO).aggregation == "plurality"
     assert panel_of(ONE, TWO, aggregate="single").aggregation == "single"
-    assert panel_of(ONE, TWO, presentations="one").aggregation == "judge_aware"
     assert panel_of().aggregation == "single"
 
 
@@ -110,8 +109,6 @@ def test_three_judges_are_weighed_and_two_vote_unless_told_otherwise() -> None:
         (({**ONE, "share": 0.5}, {**TWO, "share": 0.5}), {}, "judges all pairs"),
         ((ONE, {"model": "claude-opus"}), {}, "expected a name that begins with 'loopback'"),
         ((), {"aggregate": "plurality"}, "panel is missing"),
-        ((ONE, TWO), {"aggregate": "plurality", "presentations": "one"}, "'judge_aware'"),
-        ((ONE, TWO), {"aggregate": "single", "presentations": "one"}, "'judge_aware'"),
     ],
 )
 def test_panels_that_cannot_judge_together_are_refused(

@@ -107,7 +107,6 @@ def test_what_answers_once_is_known_by_what_it_was_known_by(
     ("changes", "named"),
     [
         ({"judge": {"service": "loopback", "adaptive": {}}}, "judge.adaptive"),
-        ({"judge": {"service": "loopback", "presentations": "one"}}, "judge.presentations: one"),
         ({"human_battles": {"file": {"path": "arena.jsonl"}}}, "human_battles"),
     ],
 )

@@ -45,7 +45,6 @@ def test_words_in_stored_tables_stay_the_same() -> None:
         "unreadable",
         "permanent",
         "pending",
-        "not_shown",
     ]
     assert [outcome.value for outcome in Outcome] == [
         "a_wins",

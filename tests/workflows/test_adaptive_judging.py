@@ -235,5 +235,6 @@ def test_entrants_are_told_apart_as_was_decided() -> None:
 
 
 def test_what_cannot_be_weighed_is_refused() -> None:
-    with pytest.raises(ValueError, match="presentations"):
-        JudgeConfig(service="loopback", adaptive=ADAPTIVE, presentations="one")
+    panel = ({"model": "loopback-a"}, {"model": "loopback-b"})
+    with pytest.raises(ValueError, match="panel"):
+        JudgeConfig.model_validate({"service": "loopback", "adaptive": ADAPTIVE, "panel": panel})

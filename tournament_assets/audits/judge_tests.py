@@ -321,7 +321,6 @@ def measure_retest(
         )
         for pair in pairs
         for first, second in zip(pair.first_verdicts, pair.second_verdicts, strict=True)
-        if first is not Verdict.NOT_SHOWN
     ]
     outcomes = [
         LabelPair(

@@ -31,7 +31,7 @@ from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.prompts import prompt_of
-from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
+from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 _FEWEST_PROMPTS = 3
 """Prompts inside and outside of a stratum below which nothing is said of it."""
@@ -182,10 +182,7 @@ def _badness(finding: PromptFinding) -> float:
 def _judge_failures(by_prompt: dict[str, list[PairReading]]) -> Iterator[PromptFinding]:
     shown = {
         prompt_id: sum(
-            reply.verdict is not Verdict.NOT_SHOWN
-            for pair in members
-            if pair.outcome is not Outcome.SAME_TEXT
-            for reply in pair.replies
+            len(pair.replies) for pair in members if pair.outcome is not Outcome.SAME_TEXT
         )
         for prompt_id, members in by_prompt.items()
     }
@@ -194,7 +191,7 @@ def _judge_failures(by_prompt: dict[str, list[PairReading]]) -> Iterator[PromptF
             reply.verdict.value
             for pair in members
             for reply in pair.replies
-            if reply.verdict.is_missing
+            if not reply.verdict.is_decided
         )
         for prompt_id, members in by_prompt.items()
     }

@@ -307,8 +307,7 @@ def measure_noise(prompt_id: str, pairs: Iterable[PairReading]) -> PromptNoise:
     judged = disagreements = 0
     for pair in pairs:
         ab, ba = (reply.verdict for reply in pair.replies)
-        # What was shown in one order has no second reply to differ from.
-        if not pair.is_settled or Verdict.NOT_SHOWN in (ab, ba):
+        if not pair.is_settled:
             continue
         judged += pair.is_judged
         shown_first, shown_second = _POINTS_AB[ab], _POINTS_BA[ba]

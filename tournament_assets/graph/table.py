@@ -269,7 +269,7 @@ ASSETS = (
         inputs={"replies": "judge_replies"},
         settings=settings.jury_settings,
         when=verdicts.has_jury,
-        note="of several judges, or where pairs are shown once",
+        note="of several judges",
     ),
     AssetRow(
         verdicts.judge_verdicts,
@@ -435,7 +435,6 @@ ASSETS = (
             "matches": "match_list",
             "replies": "judge_replies",
             "verdicts": "judge_verdicts",
-            "elo": "elo_ratings",
             "models": "model_comparison",
         },
         settings=settings.noticing_settings,

@@ -53,8 +53,7 @@ class JudgingNoise:
     Attributes:
         n_entrants: Entrants of the tournament.
         tied: Share of the pairs that nobody wins in either presentation: ties and same texts.
-        split: Share of the pairs whose two presentations disagree. Shown once, such a pair goes to
-            the side that it happens to be shown on.
+        split: Share of the pairs whose two presentations disagree.
         prompt_sd: What a prompt adds to an entrant's logit, as a standard deviation.
         gaps: Win shares of the first of every two entrants, less 1/2; for the bill of adaptive
             judging.
@@ -145,7 +144,6 @@ class PowerCurve:
         elo: How far they are apart, in Elo points of Bradley-Terry with ties as half wins; the
             other entrants lie half way between them.
         confidence: Probability with which all that is told of a dimension is true together.
-        presentations: In how many orders each pair is shown: 2 or 1.
         n_tournaments: How many are simulated.
         seed: Seeds them.
     """
@@ -153,7 +151,6 @@ class PowerCurve:
     noise: JudgingNoise
     elo: float
     confidence: float = 0.95
-    presentations: int = 2
     n_tournaments: int = 500
     seed: int = 0
 
@@ -167,7 +164,7 @@ class PowerCurve:
 
     @property
     def _tied(self) -> float:
-        return self.noise.tied + (self.noise.split if self.presentations == 2 else 0.0)
+        return self.noise.tied + self.noise.split
 
     @cached_property
     def formula_error(self) -> float:
@@ -252,8 +249,7 @@ class PowerCurve:
         above, below = np.triu_indices(k, 1)
         won = 1 / (1 + np.exp(skills[..., below] - skills[..., above]))
         kind = generator.random(won.shape)
-        coin = self._tied + (self.noise.split if self.presentations == 1 else 0.0)
-        chance = np.where(kind < coin, 0.5, won)
+        chance = np.where(kind < self._tied, 0.5, won)
         shares = (generator.random(won.shape) < chance).astype(np.float64)
         return np.where(kind < self._tied, 0.5, shares)
 

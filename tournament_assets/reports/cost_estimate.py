@@ -423,7 +423,8 @@ class DimensionPlan:
         n_prompts: Prompts that the mode has.
         smallest_gap: How far apart two entrants must be to be separated by those, in Elo points.
         choices: What each way takes, the gaps in turn.
-        curves: By way: gap in Elo points, prompts, requests and dollars, for a picture.
+        curve: Of judging everything: gap in Elo points, prompts, requests and dollars, for a
+            picture.
     """
 
     dimension: str
@@ -433,7 +434,7 @@ class DimensionPlan:
     n_prompts: int
     smallest_gap: float | None
     choices: tuple[PlannedChoice, ...]
-    curves: dict[str, tuple[tuple[float, int, int, float | None], ...]]
+    curve: tuple[tuple[float, int, int, float | None], ...]
 
 
 def plan_json(plans: Sequence[DimensionPlan]) -> list[dict[str, Any]]:
@@ -448,10 +449,10 @@ def print_plan(plans: Sequence[DimensionPlan], console: Console) -> None:
         print_table(f"{plan.dimension}: to separate two entrants", plan_table(plan), console)
         console.print()
     print_text(
-        "Gaps are in Elo points of Bradley-Terry with ties as half wins. One order: the judge's "
-        "slot effect is taken off the ratings. Adaptive: a pair stops once it is decided; the bill "
-        "is the expected one, the tail included. The bank's question is decided by the whole bank "
-        "whatever the gap, so that row says what stopping saves on the prompts of the first row.",
+        "Gaps are in Elo points of Bradley-Terry with ties as half wins. Adaptive: a pair stops "
+        "once it is decided; the bill is the expected one, the tail included. The bank's question "
+        "is decided by the whole bank whatever the gap, so that row says what stopping saves on "
+        "the prompts of the first row.",
         console,
         style="dim",
     )
@@ -511,34 +512,31 @@ def draw_plan(plan: DimensionPlan) -> "Figure":
     Requests stand in place of dollars where judging is free or prices are not known.
     """
     figure, axes = new_figure(height=4.2)
-    in_usd = all(usd for line in plan.curves.values() for *_, usd in line)
+    in_usd = all(usd for *_, usd in plan.curve)
 
     def height(requests: int | None, usd: float | None) -> float:
         return float((usd if in_usd else requests) or math.nan)
 
     ways = dict.fromkeys(choice.way for choice in plan.choices)
-    for colour, way, marker in zip(LIGHT.lines, ways, "osDv", strict=False):
+    widths = [gap for gap, *_ in plan.curve]
+    heights = [height(requests, usd) for _, _, requests, usd in plan.curve]
+    axes.plot(widths, heights, color=LIGHT.lines[0], linewidth=2)
+    for colour, way, marker in zip(LIGHT.lines, ways, "osD", strict=False):
         marked = [each for each in plan.choices if each.way == way and each.prompts is not None]
         axes.plot(
             [each.elo for each in marked],
             [height(each.requests, each.usd) for each in marked],
             marker,
             color=colour,
-            label="" if way in plan.curves else way,
+            label=way,
         )
-        if way not in plan.curves:
-            continue
-        line = plan.curves[way]
-        widths = [gap for gap, *_ in line]
-        heights = [height(requests, usd) for _, _, requests, usd in line]
-        axes.plot(widths, heights, color=colour, linewidth=2, label=way)
     if plan.smallest_gap is not None:
         axes.axvline(
             plan.smallest_gap,
             color=LIGHT.quiet,
             linestyle=(0, (4, 4)),
             linewidth=1,
-            label=f"the mode's {plan.n_prompts:,} prompts, both orders",
+            label=f"the mode's {plan.n_prompts:,} prompts",
         )
     axes.set_xscale("log")
     axes.set_yscale("log")

@@ -89,15 +89,12 @@ def agreement_table(rows: Sequence[JuryRow]) -> ReportTable:
     )
 
 
-def jury_section(
-    rows: Sequence[JuryRow], *, confidence: float, is_shown_once: bool
-) -> ReportSection:
+def jury_section(rows: Sequence[JuryRow], *, confidence: float) -> ReportSection:
     """Return the section of a report on who judged.
 
     Args:
         rows: Rows of table "jury", all dimensions.
         confidence: Coverage of the intervals.
-        is_shown_once: Whether every pair is shown in one order alone.
     """
     sentences = []
     is_panel = any(row.measure == "agreement" for row in rows)
@@ -110,12 +107,6 @@ def jury_section(
         f"Intervals are at {format_confidence(confidence)} and by prompt. A judge that was asked "
         "and says nothing is silent, and stays in the share of unanimous pairs."
     )
-    if is_shown_once:
-        sentences.append(
-            "Every pair was shown once, the side drawn. Bradley-Terry ratings have the slot effect "
-            "taken off; Elo ratings, win rates and the other rating methods take each verdict as "
-            "it is, so there a judge that likes a slot makes differences look smaller."
-        )
     tables = []
     for dimension in dict.fromkeys(row.dimension for row in rows):
         own = [row for row in rows if row.dimension == dimension]

@@ -275,6 +275,9 @@ class RatingsConfig(Frozen):
     confidence: float = Field(default=0.95, gt=0, lt=1)
 
 
+Execution = Literal["eager", "compiled", "captured"]
+
+
 class GenerationConfig(Frozen):
     """How responses are generated; nothing here is part of what an entrant is.
 
@@ -282,15 +285,12 @@ class GenerationConfig(Frozen):
         batch_size: Prompts decoded together, or `auto`: as many as the free memory has room for.
             Another number rounds differently now and then, so a fixed one makes responses that
             another machine of the same kind can repeat to the bit.
-        cuda_graphs: Record the rounds of `custom_poe` entrants on a CUDA device and replay them.
-            Faster, and off until `benchmarks/generation.py` has shown on your GPU that it changes
-            no response.
-        compiled: Fuse the small kernels of `custom_poe` entrants by `torch.compile`, which needs
-            Triton on a GPU and a C++ compiler on a CPU. `auto`: where rounds are recorded as CUDA
-            graphs. Fused kernels round differently now and then; diagnostics say `compiled`.
-        drop_finished_rows: Let `custom_poe` entrants go on with half of a batch's rows as soon as
-            no more of them are needed. Faster where responses differ in length, and off because the
-            last bits of a response may then depend on when its companions are complete.
+        execution: How `custom_poe` entrants decode. `eager`, the default on every device: torch's
+            own kernels, one after the other. `compiled` fuses the small ones by `torch.compile`,
+            which needs Triton on a GPU and a C++ compiler on a CPU; fused kernels round differently
+            now and then, and diagnostics say `compiled`. `captured` also records them as CUDA
+            graphs and replays these; it is `eager` on another device. Neither has been run on a
+            GPU: let `benchmarks/generation.py` show on yours what it gains and changes.
         n_samples: How often every entrant answers each prompt, with random numbers of its own each
             time. The first answer of one entrant meets the first of another, and so on; ratings
             average over the answers to a prompt, and intervals are of prompts.
@@ -301,9 +301,7 @@ class GenerationConfig(Frozen):
     """
 
     batch_size: Annotated[int, Field(ge=1)] | Literal["auto"] = 16
-    cuda_graphs: bool = False
-    compiled: Literal["auto"] | bool = "auto"
-    drop_finished_rows: bool = False
+    execution: Execution = "eager"
     n_samples: int = Field(default=1, ge=1, le=1000)
     budget_usd: float | None = Field(default=None, ge=0)
     budget_period: Literal["run", "month"] = "month"
@@ -395,11 +393,18 @@ class TournamentConfig(Frozen):
             },
         )
         # So that configs that were written without them are what they were.
-        for name in ("presentations", "panel", "aggregate", "adaptive"):
+        for name in ("panel", "aggregate", "adaptive"):
             if getattr(self.judge, name) == JudgeConfig.model_fields[name].default:
                 del values["judge"][name]
+        generation = values["generation"]
         if self.generation.n_samples == 1:
-            del values["generation"]["n_samples"]
+            del generation["n_samples"]
+        if self.generation.execution == "eager":
+            del generation["execution"]
+            generation |= {"cuda_graphs": False, "compiled": "auto", "drop_finished_rows": False}
+        for entrant in values["entrants"]:
+            if entrant["loader"] == "custom_poe":
+                entrant["gamma"] = 1
         return fingerprint(values)
 
     @property
@@ -514,16 +519,14 @@ class TournamentConfig(Frozen):
         others = {
             "judge.adaptive": self.judge.adaptive is not None,
             "judge.panel": bool(self.judge.panel),
-            "judge.presentations: one": self.judge.presentations == "one",
             "human_battles": self.human_battles is not None,
         }
         given = [name for name, is_given in others.items() if is_given]
         if self.generation.n_samples > 1 and given:
             raise ValueError(
                 f"generation.n_samples is {self.generation.n_samples}, and {' and '.join(given)} "
-                "is given; expected one judge who is shown every pair in both orders, because "
-                "averages over samples are not worked out for anything else; remove the one or the "
-                "other"
+                "is given; expected one judge, because averages over samples are not worked out "
+                "for anything else; remove the one or the other"
             )
         return self
 

@@ -195,7 +195,6 @@ class ConfiguredPrice(Frozen):
         return self.input if self.cache_read is None else self.cache_read
 
 
-Presentations = Literal["both", "one"]
 """In how many orders a pair is shown."""
 Aggregate = Literal["judge_aware", "plurality", "single"]
 """How several judges' verdicts become one."""
@@ -236,9 +235,6 @@ class JudgeConfig(ServiceAccess):
         reply_format: `line`, a verdict on the reply's last line, or `json_schema`, a JSON object
             that the service holds the model to.
         identical_responses_tie: Settle a pair of identical responses as a tie without asking.
-        presentations: `both` shows every pair in both orders; `one` shows it once, the side drawn
-            by a hash, at half the price, and takes the judge's slot effect off the Bradley-Terry
-            ratings.
         panel: Two judges or more instead of one, each of which judges every pair or a share of
             them. A judge is a model and how it is reached, as under `judge`; without `service` it
             is reached as `judge` says. The modes' `judge_model` must be one of them.
@@ -279,7 +275,6 @@ class JudgeConfig(ServiceAccess):
     max_tokens: int = Field(default=8192, ge=64)
     reply_format: Literal["line", "json_schema"] = "line"
     identical_responses_tie: bool = True
-    presentations: Presentations = "both"
     panel: tuple[PanelMember, ...] = ()
     aggregate: Aggregate | None = None
     adaptive: AdaptiveConfig | None = None
@@ -318,29 +313,18 @@ class JudgeConfig(ServiceAccess):
         problem = panel_problem(self.panel)
         if problem is None and self.aggregate is not None and not self.panel:
             problem = f"aggregate is {self.aggregate!r} and panel is missing; expected both"
-        alone = self.aggregation if self.panel else "judge_aware"
-        if problem is None and self.presentations == "one" and alone != "judge_aware":
-            problem = (
-                f"presentations is 'one' and the panel's aggregate is {alone!r}; expected "
-                "'judge_aware', which takes the judges' slot effects off, or presentations: both"
-            )
         if problem is not None:
             raise ValueError(problem)
         return self
 
     @model_validator(mode="after")
     def _stops_what_it_can_weigh(self) -> "JudgeConfig":
-        if self.adaptive is None or not (self.panel or self.presentations == "one"):
+        if self.adaptive is None or not self.panel:
             return self
-        found = "a panel of judges" if self.panel else "presentations: one"
-        why = (
-            "its judges are weighed by all of their verdicts"
-            if self.panel
-            else "who is shown first is taken off only in the ratings"
-        )
         raise ValueError(
-            f"adaptive is given with {found}; expected one judge that is shown both orders, "
-            f"because a stop goes by single verdicts and {why}; remove one of them"
+            "adaptive is given with a panel of judges; expected one judge, because a stop goes by "
+            "single verdicts and its judges are weighed by all of their verdicts; remove one of "
+            "them"
         )
 
     @model_validator(mode="after")
@@ -365,7 +349,7 @@ class JudgeConfig(ServiceAccess):
             return "single"
         if self.aggregate is not None:
             return self.aggregate
-        return "judge_aware" if len(self.panel) > 2 or self.presentations == "one" else "plurality"
+        return "judge_aware" if len(self.panel) > 2 else "plurality"
 
     @property
     def grace_seconds(self) -> float:

@@ -23,22 +23,15 @@ class Verdict(StrEnum):
     """The request can never succeed as it stands."""
     PENDING = "pending"
     """No reply yet."""
-    NOT_SHOWN = "not_shown"
-    """The pair is shown in the other order alone, so this one is not asked about."""
 
     @property
     def is_decided(self) -> bool:
         """Whether the reply says A, B or TIE."""
         return self in (Verdict.A, Verdict.B, Verdict.TIE)
 
-    @property
-    def is_missing(self) -> bool:
-        """Whether there should be a verdict and is none."""
-        return not self.is_decided and self is not Verdict.NOT_SHOWN
-
 
 class Outcome(StrEnum):
-    """How a pair was settled from its presentations: both, or the one it was shown in."""
+    """How a pair was settled from its two presentations."""
 
     A_WINS = "a_wins"
     B_WINS = "b_wins"

@@ -220,7 +220,7 @@ class _JudgeToPrice:
             requests_for_pairs(self._plan, to_ask, rubric, judge=judge),
             find_answered=ledger.answered_keys,
             under_way=_keys_under_way(ledger, scope),
-            identical=(2 if asking.presentations == "both" else 1) * n_identical,
+            identical=2 * n_identical,
             tokens_per_reply=self._tokens_per_reply,
             prices=self._terms.prices,
             counter=counter,
@@ -401,8 +401,7 @@ class _Planner:
         self._confidence = config.ratings.confidence
         self._noise = _learn(pilot, dimension, config.entrant_ids)
         self._workload = estimate.workloads[dimension]
-        shown = 2 if config.judge.presentations == "both" else 1
-        self._n_prompts = self._workload.presentations // (shown * max(1, self._noise.n_pairs))
+        self._n_prompts = self._workload.presentations // (2 * max(1, self._noise.n_pairs))
         costs = [_usd_if_new(each, dimension) for each in estimate.by_judge]
         known = [cost for cost in costs if cost is not None]
         self._usd_per_request = (
@@ -417,37 +416,26 @@ class _Planner:
     def plan(self, gaps: Sequence[float], *, power: float) -> DimensionPlan:
         """Plan every way of judging."""
         choices = [choice for gap in gaps for choice in self._choices(gap, power)]
-        ratio = {
-            way: _mean_ratio([choice for choice in choices if choice.way == way])
-            for way in (_BOTH, _ONCE)
-        }
-        curves = {
-            way: tuple(self._point(gap, shown, power, ratio[way]) for gap in _CURVE_GAPS)
-            for way, shown in ((_BOTH, 2), (_ONCE, 1))
-        }
+        ratio = _mean_ratio([choice for choice in choices if choice.way == _EVERYTHING])
+        curve = tuple(self._point(gap, power, ratio) for gap in _CURVE_GAPS)
         return DimensionPlan(
             dimension=self._dimension,
             noise=self._noise,
             power=power,
             confidence=self._confidence,
             n_prompts=self._n_prompts,
-            smallest_gap=_smallest_gap(curves[_BOTH], self._n_prompts),
+            smallest_gap=_smallest_gap(curve, self._n_prompts),
             choices=tuple(choices),
-            curves=curves,
+            curve=curve,
         )
 
-    def _curve(self, gap: float, shown: int) -> PowerCurve:
-        return PowerCurve(
-            self._noise, gap, confidence=self._confidence, presentations=shown, seed=0
-        )
+    def _curve(self, gap: float) -> PowerCurve:
+        return PowerCurve(self._noise, gap, confidence=self._confidence, seed=0)
 
     def _choices(self, gap: float, power: float) -> list[PlannedChoice]:
-        both, once = self._curve(gap, 2), self._curve(gap, 1)
-        whole = both.prompts(power)
-        found = [
-            self._choice(_BOTH, gap, whole, both.formula_prompts(power), shown=2),
-            self._choice(_ONCE, gap, once.prompts(power), once.formula_prompts(power), shown=1),
-        ]
+        curve = self._curve(gap)
+        whole = curve.prompts(power)
+        found = [self._choice(_EVERYTHING, gap, whole, curve.formula_prompts(power))]
         population = adaptive_prompts(self._noise, gap, self._rule(1, is_bank=False), power=power)
         for way, prompts, is_bank in ((_POPULATION, population, False), (_BANK, whole, True)):
             judged = 1.0
@@ -455,9 +443,7 @@ class _Planner:
                 judged = adaptive_share(
                     self._noise, self._rule(prompts, is_bank=is_bank), tail=self._tail
                 )
-            found.append(
-                self._choice(way, gap, prompts, None, shown=2, judged=judged, rounds=self._rounds)
-            )
+            found.append(self._choice(way, gap, prompts, None, judged=judged, rounds=self._rounds))
         return found
 
     def _rule(self, n_prompts: int, *, is_bank: bool) -> StoppingRule:
@@ -477,13 +463,12 @@ class _Planner:
         prompts: int | None,
         by_formula: int | None,
         *,
-        shown: int,
         judged: float = 1.0,
         rounds: int = 1,
     ) -> PlannedChoice:
         if prompts is None:
             return PlannedChoice(way, gap, None, None, judged, None, None, None)
-        requests = round(prompts * self._noise.n_pairs * shown * judged)
+        requests = round(prompts * self._noise.n_pairs * 2 * judged)
         return PlannedChoice(
             way=way,
             elo=gap,
@@ -499,15 +484,14 @@ class _Planner:
         return None if self._usd_per_request is None else requests * self._usd_per_request
 
     def _point(
-        self, gap: float, shown: int, power: float, ratio: float
+        self, gap: float, power: float, ratio: float
     ) -> tuple[float, int, int, float | None]:
-        prompts = math.ceil(self._curve(gap, shown).formula_prompts(power) * ratio)
-        requests = prompts * self._noise.n_pairs * shown
+        prompts = math.ceil(self._curve(gap).formula_prompts(power) * ratio)
+        requests = prompts * self._noise.n_pairs * 2
         return gap, prompts, requests, self._usd(requests)
 
 
-_BOTH, _ONCE = "everything, both orders", "everything, one order"
-_POPULATION, _BANK = "adaptive, population", "adaptive, bank"
+_EVERYTHING, _POPULATION, _BANK = "everything", "adaptive, population", "adaptive, bank"
 
 
 def _mean_ratio(choices: Sequence[PlannedChoice]) -> float:

@@ -391,7 +391,6 @@ def requests_for_pairs(
             domain=asking.domain,
             temperature=judge.temperature,
             identity=judge.identity,
-            presentations=asking.presentations,
         ),
     )
 

@@ -60,7 +60,7 @@ class _Presentations:
         is_same = row.outcome == Outcome.SAME_TEXT
         for first, second, said in shown:
             verdict = Verdict(said)
-            if verdict is Verdict.NOT_SHOWN or row.outcome == Outcome.UNJUDGED:
+            if row.outcome == Outcome.UNJUDGED:
                 continue
             self.first.append(first)
             self.second.append(second)
@@ -142,7 +142,7 @@ def jury_rows(
 
 def rates_by_model(config: TournamentConfig) -> bool:
     """Say whether Bradley-Terry ratings are those of the judges' model, its slot effects off."""
-    return config.judge.aggregation == "judge_aware" or config.judge.presentations == "one"
+    return config.judge.aggregation == "judge_aware"
 
 
 def weights_of(jury: AnyTable) -> dict[str, float]:

@@ -198,12 +198,11 @@ def reading_settings(plan: TournamentPlan) -> Any:
 
 
 def _asked_by_several(plan: TournamentPlan) -> dict[str, Any]:
-    """Return the panel and how pairs are shown to it; nothing where neither is as it always was."""
+    """Return the panel; nothing where there is none."""
     judge = plan.config.judge
     names = {"model", "revision", "temperature", "share"}
     panel = [each.model_dump(mode="json", include=names) for each in judge.panel]
-    shown = {} if judge.presentations == "both" else {"presentations": judge.presentations}
-    return shown | ({"panel": panel} if panel else {})
+    return {"panel": panel} if panel else {}
 
 
 def _asked_in_own_modes(plan: TournamentPlan) -> dict[str, Any]:

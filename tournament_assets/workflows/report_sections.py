@@ -83,9 +83,7 @@ def report_sections(
             decisions, confidence=adaptive.confidence, prices=prices or {}
         )
     if jury:
-        is_shown_once = plan.config.judge.presentations == "one"
-        section = jury_section(jury, confidence=confidence, is_shown_once=is_shown_once)
-        judges["jury"] = section
+        judges["jury"] = jury_section(jury, confidence=confidence)
     return {
         **judges,
         "trust": trust_section(trust, confidence=confidence),

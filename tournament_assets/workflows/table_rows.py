@@ -292,9 +292,7 @@ def settled_rows(replies: Iterable[JudgeReplyRow], *, judge: JudgeConfig) -> Ite
         A row for each pair and judge, in the order of the replies.
     """
     for _, about_one_pair in groupby(replies, key=pair_key):
-        yield from settle_pairs(
-            about_one_pair, reply_format=judge.reply_format, how_shown=judge.presentations
-        )
+        yield from settle_pairs(about_one_pair, reply_format=judge.reply_format)
 
 
 def verdicts_of(row: VerdictRow) -> tuple[Verdict, Verdict]:

@@ -120,7 +120,6 @@ def elo_ratings(
             "decisive_matches": traces.n_matches,
             "prompts": len(matches.prompts),
             "judge": config.judge_label,
-            "k_sensitivity": _k_sensitivity(rows),
         },
     )
 
@@ -135,12 +134,6 @@ def _elo_metadata(primary: Sequence[EloRow]) -> dict[str, Any]:
     }
 
 
-def _k_sensitivity(rows: Sequence[EloRow]) -> Markdown:
-    from tournament_assets.reports.figures.figures import k_sensitivity_figure, png_markdown
-
-    return Markdown(png_markdown(k_sensitivity_figure(rows), "mean Elo by K-factor"))
-
-
 def bradley_terry_ratings(
     config: TournamentConfig,
     mode: Mode,
@@ -151,8 +144,7 @@ def bradley_terry_ratings(
     """Bradley-Terry ratings on the Elo scale, ties as half wins, prompts resampled.
 
     Where the pairs do not determine a rating or a bound, it is absent and a note says why. Judges
-    that are weighed, and pairs that were shown once, are rated by the model of `jury`, whose
-    intervals are the sandwich's.
+    that are weighed are rated by the model of `jury`, whose intervals are the sandwich's.
     """
     if jury is not None and rates_by_model(config):
         rows = rating_rows_of(jury)

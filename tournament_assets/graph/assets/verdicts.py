@@ -41,8 +41,8 @@ class _Judge:
 
 
 def has_jury(plan: TournamentPlan) -> bool:
-    """Say whether a tournament has several judges, or shows pairs once, which fits the slot."""
-    return bool(plan.config.judge.panel) or plan.config.judge.presentations == "one"
+    """Say whether a tournament has several judges."""
+    return bool(plan.config.judge.panel)
 
 
 def jury(step: Step, replies: StoredTable) -> Made[list[JuryRow]]:
@@ -55,10 +55,14 @@ def jury(step: Step, replies: StoredTable) -> Made[list[JuryRow]]:
     config = step.plan.config
     by_judge = settled_rows(rows_of(JudgeReplyRow, replies), judge=config.judge)
     rows = jury_rows(by_judge, config=config, mode=step.mode, dimension=step.name)
-    found: dict[str, Any] = {"judges": report_table(judges_table(rows))}
-    if config.judge.panel:
-        found["agreement"] = report_table(agreement_table(rows))
-    return Made(rows, metadata={**found, "aggregate": config.judge.aggregation})
+    return Made(
+        rows,
+        metadata={
+            "judges": report_table(judges_table(rows)),
+            "agreement": report_table(agreement_table(rows)),
+            "aggregate": config.judge.aggregation,
+        },
+    )
 
 
 @dataclass(frozen=True)
@@ -208,11 +212,7 @@ def _counts(settled: _Settled, readings: Counter[Verdict]) -> dict[str, Any]:
     return {
         "is_partial": bool(readings[Verdict.PENDING]),
         **{f"pairs_{outcome.value}": outcomes[outcome] for outcome in Outcome},
-        **{
-            f"replies_{verdict.value}": readings[verdict]
-            for verdict in Verdict
-            if verdict is not Verdict.NOT_SHOWN
-        },
+        **{f"replies_{verdict.value}": readings[verdict] for verdict in Verdict},
         "first_slot_rate": first_slot / decided if decided else 0.0,
     }
 

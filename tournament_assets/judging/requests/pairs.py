@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
-from typing import Literal
 
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.prompts import Prompt
@@ -20,7 +19,6 @@ class Presentation(StrEnum):
 
 
 PRESENTATIONS = (Presentation.AB, Presentation.BA)
-HowShown = Literal["both", "one"]
 """In how many orders each pair is shown."""
 
 
@@ -51,26 +49,16 @@ class PairToJudge:
     expected_behavior: str | None = None
 
 
-def presentations_of(
-    pair: PairToJudge, *, judge_model: str, how: HowShown
-) -> tuple[Presentation, ...]:
-    """Return the orders in which a judge is shown a pair: both, or one drawn by a hash."""
-    if how == "both":
-        return PRESENTATIONS
-    drawn = _draw("presentation", pair, judge_model)
-    return (Presentation.AB if drawn < 0.5 else Presentation.BA,)
-
-
 def draw_share(
     pairs: Iterable[PairToJudge], *, judge_model: str, share: float
 ) -> list[PairToJudge]:
     """Return the pairs that fall to a judge that judges a share of them, drawn by a hash."""
-    return [each for each in pairs if share >= 1 or _draw("share", each, judge_model) < share]
+    return [each for each in pairs if share >= 1 or _draw(each, judge_model) < share]
 
 
-def _draw(what: str, pair: PairToJudge, judge_model: str) -> float:
+def _draw(pair: PairToJudge, judge_model: str) -> float:
     """Return a number from 0 to 1 that the same names always give."""
-    names = [what, judge_model, pair.prompt_id, pair.entrant_a, pair.entrant_b]
+    names = ["share", judge_model, pair.prompt_id, pair.entrant_a, pair.entrant_b]
     return int(fingerprint(names)[:13], 16) / 16**13
 
 

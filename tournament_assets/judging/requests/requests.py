@@ -17,10 +17,8 @@ import numpy as np
 
 from tournament_assets.judging.requests.pairs import (
     PRESENTATIONS,
-    HowShown,
     PairToJudge,
     Presentation,
-    presentations_of,
 )
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat, output_config
@@ -52,7 +50,6 @@ class RequestSettings:
         identity: What is part of the keys besides what is sent, so that no reply to the same
             request by another service or revision is taken for this one's; empty for the services
             that were there first.
-        presentations: In how many orders each pair is shown.
     """
 
     judge_model: str
@@ -63,7 +60,6 @@ class RequestSettings:
     domain: str = ""
     temperature: float | None = None
     identity: Mapping[str, str] = field(default_factory=dict)
-    presentations: HowShown = "both"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +149,6 @@ class JudgeRequests(Sequence[JudgeRequest]):
     ) -> None:
         self._pairs = pairs
         self._settings = settings
-        self._per_pair = len(PRESENTATIONS) if settings.presentations == "both" else 1
         self._system = [
             {
                 "type": "text",
@@ -187,11 +182,11 @@ class JudgeRequests(Sequence[JudgeRequest]):
         return self._pairs
 
     def __len__(self) -> int:
-        return self._per_pair * len(self._pairs)
+        return len(PRESENTATIONS) * len(self._pairs)
 
     def pair_of(self, position: int) -> PairToJudge:
         """Return the pair that the request at a place shows."""
-        return self._pairs[position // self._per_pair]
+        return self._pairs[position // len(PRESENTATIONS)]
 
     @overload
     def __getitem__(self, index: int) -> JudgeRequest: ...
@@ -208,8 +203,7 @@ class JudgeRequests(Sequence[JudgeRequest]):
     def _build(self, position: int) -> JudgeRequest:
         settings = self._settings
         pair = self.pair_of(position)
-        shown = presentations_of(pair, judge_model=settings.judge_model, how=settings.presentations)
-        presentation = shown[position % self._per_pair]
+        presentation = PRESENTATIONS[position % len(PRESENTATIONS)]
         message = build_user_message(pair, presentation, settings)
         params: dict[str, Any] = {
             "model": settings.judge_model,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Literal
 
-from tournament_assets.judging.requests.pairs import PRESENTATIONS, HowShown
+from tournament_assets.judging.requests.pairs import PRESENTATIONS
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.errors import VerdictParseError
 from tournament_assets.tournament.verdicts import Outcome, Verdict, settle_together
@@ -368,16 +368,13 @@ def reconcile_swap(verdict_ab: Verdict, verdict_ba: Verdict) -> Outcome:
         verdict_ba: What it said with entrant_b's response shown as A.
 
     Returns:
-        Who won or TIE if all replies mean the same, INCONSISTENT if they do not, UNJUDGED if
-        one says nothing that should.
+        Who won or TIE if both replies mean the same, INCONSISTENT if they do not, UNJUDGED if
+        one says nothing.
     """
-    if verdict_ab.is_missing or verdict_ba.is_missing:
+    if not (verdict_ab.is_decided and verdict_ba.is_decided):
         return Outcome.UNJUDGED
-    readings = (_UNSWAPPED.get(verdict_ab), _SWAPPED.get(verdict_ba))
-    said = {each for each in readings if each is not None}
-    if not said:
-        return Outcome.UNJUDGED
-    return said.pop() if len(said) == 1 else Outcome.INCONSISTENT
+    said = _UNSWAPPED[verdict_ab]
+    return said if said is _SWAPPED[verdict_ba] else Outcome.INCONSISTENT
 
 
 def stored_outcome(outcome: str, reason: str | None) -> Outcome:
@@ -404,7 +401,6 @@ def settle_pairs(
     replies: Iterable[JudgeReplyRow],
     *,
     reply_format: ReplyFormat = "line",
-    how_shown: HowShown = "both",
 ) -> list[VerdictRow]:
     """Read every judge's replies to every pair of a dimension and settle it, in their order.
 
@@ -428,21 +424,11 @@ def settle_pairs(
                 reply_format=reply_format,
             )
             presented[reply.presentation] = _Reading(reply, verdict, reason)
-    return [
-        _settle(
-            *(
-                presented.get(each) if how_shown == "one" else presented[each]
-                for each in PRESENTATIONS
-            )
-        )
-        for presented in pairs.values()
-    ]
+    return [_settle(*(presented[each] for each in PRESENTATIONS)) for presented in pairs.values()]
 
 
-def _settle(ab: _Reading | None, ba: _Reading | None) -> VerdictRow:
-    shown = next(each for each in (ab, ba) if each is not None)
-    ab, ba = ab or _unshown(shown), ba or _unshown(shown)
-    reply = shown.reply
+def _settle(ab: _Reading, ba: _Reading) -> VerdictRow:
+    reply = ab.reply
     outcome = (
         Outcome.SAME_TEXT
         if {each.reply.result_type for each in (ab, ba)} == {"identical"}
@@ -467,11 +453,6 @@ def _settle(ab: _Reading | None, ba: _Reading | None) -> VerdictRow:
         asking_ba=ba.reply.asking,
         judge_model=reply.judge_model,
     )
-
-
-def _unshown(shown: _Reading) -> _Reading:
-    """Stand for the order in which a pair is not shown."""
-    return _Reading(replace(shown.reply, request_key="", asking=0), Verdict.NOT_SHOWN, None)
 
 
 def settle_panel(
