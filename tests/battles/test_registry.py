@@ -8,18 +8,22 @@ import pytest
 
 from tests.battles.builders import fight, problems_of, read, write_lines
 from tournament_assets.battles.columns import make_battle_table
-from tournament_assets.battles.files import FormatOptions
-from tournament_assets.battles.registry import FORMATS, detect_format, write_battles
+from tournament_assets.battles.registry import (
+    FORMATS,
+    WRITTEN_FORMATS,
+    detect_format,
+    write_battles,
+)
 
-SUFFIXES = {"alpaca-eval": "json", "evalica": "csv", "one-hot": "csv"}
 
-
-@pytest.mark.parametrize("name", list(FORMATS))
+@pytest.mark.parametrize("name", WRITTEN_FORMATS)
 def test_every_format_recognises_its_own_files_and_no_other_does(tmp_path: Path, name: str) -> None:
-    table = make_battle_table([fight(source="human" if name == "lmarena" else "llm-judge")])
-    path = tmp_path / f"some_file.{SUFFIXES.get(name, 'jsonl')}"
-    write_battles(path, table, format_name=name, options=FormatOptions(baseline="ada"))
+    path = tmp_path / f"some_file.{'csv' if name == 'csv' else 'jsonl'}"
+    write_battles(path, make_battle_table([fight()]), format_name=name)
     assert detect_format(path).name == name
+    other = next(each for each in FORMATS if each not in WRITTEN_FORMATS)
+    (problem,) = problems_of(lambda: write_battles(path, make_battle_table([]), format_name=other))
+    assert ", ".join(WRITTEN_FORMATS) in problem
 
 
 @pytest.mark.parametrize(

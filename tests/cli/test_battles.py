@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from tournament_assets.battles.columns import make_battle_table
-from tournament_assets.battles.registry import FORMATS, write_battles
+from tournament_assets.battles.registry import write_battles
 from tournament_assets.cli import battles as command
 from tournament_assets.tournament.battles import Battle, RatingSettings
 from tournament_assets.tournament.errors import InputError
@@ -41,10 +41,6 @@ def own(folder: Path, settings: RatingSettings | None = None) -> Path:
     return path
 
 
-def test_the_choices_are_the_formats_there_are() -> None:
-    assert tuple(FORMATS) == command._FORMATS
-
-
 @pytest.mark.parametrize("name", ["import", "export", "rate"])
 def test_every_command_explains_itself(name: str) -> None:
     assert len(run(name, "--help").splitlines()) > 10
@@ -61,24 +57,16 @@ def test_importing_counts_what_is_left_out(tmp_path: Path) -> None:
 
 def test_exporting_counts_what_is_lost_and_asks_for_a_dimension(tmp_path: Path) -> None:
     file = own(tmp_path)
-    out = tmp_path / "annotations.json"
+    out = tmp_path / "pairs.csv"
     with pytest.raises(InputError, match="--dimension"):
-        run("export", file, "--format", "alpaca-eval", "--out", out)
-    printed = run("export", file, "--format", "alpaca-eval", "--dimension", "facts", "--out", out)
+        run("export", file, "--format", "csv", "--out", out)
+    printed = run("export", file, "--format", "csv", "--dimension", "facts", "--out", out)
     assert "2 battles, tournament" in printed
-    assert "2 battles, alpaca" in printed
+    assert "2 battles, csv" in printed
     assert "dimension: 2 battles" in printed
     assert "weight: 1 battles" in printed
     with pytest.raises(InputError, match="facts, style"):
-        run("export", file, "--format", "evalica", "--dimension", "tone", "--out", tmp_path / "x")
-
-
-def test_what_is_left_out_of_an_export_is_said(tmp_path: Path) -> None:
-    out = tmp_path / "judged.jsonl"
-    options = ("--dimension", "facts", "--baseline", "eve", "--out", str(out))
-    printed = run("export", own(tmp_path), "--format", "arena-hard", *options)
-    assert "0 battles, arena" in printed
-    assert " models: 2" in printed
+        run("export", file, "--format", "csv", "--dimension", "tone", "--out", tmp_path / "x")
 
 
 def test_rating_prints_a_table_for_each_dimension_and_what_the_intervals_cover(

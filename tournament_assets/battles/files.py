@@ -1,12 +1,11 @@
-"""Files of battles: what is told of one, and one reader and writer for all with a row a battle.
+"""Files of battles: what is told of one, and one reader for all with a row a battle.
 
 New ones are written whole or not at all. Beside them is `elo_ratings.json`, a leaderboard with the
 keys that JudgeArena's has and no other; a run of several dimensions has one for each.
 
-A format of one row, or a few, a battle is a declaration: which columns tell its files, how a row
-becomes battles and how battles become rows. Here are what all do alike: the kinds of files, who
-decided, what names the prompt, everything that is wrong at once, and what the format has no place
-for.
+A format of one row, or a few, a battle is a declaration: which columns tell its files, and how a
+row becomes battles. Here are what all do alike: the kinds of files, who decided, what names the
+prompt, everything that is wrong at once, and what the format has no place for.
 """
 
 import csv
@@ -17,7 +16,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -41,7 +40,7 @@ from tournament_assets.storage.row_files import (
 )
 from tournament_assets.tournament.battles import Battle, BattleSource, EloReport, RatingSettings
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.json_lines import numbered_lines, parse_rows, write_json_lines
+from tournament_assets.tournament.json_lines import numbered_lines, parse_rows
 
 
 @contextmanager
@@ -71,24 +70,6 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         ) from None
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def write_json_list(file: BinaryIO, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a JSON list, one object a line."""
-    number = 0
-    for number, row in enumerate(rows, start=1):
-        text = json.dumps(row, ensure_ascii=False, allow_nan=False)
-        file.write(f"{',' if number > 1 else '['}\n  {text}".encode())
-    file.write(b"\n]\n" if number else b"[]\n")
-
-
-def write_csv(file: BinaryIO, rows: Iterable[Mapping[str, Any]], *, columns: Sequence[str]) -> None:
-    """Write CSV in UTF-8 with a header."""
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    text.detach()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +110,6 @@ class BattleFile:
     settings: RatingSettings | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WriteReport:
-    """How many battles are in a new file, and what is not.
-
-    Battles that the format cannot hold are counted by the reason, and those of which one value
-    could not be written by the value's name.
-    """
-
-    n_written: int
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    lost: Mapping[str, int] = field(default_factory=dict)
-
-
 def encode_elo_reports(reports: Mapping[str, EloReport]) -> dict[str, bytes]:
     """Write leaderboards by dimension as JSON files, by name.
 
@@ -165,14 +133,6 @@ class LeftOut:
     reason: str
 
 
-@dataclass(slots=True)
-class Unwritten:
-    """What does not get into a file: battles by the reason, and values by their name."""
-
-    left_out: Counter[str] = field(default_factory=Counter)
-    lost: Counter[str] = field(default_factory=Counter)
-
-
 @dataclass(frozen=True, slots=True)
 class RowFormat:
     """A format of rows.
@@ -183,13 +143,11 @@ class RowFormat:
         kinds: How the rows of its files may be written.
         columns: What the first row has in all of its files.
         prompts: What may name the prompt; the first with a value counts.
-        holds: The fields of a battle that it keeps, in whatever way.
         source: Who decided; None where that has to be said beside the file.
         parse: Reads the battles of one row: their fields without source and question_id. Raises
             `InputError` with what is wrong, not saying where.
-        make_rows: Makes the rows of a new file, and notes what it cannot write.
-        written: The columns of a new CSV file; JSON lines are written if there are none.
-        as_list: Write a JSON list rather than lines.
+        written: The fields of a battle that are the columns of a new file; none is written if
+            there are none.
         one_of: Columns of which the first row has at least one.
         more: Columns that are read, too, where they are there.
     """
@@ -199,12 +157,9 @@ class RowFormat:
     kinds: tuple[FileKind, ...]
     columns: tuple[str, ...]
     prompts: tuple[str, ...]
-    holds: frozenset[str]
     source: BattleSource | None
     parse: Callable[[Row, FormatOptions], Iterable[Row | LeftOut]]
-    make_rows: Callable[[pa.Table, FormatOptions, Unwritten], Iterable[Row]]
     written: tuple[str, ...] = ()
-    as_list: bool = False
     one_of: frozenset[str] = frozenset()
     more: tuple[str, ...] = ()
 
@@ -260,29 +215,21 @@ class RowFormat:
             case _:
                 return numbered_lines(path)
 
-    def write(
-        self, path: Path, table: pa.Table, options: FormatOptions, settings: RatingSettings | None
-    ) -> WriteReport:
-        """Write a new file.
+    def write(self, path: Path, table: pa.Table, _: RatingSettings | None) -> dict[str, int]:
+        """Write a new CSV file with fields of battles, and count the values that it lacks.
 
         Raises:
             InputError: If the file is there already, or the format cannot hold such battles.
         """
-        del settings
-        lost = count_losses(table, holds=self.holds, title=self.title, source=self.source)
-        if self.source is None and table.num_rows:
-            lost["source"] = table.num_rows
-        unwritten = Unwritten(lost=Counter(lost))
-        rows = self.make_rows(table, options, unwritten)
+        lost = count_losses(table, holds=self.written, title=self.title)
         with new_file(path) as file:
-            if self.written:
-                write_csv(file, rows, columns=self.written)
-            elif self.as_list:
-                write_json_list(file, rows)
-            else:
-                write_json_lines(file, rows)
-        left_out = dict(sorted(unwritten.left_out.items()))
-        return WriteReport(table.num_rows - sum(left_out.values()), left_out, dict(unwritten.lost))
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(self.written)
+            for part in table.select(self.written).to_batches(max_chunksize=65_536):
+                writer.writerows(zip(*(each.to_pylist() for each in part.columns), strict=True))
+            text.detach()
+        return lost
 
 
 def read_battle_rows(
@@ -356,8 +303,6 @@ def count_losses(
     *,
     holds: Collection[str],
     title: str,
-    source: BattleSource | None = None,
-    tells_ties_apart: bool = False,
 ) -> dict[str, int]:
     """Count the values that a format has no place for, by their field.
 
@@ -365,8 +310,6 @@ def count_losses(
         table: The battles.
         holds: The fields that the format keeps, in whatever way.
         title: Whose format it is.
-        source: Who decided all battles of such a file; None where it says so itself.
-        tells_ties_apart: Whether a tie of two bad responses is written as such.
 
     Raises:
         InputError: If the battles are of several dimensions, which the format cannot tell apart.
@@ -374,12 +317,8 @@ def count_losses(
     lost = {
         field.name: _count_other(table.column(field.name), DEFAULTS.get(field.name))
         for field in BATTLE_SCHEMA
-        if field.name not in holds and field.name != "source"
+        if field.name not in holds
     }
-    if source is not None:
-        lost["source"] = _count_other(table.column("source"), source)
-    if not tells_ties_apart:
-        lost["winner"] = _count_same(table.column("winner"), "tie (bothbad)")
     dimensions = different_names(table, "dimension")
     n_without = table.column("dimension").null_count
     if "dimension" not in holds and len(dimensions) + bool(n_without) > 1:

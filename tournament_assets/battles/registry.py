@@ -17,12 +17,11 @@ from tournament_assets.battles.files import (
     BattleFile,
     FormatOptions,
     RowFormat,
-    WriteReport,
     need,
 )
 from tournament_assets.battles.formats.arena import JUDGEARENA, LMARENA, TOURNAMENT, ArenaFormat
 from tournament_assets.battles.formats.benchmarks import ALPACA_EVAL, ARENA_HARD, MT_BENCH
-from tournament_assets.battles.formats.votes import EVALICA, ONE_HOT, ORQ_ARENA
+from tournament_assets.battles.formats.votes import EVALICA, ONE_HOT, ORQ_ARENA, PLAIN
 from tournament_assets.storage.row_files import sample_file
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
@@ -39,9 +38,12 @@ _ALL: tuple[BattleFormat, ...] = (
     ORQ_ARENA,
     EVALICA,
     ONE_HOT,
+    PLAIN,
 )
 FORMATS: Mapping[str, BattleFormat] = {each.name: each for each in _ALL}
 """Every format by its name."""
+WRITTEN_FORMATS = tuple(each.name for each in _ALL if each.written)
+"""Those that battles are written in."""
 
 
 def read_battles(
@@ -80,22 +82,24 @@ def write_battles(
     table: pa.Table,
     *,
     format_name: str,
-    options: FormatOptions | None = None,
     settings: RatingSettings | None = None,
-) -> WriteReport:
-    """Write a new file of battles.
+) -> dict[str, int]:
+    """Write a new file of battles, and count the values that the format has no place for, by field.
 
     Args:
         path: The file.
         table: The battles, with the columns of `BATTLE_SCHEMA`.
         format_name: The format.
-        options: What the battles do not say themselves.
         settings: How they were rated; only our own format keeps it.
 
     Raises:
         InputError: If the format is unknown or cannot hold the battles, or the file is there.
     """
-    return _named(format_name).write(path, table, options or FormatOptions(), settings)
+    if format_name not in WRITTEN_FORMATS:
+        raise InputError(
+            f"the format is {format_name!r}; expected one of {', '.join(WRITTEN_FORMATS)}"
+        )
+    return FORMATS[format_name].write(path, table, settings)
 
 
 def detect_format(path: Path) -> BattleFormat:

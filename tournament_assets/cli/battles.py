@@ -20,6 +20,8 @@ from tournament_assets.battles.rating import (
     require_resamples,
 )
 from tournament_assets.battles.registry import (
+    FORMATS,
+    WRITTEN_FORMATS,
     pool_battles,
     read_battles,
     read_responses,
@@ -39,10 +41,7 @@ from tournament_assets.tournament.formatting import (
     format_share,
 )
 
-_FORMATS = (
-    *("tournament", "judgearena", "lmarena", "alpaca-eval", "arena-hard", "mt-bench"),
-    *("orq-arena", "evalica", "one-hot"),
-)
+_FORMATS = tuple(FORMATS)
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -100,15 +99,15 @@ def battles_import_command(
     A file with any error is refused as a whole, with a list of its errors.
     """
     battles = _read(file, format_name, reading)
-    report = write_battles(out, battles.table, format_name="tournament", settings=battles.settings)
+    write_battles(out, battles.table, format_name="tournament", settings=battles.settings)
     click.echo(f"{file}: {battles.table.num_rows} battles, {battles.format}")
     _print_left_out(battles.left_out)
-    click.echo(f"{out}: {report.n_written} battles")
+    click.echo(f"{out}: {battles.table.num_rows} battles")
 
 
 @battles_group.command("export")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--format", "format_name", type=click.Choice(_FORMATS), required=True)
+@click.option("--format", "format_name", type=click.Choice(WRITTEN_FORMATS), required=True)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -130,26 +129,18 @@ def battles_export_command(
 ) -> None:
     """Write the battles of FILE as a file of another tool.
 
-    The command counts what the format has no place for: battles that are left out, and values
-    that are lost although their battle is written.
+    The command counts the values that the format has no place for.
     """
     battles = _read(file, from_format, reading)
     table = battles.table
     if dimension is not None:
         _require_dimension(battles, dimension)
         table = of_dimension(table, dimension)
-    report = write_battles(
-        out,
-        table,
-        format_name=format_name,
-        options=FormatOptions(baseline=reading["baseline"]),
-        settings=battles.settings,
-    )
+    lost = write_battles(out, table, format_name=format_name, settings=battles.settings)
     click.echo(f"{file}: {table.num_rows} battles, {battles.format}")
     _print_left_out(battles.left_out)
-    click.echo(f"{out}: {report.n_written} battles, {format_name}")
-    _print_left_out(report.left_out)
-    for name, count in report.lost.items():
+    click.echo(f"{out}: {table.num_rows} battles, {format_name}")
+    for name, count in lost.items():
         click.echo(f"  lost, {name}: {count} battles")
 
 

@@ -169,13 +169,19 @@ def test_judgearena_files_come_back_and_what_they_cannot_hold_is_counted(
     ]
     path = tmp_path / f"b.{kind}"
     table = make_battle_table(battles).slice(0, 1)
-    assert write_battles(path, table, format_name="judgearena").lost == {}
+    assert write_battles(path, table, format_name="judgearena") == {}
     assert read(path).format == "judgearena"
     assert read_all(path) == battles[:1]
-    report = write_battles(
+    lost = write_battles(
         tmp_path / f"c.{kind}", make_battle_table(battles[1:]), format_name="judgearena"
     )
-    assert (report.n_written, report.lost) == (1, {"dimension": 1, "inconsistent": 1, "weight": 1})
+    assert lost == {"dimension": 1, "inconsistent": 1, "weight": 1}
+    both = make_battle_table([*battles, fight(dimension="facts")])
+    (problem,) = problems_of(
+        lambda: write_battles(tmp_path / f"d.{kind}", both, format_name="judgearena")
+    )
+    assert "(style, facts, none)" in problem
+    assert not (tmp_path / f"d.{kind}").exists()
 
 
 def test_lmarena_votes_are_human_and_keep_what_kind_of_tie_it_was(tmp_path: Path) -> None:
@@ -192,19 +198,6 @@ def test_lmarena_votes_are_human_and_keep_what_kind_of_tie_it_was(tmp_path: Path
         Battle("ada", "bob", "tie (bothbad)", "human", "v2"),
         Battle("ada", "bob", "tie", "human", "q1"),
     ]
-
-
-@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
-def test_lmarena_files_come_back_and_do_not_say_that_a_model_judged(
-    tmp_path: Path, kind: str
-) -> None:
-    battles = [fight(winner, source="human", question_id="q1") for winner in ("tie", "model_b")]
-    path = tmp_path / f"votes.{kind}"
-    assert write_battles(path, make_battle_table(battles), format_name="lmarena").lost == {}
-    assert read_all(path) == battles
-    judged = make_battle_table([fight(question_id="q1", judge_model="j")])
-    report = write_battles(tmp_path / f"c.{kind}", judged, format_name="lmarena")
-    assert report.lost == {"judge_model": 1, "source": 1}
 
 
 def test_arena_parquet_with_conversations_is_read_without_them(tmp_path: Path) -> None:

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.battles.builders import fight, problems_of, read, read_all, write_lines
-from tournament_assets.battles.columns import code_battles, make_battle_table
-from tournament_assets.battles.files import FormatOptions
-from tournament_assets.battles.registry import write_battles
+from tests.battles.builders import problems_of, read, read_all, write_lines
+from tournament_assets.battles.columns import code_battles
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.tournament.battles import Battle
 
@@ -89,42 +87,6 @@ def test_what_is_no_preference_is_refused_with_its_item(tmp_path: Path) -> None:
     assert [problem.split(":")[1] for problem in problems] == [f"item {n}" for n in range(1, 8)]
     shown = ("0.5", "nan", "-1", "'1'", "True", "missing", "3")
     assert all(value in problem for value, problem in zip(shown, problems, strict=True))
-
-
-def test_annotations_come_back(tmp_path: Path) -> None:
-    battles = [
-        fight(winner, question_id="Name it.\n\u2028Now.", judge_model="j", pref=pref)
-        for winner, pref in [
-            ("model_a", None),
-            ("model_b", 0.75),
-            ("tie", None),
-            ("model_a", 0.125),
-        ]
-    ]
-    path = tmp_path / "annotations.json"
-    report = write_battles(path, make_battle_table(battles), format_name="alpaca-eval")
-    assert (report.n_written, report.left_out, report.lost) == (4, {}, {})
-    assert read_all(path) == battles
-
-
-def test_what_annotations_cannot_hold_is_counted_and_no_winner_changes(tmp_path: Path) -> None:
-    battles = [
-        fight("tie", pref=0.4),
-        fight("model_a", pref=0.5),
-        fight("tie (bothbad)", inconsistent=True, source="human", weight=2.0),
-    ]
-    path = tmp_path / "annotations.json"
-    report = write_battles(path, make_battle_table(battles), format_name="alpaca-eval")
-    assert report.lost == {"inconsistent": 1, "pref": 2, "source": 1, "weight": 1, "winner": 1}
-    assert [battle.winner for battle in read_all(path)] == ["tie", "model_a", "tie"]
-
-
-def test_battles_of_two_dimensions_are_not_mixed(tmp_path: Path) -> None:
-    table = make_battle_table([fight(dimension="style"), fight(dimension="facts")])
-    path = tmp_path / "annotations.json"
-    (problem,) = problems_of(lambda: write_battles(path, table, format_name="alpaca-eval"))
-    assert "(style, facts)" in problem
-    assert not path.exists()
 
 
 def test_an_empty_list_and_a_broken_one_are_refused(tmp_path: Path) -> None:
@@ -255,67 +217,6 @@ def test_everything_wrong_is_named_with_its_line(tmp_path: Path) -> None:
     assert "score is 'A>>>B'" in problems[0]
 
 
-def test_single_showings_come_back(tmp_path: Path) -> None:
-    common: Any = {"judge_model": "j", "model_a": "base"}
-    battles = [
-        fight(
-            winner, question_id=question, model_b=model, weight=weight, presentation=shown, **common
-        )
-        for question, model, results in [
-            ("u1", "ours", [("model_a", 3.0), ("tie", 1.0)]),
-            ("u2", "ours", [("model_b", 1.0), ("model_b", 3.0)]),
-            ("u1", "theirs", [("model_a", 1.0), ("model_b", 1.0)]),
-        ]
-        for (winner, weight), shown in zip(results, ("ab", "ba"), strict=True)
-    ]
-    path = tmp_path / "judged.jsonl"
-    report = write_battles(path, make_battle_table(battles), format_name="arena-hard")
-    assert (report.n_written, report.left_out, report.lost) == (6, {}, {})
-    assert read_all(path) == battles
-
-
-def test_the_baseline_may_be_either_model(tmp_path: Path) -> None:
-    battles = [
-        fight("model_a", model_a="ours", model_b="base", presentation="ba"),
-        fight("model_b", model_a="ours", model_b="base", presentation="ab", weight=3.0),
-        fight("model_a", model_a="base", model_b="theirs"),
-    ]
-    path = tmp_path / "judged.jsonl"
-    write_battles(path, make_battle_table(battles), format_name="arena-hard")
-    # `ba` showed the baseline first. A settled pair is written as two games that agree.
-    assert [(b.model_b, b.winner, b.weight, b.presentation) for b in read_all(path)] == [
-        ("ours", "model_b", 1.0, "ab"),
-        ("ours", "model_a", 3.0, "ba"),
-        ("theirs", "model_a", 1.0, "ab"),
-        ("theirs", "model_a", 1.0, "ba"),
-    ]
-
-
-def test_what_arena_hard_cannot_hold_is_left_out_and_counted(tmp_path: Path) -> None:
-    battles = [
-        fight(presentation="ab"),
-        fight(model_a="cyd", model_b="dee"),
-        fight(weight=2.0),
-        fight("tie", inconsistent=True),
-    ]
-    table = make_battle_table(battles)
-    (problem,) = problems_of(
-        lambda: write_battles(tmp_path / "x.jsonl", table, format_name="arena-hard")
-    )
-    assert "--baseline" in problem
-    report = write_battles(
-        tmp_path / "x.jsonl",
-        table,
-        format_name="arena-hard",
-        options=FormatOptions(baseline="ada"),
-    )
-    assert (report.n_written, report.lost) == (2, {"inconsistent": 1})
-    assert sorted(report.left_out.values()) == [1, 1]
-    file = read(tmp_path / "x.jsonl")
-    # The showing without its counterpart has a game without a score.
-    assert (file.table.num_rows, sum(file.left_out.values())) == (2, 2)
-
-
 def pair_line(first: Any, second: Any, **changes: Any) -> dict[str, Any]:
     return {
         "question_id": 81,
@@ -387,27 +288,3 @@ def test_a_winner_that_is_none_is_refused(tmp_path: Path) -> None:
     assert [problem.split(": ")[0] for problem in problems] == [
         f"pair.jsonl:{number}" for number in (1, 2, 2, 3)
     ]
-
-
-def test_pairs_come_back(tmp_path: Path) -> None:
-    battles = [
-        fight(winner, question_id="81", judge_model="gpt-4", turn=turn, inconsistent=disagreed)
-        for winner, turn, disagreed in [
-            ("model_a", 1, False),
-            ("tie", 2, False),
-            ("tie", 1, True),
-            ("model_b", None, False),
-        ]
-    ]
-    path = tmp_path / "pair.jsonl"
-    report = write_battles(path, make_battle_table(battles), format_name="mt-bench")
-    assert (report.n_written, report.left_out, report.lost) == (4, {}, {})
-    assert read_all(path) == battles
-
-
-def test_a_single_showing_is_left_out_for_a_line_holds_two(tmp_path: Path) -> None:
-    battles = [fight(presentation="ab"), fight("tie (bothbad)", weight=3.0)]
-    path = tmp_path / "pair.jsonl"
-    report = write_battles(path, make_battle_table(battles), format_name="mt-bench")
-    assert (report.n_written, report.lost) == (1, {"weight": 1, "winner": 1})
-    assert list(report.left_out.values()) == [1]

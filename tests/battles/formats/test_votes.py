@@ -51,16 +51,31 @@ def test_an_empty_winner_is_no_verdict_and_another_word_is_refused(tmp_path: Pat
     ]
 
 
-def test_pairs_come_back_without_what_csv_has_no_column_for(tmp_path: Path) -> None:
-    battles = [fight(winner, source="human") for winner in ("model_a", "tie", "model_b")]
-    battles.append(fight("tie", source="human", model_a='"q", r', model_b="two\nlines"))
+def test_plain_csv_comes_back_but_for_what_it_has_no_column_for(tmp_path: Path) -> None:
+    battles = [fight(each, source="human") for each in ("model_a", "tie", "model_b")]
+    battles.append(fight("tie (bothbad)", source="human", model_a='"q", r', model_b="two\nlines"))
     path = tmp_path / "pairs.csv"
-    report = write_battles(path, make_battle_table(battles), format_name="evalica")
-    assert (report.n_written, report.left_out, report.lost) == (4, {}, {"source": 4})
+    assert write_battles(path, make_battle_table(battles), format_name="csv") == {"source": 4}
+    assert path.read_text().startswith("model_a,model_b,winner\nada,bob,model_a\n")
+    assert read(path, source="human").format == "csv"
     assert read_all(path, source="human") == battles
-    table = make_battle_table([fight(question_id="q")])
-    lost = write_battles(tmp_path / "b.csv", table, format_name="evalica").lost
-    assert lost == {"question_id": 1, "source": 1}
+    table = make_battle_table([fight(question_id="q", weight=3.0)])
+    lost = write_battles(tmp_path / "b.csv", table, format_name="csv")
+    assert lost == {"question_id": 1, "source": 1, "weight": 1}
+
+
+def test_plain_csv_is_read_with_its_prompts_and_refused_by_line(tmp_path: Path) -> None:
+    head = "winner,model_b,model_a,prompt"
+    path = write_csv(tmp_path, head, "model_a,bob,ada,8", ",bob,ada,8", "tie (bothbad),bob,ada,")
+    assert list(read(path, source="human").left_out.values()) == [1]
+    assert [(each.winner, each.question_id) for each in read_all(path, source="human")] == [
+        *(("model_a", "8"), ("tie (bothbad)", None)),
+    ]
+    wrong = write_csv(tmp_path, head, "ada,bob,ada,8", "tie,ada,ada,8", "tie,bob,,8")
+    problems = problems_of(lambda: read(wrong, source="human"))
+    assert [problem.split(": ")[0] for problem in problems] == [
+        f"pairs.csv:{number}" for number in (2, 3, 4)
+    ]
 
 
 def test_a_column_of_prompts_is_read(tmp_path: Path) -> None:
@@ -119,16 +134,6 @@ def test_a_row_that_names_no_one_winner_is_refused(tmp_path: Path, won: tuple[An
     (problem,) = problems_of(lambda: read(path))
     assert problem.startswith("votes.jsonl:2: ")
     assert "winner_model_a" in problem
-
-
-def test_votes_come_back_from_csv(tmp_path: Path) -> None:
-    battles = [
-        fight(winner, source="human", question_id=f"p{index}")
-        for index, winner in enumerate(("model_a", "model_b", "tie"))
-    ]
-    path = tmp_path / "votes.csv"
-    write_battles(path, make_battle_table(battles), format_name="one-hot")
-    assert read_all(path) == battles
 
 
 def line(winner: Any, **changes: Any) -> dict[str, Any]:
@@ -191,18 +196,6 @@ def test_other_versions_and_contradictions_are_refused(tmp_path: Path) -> None:
         f"battles.jsonl:{number}" for number in (1, 1, 2, 3, 4)
     ]
     assert "schema_version is 2" in problems[0]
-
-
-def test_battles_come_back(tmp_path: Path) -> None:
-    battles = [
-        fight(winner, question_id="p1", judge_model=judge)
-        for winner, judge in [("model_a", "j"), ("model_b", None), ("tie", "j, k")]
-    ]
-    path = tmp_path / "battles.jsonl"
-    report = write_battles(path, make_battle_table(battles), format_name="orq-arena")
-    assert (report.n_written, report.left_out, report.lost) == (3, {}, {})
-    assert read(path).format == "orq-arena"
-    assert read_all(path) == battles
 
 
 def test_the_prompt_is_the_one_that_real_files_name(tmp_path: Path) -> None:

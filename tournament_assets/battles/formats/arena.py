@@ -8,7 +8,7 @@ newer and older versions load.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from tournament_assets.battles.columnar import (
     write_columns,
 )
 from tournament_assets.battles.columns import BATTLE_SCHEMA, name_codes
-from tournament_assets.battles.files import BattleFile, FormatOptions, WriteReport, count_losses
+from tournament_assets.battles.files import BattleFile, FormatOptions, count_losses
 from tournament_assets.storage.row_files import FileSample, parquet_schema, sample_file
 from tournament_assets.tournament.battles import BattleSource, RatingSettings
 from tournament_assets.tournament.errors import InputError
@@ -45,7 +45,7 @@ class ArenaFormat:
         name: What it is called on the command line.
         title: Whose files they are.
         accepted: The names each field may have in a file.
-        written: The name that each field is written under; the others are not.
+        written: The fields that a new file has; none is written if there are none.
         source: Who decided the battles of such files; None where each row says so.
         keeps_settings: Whether the files tell how they were rated.
         judges_ties_by_preference: Whether a model's tie has a preference too, so that one without
@@ -55,7 +55,7 @@ class ArenaFormat:
     name: str
     title: str
     accepted: Mapping[str, tuple[str, ...]]
-    written: Mapping[str, str]
+    written: Mapping[str, str] = field(default_factory=dict)
     source: BattleSource | None = None
     keeps_settings: bool = False
     judges_ties_by_preference: bool = False
@@ -99,24 +99,19 @@ class ArenaFormat:
         settings = _read_settings(path, sample) if self.keeps_settings else None
         return BattleFile(self.name, table, left_out, settings)
 
-    def write(
-        self, path: Path, table: pa.Table, options: FormatOptions, settings: RatingSettings | None
-    ) -> WriteReport:
-        """Write a new file, Parquet or JSON lines by its name.
+    def write(self, path: Path, table: pa.Table, settings: RatingSettings | None) -> dict[str, int]:
+        """Write a new file, Parquet or JSON lines by its name, and count the values that it lacks.
 
         Raises:
             InputError: If the file is there already, or the format cannot hold such battles.
         """
-        del options
         if self.judges_ties_by_preference:
             table = _with_preferences_of_ties(table)
-        lost = count_losses(
-            table, holds=self.written, title=self.title, source=self.source, tells_ties_apart=True
-        )
+        lost = count_losses(table, holds=self.written, title=self.title)
         write_columns(
             path, table, names=self.written, settings=settings if self.keeps_settings else None
         )
-        return WriteReport(table.num_rows, lost=lost)
+        return lost
 
 
 def _unread_ties(table: pa.Table, *, has_preferences: bool) -> NDArray[np.bool_]:
@@ -187,6 +182,5 @@ LMARENA = ArenaFormat(
         "winner": ("winner",),
         "question_id": ("question_id", "id"),
     },
-    written={name: name for name in ("model_a", "model_b", "winner", "question_id")},
     source="human",
 )

@@ -1,8 +1,8 @@
 """Files of votes: who won, in columns of their own, and nothing else; and orq-arena's.
 
-Evalica's CSV has `left`, `right` and `winner`, which is left, right or tie. The file does not say
-who decided, so the reader has to be told. Some have a column `prompt`; where there is none, every
-row counts as a prompt of its own.
+The plainest CSV has `model_a`, `model_b` and `winner` in our words. Evalica's has `left`, `right`
+and `winner`, which is left, right or tie. Neither says who decided, so the reader has to be told.
+Some have a column `prompt`; where there is none, every row counts as a prompt of its own.
 Source: https://github.com/dustalov/evalica
 
 One-hot votes are of people, as in the sets that LMSYS gave to Kaggle: CSV, Parquet or JSON lines.
@@ -15,40 +15,31 @@ Orq-arena's `battles.jsonl`, version 3, has votes of several judges and what the
 counted. Responses, single votes and token counts are passed over.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
-import pyarrow as pa
-
-from tournament_assets.battles.columns import battles_of
 from tournament_assets.battles.files import (
     TEXT,
     FormatOptions,
     LeftOut,
     Row,
     RowFormat,
-    Unwritten,
     need,
 )
 from tournament_assets.tournament.battles import BattleWinner
 from tournament_assets.tournament.errors import InputError
 
+NO_WINNER = "no verdict: the winner is empty"
+
 _SIDE_COLUMNS = ("left", "right", "winner")
 _SIDES: Mapping[str, BattleWinner] = {"left": "model_a", "right": "model_b", "tie": "tie"}
-_SIDE_WORDS: Mapping[BattleWinner, str] = {"model_a": "left", "model_b": "right"}
 
 
 def _parse_evalica(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
     if row["winner"] == "":
-        return [LeftOut("no verdict: the winner is empty")]
+        return [LeftOut(NO_WINNER)]
     if row["winner"] not in _SIDES:
         raise InputError(f"winner is {row['winner']!r:.40}; expected 'left', 'right' or 'tie'")
     return [{"model_a": row["left"], "model_b": row["right"], "winner": _SIDES[row["winner"]]}]
-
-
-def _make_evalica_rows(table: pa.Table, _: FormatOptions, __: Unwritten) -> Iterator[Row]:
-    for battle in battles_of(table):
-        word = _SIDE_WORDS.get(battle.winner, "tie")
-        yield {"left": battle.model_a, "right": battle.model_b, "winner": word}
 
 
 EVALICA = RowFormat(
@@ -57,11 +48,28 @@ EVALICA = RowFormat(
     kinds=("csv",),
     columns=_SIDE_COLUMNS,
     prompts=("prompt", "question_id", "prompt_id", "prompt_hash"),
-    holds=frozenset({"model_a", "model_b", "winner"}),
     source=None,
     parse=_parse_evalica,
-    make_rows=_make_evalica_rows,
-    written=_SIDE_COLUMNS,
+)
+
+_PLAIN_COLUMNS = ("model_a", "model_b", "winner")
+
+
+def _parse_plain(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
+    if row["winner"] == "":
+        return [LeftOut(NO_WINNER)]
+    return [{name: row[name] or None for name in _PLAIN_COLUMNS}]
+
+
+PLAIN = RowFormat(
+    name="csv",
+    title="plain CSV",
+    kinds=("csv",),
+    columns=_PLAIN_COLUMNS,
+    prompts=("question_id", "prompt_id", "prompt", "prompt_hash"),
+    source=None,
+    parse=_parse_plain,
+    written=_PLAIN_COLUMNS,
 )
 
 _FLAG_COLUMNS: Mapping[str, BattleWinner] = {
@@ -103,20 +111,6 @@ def _parse_one_hot(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
     ]
 
 
-def _make_one_hot_rows(table: pa.Table, _: FormatOptions, __: Unwritten) -> Iterator[Row]:
-    for number, battle in enumerate(battles_of(table), start=1):
-        won = "tie" if battle.is_tie else battle.winner
-        yield {
-            "id": number,
-            "model_a": battle.model_a,
-            "model_b": battle.model_b,
-            "prompt": battle.question_id,
-            "winner_model_a": int(won == "model_a"),
-            "winner_model_b": int(won == "model_b"),
-            "winner_tie": int(won == "tie"),
-        }
-
-
 ONE_HOT = RowFormat(
     name="one-hot",
     title="LMSYS on Kaggle",
@@ -124,14 +118,8 @@ ONE_HOT = RowFormat(
     columns=("model_a", "model_b", "winner_model_a", "winner_model_b", "winner_tie"),
     more=("winner_tie (bothbad)", "winner_tie(bothbad)"),
     prompts=("prompt", "question_id", "prompt_id", "prompt_hash", "id"),
-    holds=frozenset({"model_a", "model_b", "winner", "question_id"}),
     source="human",
     parse=_parse_one_hot,
-    make_rows=_make_one_hot_rows,
-    written=(
-        *("id", "model_a", "model_b", "prompt"),
-        *("winner_model_a", "winner_model_b", "winner_tie"),
-    ),
 )
 
 
@@ -215,21 +203,6 @@ def _judges(votes: object) -> str | None:
     return ", ".join(sorted(models)) or None
 
 
-def _make_orq_arena_rows(table: pa.Table, _: FormatOptions, __: Unwritten) -> Iterator[Row]:
-    for battle in battles_of(table):
-        verdict = "tie" if battle.is_tie else battle.winner
-        vote = {"model": battle.judge_model, "vote": verdict, "flipped": False, "completed": True}
-        yield {
-            "schema_version": _VERSION,
-            "question_id": battle.question_id,
-            "model_a": battle.model_a,
-            "model_b": battle.model_b,
-            "judge_votes": [vote] if battle.judge_model else [],
-            "majority_verdict": verdict,
-            "winner": verdict,
-        }
-
-
 ORQ_ARENA = RowFormat(
     name="orq-arena",
     title="orq-arena",
@@ -237,8 +210,6 @@ ORQ_ARENA = RowFormat(
     columns=("model_a", "model_b"),
     one_of=frozenset({"judge_votes", "majority_verdict"}),
     prompts=("question_id", "prompt_id", "prompt_hash", "prompt", "prompt_text"),
-    holds=frozenset({"model_a", "model_b", "winner", "question_id", "judge_model"}),
     source="llm-judge",
     parse=_parse_orq_arena,
-    make_rows=_make_orq_arena_rows,
 )
