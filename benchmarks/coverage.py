@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.elo_jackknife import jackknife_elo
 from benchmarks.simulated_tournaments import (
     INITIAL_RATING,
     K_FACTOR,
@@ -26,11 +25,10 @@ from benchmarks.simulated_tournaments import (
     expected_elo,
     limit_of_bradley_terry,
 )
-from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
+from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
 from tournament_assets.ratings.elo import compute_elo_permutation
 from tournament_assets.ratings.intervals import (
     PercentileInterval,
-    bca_interval,
     bootstrap_elo,
     expanded_percentile_interval,
     percentile_interval,
@@ -38,7 +36,6 @@ from tournament_assets.ratings.intervals import (
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.sandwich import (
     SamplingUnit,
-    prompt_influence,
     sandwich_bradley_terry,
 )
 from tournament_assets.ratings.significance import separate_judged
@@ -86,16 +83,12 @@ def elo_intervals(
     by_prompt = bootstrap_elo(
         tournament, k_factor=K_FACTOR, n_bootstraps=n_bootstraps, seed=seed
     ).ratings
-    influence = -jackknife_elo(tournament, k_factor=K_FACTOR, seed=seed)
     return {
         "Elo, permutation SEM × 1.96": PercentileInterval(mean - reach, mean + reach),
         "Elo, battles resampled": percentile_interval(of_battles, confidence=CONFIDENCE),
         "Elo, prompts resampled, percentile": percentile_interval(by_prompt, confidence=CONFIDENCE),
         "Elo, prompts resampled, expanded percentile": expanded_percentile_interval(
             by_prompt, confidence=CONFIDENCE, n_units=n_prompts
-        ),
-        "Elo, prompts resampled, BCa": bca_interval(
-            by_prompt, estimate=mean, influence=influence, confidence=CONFIDENCE
         ),
     }
 
@@ -105,8 +98,6 @@ def bradley_terry_intervals(
 ) -> dict[str, PercentileInterval]:
     """Return every interval of Bradley-Terry ratings, by name."""
     n_prompts = len(tournament.prompts)
-    fits = fit_bradley_terry(tournament, initial_rating=INITIAL_RATING)
-    estimate = np.array([np.nan if fit.rating is None else fit.rating for fit in fits])
     by_prompt = bootstrap_bradley_terry(tournament, n_bootstraps=n_bootstraps, seed=seed).ratings
     return {
         "Bradley–Terry, prompts resampled, percentile": percentile_interval(
@@ -114,12 +105,6 @@ def bradley_terry_intervals(
         ),
         "Bradley–Terry, prompts resampled, expanded percentile": expanded_percentile_interval(
             by_prompt, confidence=CONFIDENCE, n_units=n_prompts
-        ),
-        "Bradley–Terry, prompts resampled, BCa": bca_interval(
-            by_prompt,
-            estimate=estimate,
-            influence=prompt_influence(tournament),
-            confidence=CONFIDENCE,
         ),
         "Bradley–Terry, sandwich per battle": _sandwich(tournament, SamplingUnit.BATTLE),
         "Bradley–Terry, sandwich per prompt": _sandwich(tournament, SamplingUnit.PROMPT),

@@ -11,7 +11,6 @@ from tournament_assets.ratings.bradley_terry import (
 from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.ratings.sandwich import (
     SamplingUnit,
-    prompt_influence,
     sandwich_bradley_terry,
 )
 from tournament_assets.tournament.errors import InputError
@@ -208,34 +207,6 @@ def test_shared_prompts_have_the_error_of_a_bootstrap_of_prompts() -> None:
     np.testing.assert_allclose(
         resampled.std(axis=0, ddof=1), errors_of(preferences, PROMPT), rtol=0.05
     )
-
-
-def test_influence_is_what_one_more_copy_of_a_prompt_does() -> None:
-    preferences = code_judgments(
-        simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=40, seed=4), entrants=ENTRANTS
-    )
-    influence = prompt_influence(preferences)
-    np.testing.assert_allclose(influence.sum(axis=0), 0, atol=1e-6)
-    doubled = Matches(
-        entrants=preferences.entrants,
-        prompts=preferences.prompts,
-        first=preferences.first,
-        second=preferences.second,
-        prompt_index=preferences.prompt_index,
-        preference=preferences.preference,
-        weight=np.where(preferences.prompt_index == 7, 1.001, 1.0),
-    )
-    before, after = (
-        np.array(
-            [
-                each.rating
-                for each in sandwich_bradley_terry(rows, unit=PROMPT, confidence=0.9).intervals
-            ],
-            dtype=np.float64,
-        )
-        for rows in (preferences, doubled)
-    )
-    np.testing.assert_allclose((after - before) / 0.001, influence[7], rtol=0.01, atol=1e-3)
 
 
 @pytest.mark.parametrize("unit", [BATTLE, PROMPT])

@@ -21,7 +21,6 @@ from tournament_assets.battles.columns import (
 )
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
 from tournament_assets.ratings.davidson import TieModelFit, fit_davidson, fit_newman
-from tournament_assets.ratings.intervals import bca_interval
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.rating_methods import style_control_rows
 from tournament_assets.ratings.rating_tables import (
@@ -30,7 +29,6 @@ from tournament_assets.ratings.rating_tables import (
     elo_rows,
     trace_elo,
 )
-from tournament_assets.ratings.sandwich import prompt_influence
 from tournament_assets.ratings.significance import pairwise_order
 from tournament_assets.tournament.asset_rows import BradleyTerryRow, EloRow, StyleRow
 from tournament_assets.tournament.battles import RatingSettings
@@ -113,7 +111,6 @@ def rate_battles(
     dimensions: Sequence[str] = (),
     methods: Sequence[Method] = METHODS,
     soft: bool = False,
-    bca: bool = False,
     pairs: bool = False,
     responses: Responses | None = None,
 ) -> list[BattleRatings]:
@@ -125,7 +122,6 @@ def rate_battles(
         dimensions: Only these; all if empty.
         methods: Which ratings.
         soft: Let Bradley-Terry share a win by the preference, where a battle has one.
-        bca: Correct Bradley-Terry's intervals for bias and skewness, rather than expand them.
         pairs: Compare each two models, too.
         responses: What was written; with it everyone is also rated at equal style.
 
@@ -147,7 +143,6 @@ def rate_battles(
             settings,
             methods=methods,
             soft=soft,
-            bca=bca,
             pairs=pairs,
             responses=responses,
         )
@@ -185,7 +180,6 @@ def _rate(
     *,
     methods: Sequence[Method],
     soft: bool,
-    bca: bool,
     pairs: bool,
     responses: Responses | None,
 ) -> BattleRatings:
@@ -200,8 +194,6 @@ def _rate(
         elo = elo_rows(played, traces, shares=coded.shares, dimension=named, settings=settings)
     if "bradley-terry" in methods:
         bradley_terry = bradley_terry_rows(coded.shares, dimension=named, settings=settings)
-        if bca:
-            bradley_terry = _with_bca(bradley_terry, coded, settings)
     style = (
         style_control_rows(coded.singly, responses, dimension=named, penalty=0.0, settings=settings)
         if responses is not None
@@ -245,36 +237,6 @@ def _as_often_as_they_weigh(matches: Matches) -> Matches:
     weight = matches.weight
     is_playable = bool((weight >= 1).all()) and float(weight.sum()) <= _MOST_PLAYED
     return matches.repeated() if is_playable else matches
-
-
-def _with_bca(
-    rows: Sequence[BradleyTerryRow], coded: CodedBattles, settings: RatingSettings
-) -> list[BradleyTerryRow]:
-    bootstrap = bootstrap_bradley_terry(
-        coded.shares,
-        n_bootstraps=settings.n_bootstraps,
-        seed=settings.bootstrap_seed,
-        initial_rating=settings.initial_rating,
-    )
-    ratings = {row.entrant_id: row.rating for row in rows}
-    found = [ratings[name] for name in bootstrap.entrants]
-    interval = bca_interval(
-        bootstrap.ratings,
-        estimate=np.array([np.nan if each is None else each for each in found]),
-        influence=prompt_influence(coded.shares),
-        confidence=settings.confidence,
-    )
-    ends = {
-        name: (low if np.isfinite(low) else None, high if np.isfinite(high) else None)
-        for name, low, high in zip(
-            bootstrap.entrants, interval.low.tolist(), interval.high.tolist(), strict=True
-        )
-    }
-    return [
-        replace(row, sampling_low=low, sampling_high=high)
-        for row in rows
-        for low, high in [ends[row.entrant_id]]
-    ]
 
 
 def _tie_model_rows(model: str, fit: TieModelFit) -> list[TieModelRating]:

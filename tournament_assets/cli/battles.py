@@ -194,13 +194,6 @@ def battles_export_command(
     "--soft", is_flag=True, help="Let Bradley-Terry share a win by the preference, if there is one."
 )
 @click.option(
-    "--intervals",
-    type=click.Choice(["percentile", "bca"]),
-    default="percentile",
-    show_default=True,
-    help="For Bradley-Terry: expanded percentiles, or BCa, corrected for bias and skewness.",
-)
-@click.option(
     "--pairs", is_flag=True, help="Print win rates and P(A above B) for every two models."
 )
 @click.option(
@@ -217,7 +210,6 @@ def battles_rate_command(
     method: str,
     anchor: tuple[str, float] | None,
     soft: bool,
-    intervals: str,
     pairs: bool,
     responses: Path | None,
     **others: Any,
@@ -242,7 +234,6 @@ def battles_rate_command(
             method, [each for each in EVERY_METHOD if each == method]
         ),
         soft=soft,
-        bca=intervals == "bca",
         pairs=pairs,
         responses=None if responses is None else read_responses(responses),
     )

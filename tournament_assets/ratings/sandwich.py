@@ -133,33 +133,6 @@ def sandwich_bradley_terry(
     return SandwichFit(tuple(intervals), covariance, unit, n_units)
 
 
-def prompt_influence(matches: Matches) -> NDArray[np.float64]:
-    """Return how far each prompt moves each Bradley-Terry rating, for `bca_interval`.
-
-    The infinitesimal jackknife: what the ratings would change by, to first order, per copy of the
-    prompt that is added.
-
-    Returns:
-        Elo points, shape (n_prompts, n_entrants); NaN for an entrant without a rating.
-
-    Raises:
-        RatingError: If the likelihood could not be maximised.
-    """
-    results = fit_bradley_terry(matches)
-    members = np.flatnonzero([result.rating is not None for result in results])
-    ratings = np.array([np.nan if each.rating is None else each.rating for each in results])
-    n_prompts, n_entrants = len(matches.prompts), len(matches.entrants)
-    influence = np.full((n_prompts, n_entrants), np.nan)
-    if members.size:
-        scores = _battle_scores(matches, ratings)
-        bread = contrast_inverse(scores.information[np.ix_(members, members)])
-        per_prompt = _scores_by_unit(
-            scores, matches.prompt_index[scores.rows], n_prompts, n_entrants
-        )
-        influence[:, members] = per_prompt[:, members] @ bread * ELO_PER_NAT
-    return influence
-
-
 @dataclass(frozen=True, slots=True)
 class SamplingLuck:
     """How much of a rating's error is what an entrant happened to say, and not which prompts.
