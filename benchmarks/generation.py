@@ -9,12 +9,12 @@ ways in a new random order, so compare the ratios: the times are those of the ma
 our decoder speaking as the base model greedily, which writes what `generate` writes. On a CPU the
 last lines are the bound: how fast the products by the weights alone would go, for base and jury.
 
-On CUDA our decoder's rounds are compiled, recorded and replayed. The table then also says what the
-device's bandwidth allows, as a large copy reaches it: what each step has to read at least, as often
-a second as that can be read (the roofline). `--checks` first compares the device with the CPU's
-law, and recorded and compiled rounds with played ones. `--budget` begins nothing that would end too
-late; what was not reached says "not run". `--preset tiny --device cpu --checks` is a dry run of all
-of it in seconds.
+On CUDA our decoder's rounds are captured: compiled, recorded and replayed. The table then also says
+what the device's bandwidth allows, as a large copy reaches it: what each step has to read at least,
+as often a second as that can be read (the roofline). `--checks` first compares the device with the
+CPU's law, and compiled and captured rounds with eager ones. `--budget` begins nothing that would
+end too late; what was not reached says "not run". `--preset tiny --device cpu --checks` is a dry
+run of all of it in seconds.
 """
 
 import argparse
@@ -35,8 +35,8 @@ from benchmarks.generation_checks import (
     N_DRAWS,
     law_p_value,
     random_prompts,
+    share_as_eager,
     share_as_on_cpu,
-    share_as_played,
 )
 from benchmarks.generation_models import (
     HEADS_DEPTH,
@@ -48,8 +48,9 @@ from benchmarks.generation_models import (
     bytes_per_step,
 )
 from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSettings
-from tournament_assets.generation.hydra.decoding import Execution, decode
+from tournament_assets.generation.hydra.decoding import decode, execution_on
 from tournament_assets.generation.hydra.hydra_model import HydraModel
+from tournament_assets.tournament.config import Execution
 
 PROMPT_LENGTH = 64
 WARM_UP_TOKENS = 4
@@ -105,16 +106,8 @@ class Budget:
         return False
 
 
-def executions(device: torch.device) -> dict[str, Execution]:
-    """Name the ways to execute rounds that differ from playing them."""
-    if device.type != "cuda":
-        return {"finished rows dropped": Execution(drops_finished=True)}
-    return {
-        "recorded": Execution(captured=True),
-        "compiled": Execution(compiler="inductor"),
-        "recorded and compiled": Execution(captured=True, compiler="inductor"),
-        "finished rows dropped": Execution(drops_finished=True),
-    }
+CHECKED: tuple[Execution, ...] = ("compiled", "captured")
+"""Executions whose tokens are compared with those of eager rounds, on CUDA."""
 
 
 def ways_to_write(
@@ -123,8 +116,7 @@ def ways_to_write(
     """Let everybody answer the same prompts."""
     prompts = random_prompts(batch, n_tokens=n_tokens, length=PROMPT_LENGTH)
     on_device = torch.tensor([prompt.ids for prompt in prompts], device=hydra.device)
-    fused = Execution.on(hydra.device.type, captured=True)
-    recorded = replace(fused, compiler=None)
+    captured = execution_on(hydra.device.type, "captured")
 
     def plain(new_tokens: int) -> int:
         with torch.inference_mode():
@@ -163,12 +155,12 @@ def ways_to_write(
     jury = (DecodingMode.FULL_POE, TEMPERATURE, hydra.n_adapters)
     ways = {
         "generate": plain,
-        "base": ours(DecodingMode.BASE, None, 0, fused),
-        "one head": ours(DecodingMode.BYPASS_JURY, TEMPERATURE, hydra.n_adapters, fused),
-        "full PoE": ours(*jury, fused),
+        "base": ours(DecodingMode.BASE, None, 0, captured),
+        "one head": ours(DecodingMode.BYPASS_JURY, TEMPERATURE, hydra.n_adapters, captured),
+        "full PoE": ours(*jury, captured),
     }
-    if fused != recorded:
-        ways["PoE, not compiled"] = ours(*jury, recorded)
+    if captured != "eager":
+        ways["PoE, eager"] = ours(*jury, "eager")
     if hydra.device.type == "cpu":
         ways["base, products"] = bare_products(model, batch=batch, jury=1)
         ways["PoE, products"] = bare_products(model, batch=batch, jury=N_HEADS)
@@ -317,7 +309,7 @@ def measure_bandwidth(device: torch.device) -> float | None:
     return 2 * source.numel() / min(seconds)
 
 
-WAYS = ("generate", "base", "one head", "full PoE", "PoE, not compiled")
+WAYS = ("generate", "base", "one head", "full PoE", "PoE, eager")
 NOT_RUN = "not run"
 
 
@@ -337,15 +329,15 @@ def check_device(
     check(AS_ON_CPU, lambda: f"{share_as_on_cpu(device):.2%}")
     n_tokens = min(CHECKED_TOKENS, preset.new_tokens)
     for batch in batches:
-        for name, execution in executions(device).items():
+        for execution in CHECKED if device.type == "cuda" else ():
 
             def share(batch: int = batch, execution: Execution = execution) -> str:
-                same = share_as_played(
+                same = share_as_eager(
                     hydra, execution, n_tokens=n_tokens, batch=batch, length=PROMPT_LENGTH
                 )
                 return f"{same:.2%}"
 
-            check(as_played(name, batch), share)
+            check(as_eager(execution, batch), share)
     return found
 
 
@@ -353,9 +345,9 @@ LAW = f"law of the CPU, chi-square of {N_DRAWS} responses of a small jury"
 AS_ON_CPU = "tokens as on the CPU, of a small jury in float32"
 
 
-def as_played(name: str, batch: int) -> str:
+def as_eager(execution: Execution, batch: int) -> str:
     """Name a check of one way to execute rounds."""
-    return f"tokens as of played rounds, {name}, batch {batch}"
+    return f"tokens as of eager rounds, {execution}, batch {batch}"
 
 
 def shown(value: float | None, form: str = ".2f") -> str:
@@ -402,9 +394,7 @@ def render_report(
                 ]
             rows.append(f"| {batch} | {way} | {' | '.join(numbers)} |")
     named = [LAW, AS_ON_CPU] + [
-        as_played(name, batch)
-        for batch in preset.batches
-        for name in executions(torch.device("cuda"))
+        as_eager(execution, batch) for batch in preset.batches for execution in CHECKED
     ]
     short = f"The budget of {budget.seconds} s ended before all was measured."
     return "\n".join(
@@ -413,8 +403,8 @@ def render_report(
             "",
             "`make gpu` writes this page, in less than 8 minutes: a random model of OLMo-2-7B's",
             f"shape in bfloat16, nine heads, prompts of {PROMPT_LENGTH} tokens. First what is",
-            "written, then how fast. Compiled kernels round otherwise, so a few of their tokens",
-            "may differ; recorded ones may not. The roofline is how often a second the device",
+            "written, then how fast. Compiled kernels, which captured rounds replay, round",
+            "otherwise, so a few tokens may differ. The roofline is how often a second the device",
             "could read a step's weights, changes and caches, at the speed of a large copy.",
             "",
             said or f"No CUDA device: {NOT_RUN}.",

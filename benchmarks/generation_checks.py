@@ -11,10 +11,11 @@ from torch import Tensor
 
 from benchmarks.generation_models import N_HEADS, PRESETS, build_models, put_heads_on
 from tournament_assets.generation.hydra.decoded import Decoded, DecodingMode, DecodingSettings
-from tournament_assets.generation.hydra.decoding import Execution, decode
+from tournament_assets.generation.hydra.decoding import decode
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.hydra.product_of_experts import jury_probabilities
 from tournament_assets.generation.models.chat_prompts import EncodedPrompt
+from tournament_assets.tournament.config import Execution
 
 N_DRAWS = 20_000
 TEMPERATURE = 0.98
@@ -104,19 +105,19 @@ def share_as_on_cpu(device: torch.device, *, n_tokens: int = 24, batch: int = 16
     return same_tokens(*written)
 
 
-def share_as_played(
+def share_as_eager(
     hydra: HydraModel, execution: Execution, *, n_tokens: int, batch: int, length: int
 ) -> float:
-    """Let the jury answer with and without a way to execute rounds; every 16th token ends."""
+    """Let the jury answer by one way to execute rounds and eagerly; every 16th token ends."""
     prompts = random_prompts(batch, n_tokens=hydra.n_tokens, length=length)
     settings = speak(n_tokens, eos_ids=range(0, hydra.n_tokens, 16))
-    written = [
-        decode(
-            hydra, prompts, settings, n_rows=batch, prompt_length=length, execution=each
+
+    def written(execution: Execution) -> Sequence[Decoded]:
+        return decode(
+            hydra, prompts, settings, n_rows=batch, prompt_length=length, execution=execution
         ).responses
-        for each in (execution, Execution())
-    ]
-    return same_tokens(*written)
+
+    return same_tokens(written(execution), written("eager"))
 
 
 def random_prompts(batch: int, *, n_tokens: int, length: int) -> list[EncodedPrompt]:

@@ -141,7 +141,6 @@ def poe_settings(
     temperature: float | None = 0.98,
     n_adapters: int = 2,
     beta: float = 1.0,
-    gamma: int = 1,
     eos_ids: tuple[int, ...] = (),
 ) -> DecodingSettings:
     return DecodingSettings(
@@ -150,7 +149,6 @@ def poe_settings(
         temperature=temperature,
         n_adapters=n_adapters,
         beta=beta,
-        gamma=gamma,
         eos_ids=eos_ids,
     )
 

@@ -101,35 +101,11 @@ def test_those_comparisons_see_rejected_and_accepted_drafts(hydra: HydraModel) -
     assert len({response.head for response in responses}) > 1
 
 
-@pytest.mark.parametrize("gamma", [2, 3, 4, 8])
-@pytest.mark.parametrize("beta", [1.0, 1 / 8])
-def test_drafting_ahead_changes_no_token_and_no_flag(
-    hydra: HydraModel, beta: float, gamma: int
-) -> None:
-    prompts = [*RAGGED, *ask((4, 4), (1, 2, 3, 4, 5, 6, 7, 8), seed=7)]
-    settings = poe_settings(beta=beta, max_new_tokens=11, eos_ids=(6,))
-    lockstep = answer(hydra, prompts, settings)
-    ahead = answer(
-        hydra, prompts, poe_settings(beta=beta, max_new_tokens=11, eos_ids=(6,), gamma=gamma)
-    )
-    assert {response.finish_reason for response in lockstep} == {"stop", "length"}
-    for one, several in zip(lockstep, ahead, strict=True):
-        assert one.verified is not None
-        assert several.verified is not None
-        assert one.token_ids == several.token_ids
-        assert one.finish_reason == several.finish_reason
-        for in_lockstep, drafted in zip(one.verified, several.verified, strict=True):
-            assert in_lockstep.draft == drafted.draft
-            assert in_lockstep.resampled == drafted.resampled
-            assert in_lockstep.votes == drafted.votes
-            assert in_lockstep.entropy == pytest.approx(drafted.entropy, abs=1e-4)
-
-
 @pytest.mark.parametrize(
     "settings",
     [
         poe_settings(),
-        poe_settings(gamma=3, eos_ids=(6, 7)),
+        poe_settings(eos_ids=(6, 7)),
         solo_settings(DecodingMode.BYPASS_JURY),
         solo_settings(DecodingMode.BASE),
     ],
@@ -172,11 +148,10 @@ def test_in_bfloat16_too_a_response_is_the_same_whatever_shares_its_batch() -> N
 def test_a_longer_cap_continues_a_response_and_changes_nothing_before(hydra: HydraModel) -> None:
     longest = answer(hydra, RAGGED, poe_settings(max_new_tokens=12))
     for cap in (1, 5, 11):
-        for gamma in (1, 4):
-            shorter = answer(hydra, RAGGED, poe_settings(max_new_tokens=cap, gamma=gamma))
-            for short, long in zip(shorter, longest, strict=True):
-                assert short.token_ids == long.token_ids[:cap]
-                assert short.finish_reason == "length"
+        shorter = answer(hydra, RAGGED, poe_settings(max_new_tokens=cap))
+        for short, long in zip(shorter, longest, strict=True):
+            assert short.token_ids == long.token_ids[:cap]
+            assert short.finish_reason == "length"
 
 
 def test_identical_heads_with_beta_one_eighth_never_reject_and_sample_as_one_head(
@@ -203,7 +178,6 @@ def test_without_temperature_heads_with_zero_lora_write_what_generate_writes(
 ) -> None:
     settings = [
         poe_settings(temperature=temperature),
-        poe_settings(temperature=temperature, gamma=4),
         solo_settings(DecodingMode.BYPASS_JURY, temperature=temperature),
         solo_settings(DecodingMode.BASE, temperature=temperature),
     ]
@@ -235,13 +209,12 @@ def test_greedy_entropy_is_zero_and_every_disagreement_is_replaced(hydra: HydraM
 @pytest.mark.parametrize(
     "mode", [DecodingMode.BASE, DecodingMode.BYPASS_JURY, DecodingMode.FULL_POE]
 )
-@pytest.mark.parametrize("gamma", [1, 4])
 def test_stopping_at_an_end_token_is_truncating_a_run_without_it(
-    hydra: HydraModel, mode: DecodingMode, gamma: int
+    hydra: HydraModel, mode: DecodingMode
 ) -> None:
     def settings(*eos_ids: int) -> DecodingSettings:
         if mode is DecodingMode.FULL_POE:
-            return poe_settings(gamma=gamma, eos_ids=eos_ids)
+            return poe_settings(eos_ids=eos_ids)
         return solo_settings(mode, eos_ids=eos_ids)
 
     endless = answer(hydra, RAGGED, settings())
@@ -285,7 +258,6 @@ def test_witnesses_are_what_the_drawn_heads_pass_to_the_final_norm(
 ) -> None:
     for settings in (
         poe_settings(),
-        poe_settings(gamma=2),
         solo_settings(DecodingMode.BYPASS_JURY),
     ):
         batch = decode(hydra, RAGGED, settings, n_rows=6, prompt_length=8)

@@ -1,23 +1,16 @@
-"""However rounds are executed, the same tokens are written: recorded, compiled, rows dropped.
+"""However rounds are executed, the same tokens are written: recorded or compiled.
 
 Compiled by what torch brings along for a CPU; a GPU's compiler makes other kernels of the regions.
 """
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from typing import Any
 
 import pytest
 import torch
 
 from tournament_assets.generation.hydra.decoded import Decoded, DecodingMode, DecodingSettings
-from tournament_assets.generation.hydra.decoding import (
-    DecodedBatch,
-    Execution,
-    Replay,
-    choose_rows,
-    decode,
-)
+from tournament_assets.generation.hydra.decoding import DecodedBatch, Replay, decode, execution_on
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.models.base_models import decoding_threads
 
@@ -36,15 +29,8 @@ ENDS = (3, 6, 7, 14)
 WAYS = {
     "jury": poe_settings(max_new_tokens=14, eos_ids=ENDS),
     "greedy jury": poe_settings(max_new_tokens=14, temperature=None, eos_ids=ENDS),
-    "jury ahead": poe_settings(max_new_tokens=14, gamma=3, eos_ids=ENDS),
-    "one head": solo_settings(DecodingMode.BYPASS_JURY, max_new_tokens=14, eos_ids=ENDS),
     "base": solo_settings(DecodingMode.BASE, max_new_tokens=14, eos_ids=ENDS),
-    "greedy base": solo_settings(
-        DecodingMode.BASE, max_new_tokens=14, temperature=None, eos_ids=ENDS
-    ),
 }
-each_way = pytest.mark.parametrize("settings", WAYS.values(), ids=WAYS)
-DROPPING = Execution(drops_finished=True)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -63,21 +49,9 @@ def hydra() -> HydraModel:
 def write(
     hydra: HydraModel,
     settings: DecodingSettings,
-    execution: Execution | None = None,
-    *,
-    n_prompts: int = len(PROMPTS),
     **arguments: Any,
 ) -> DecodedBatch:
-    execution = execution or Execution()
-    return decode(
-        hydra,
-        PROMPTS[:n_prompts],
-        settings,
-        n_rows=len(PROMPTS),
-        prompt_length=8,
-        execution=execution,
-        **arguments,
-    )
+    return decode(hydra, PROMPTS, settings, n_rows=len(PROMPTS), prompt_length=8, **arguments)
 
 
 def assert_same(one: DecodedBatch, other: DecodedBatch) -> None:
@@ -93,54 +67,10 @@ def facts(response: Decoded) -> tuple[object, ...]:
     return response.token_ids, response.finish_reason, response.head, verified
 
 
-@each_way
-def test_dropping_finished_rows_changes_no_token_and_no_flag(
-    hydra: HydraModel, settings: DecodingSettings
-) -> None:
-    whole, dropped = write(hydra, settings), write(hydra, settings, DROPPING)
-    lengths = {len(response.token_ids) for response in whole.responses}
-    assert len(lengths) > 1  # they are complete at different times
-    assert_same(dropped, whole)
-    assert dropped.n_row_rounds < whole.n_row_rounds
-
-
-def test_rows_are_read_until_half_of_them_is_enough(hydra: HydraModel) -> None:
-    settings = WAYS["jury"]
-    whole, dropped = write(hydra, settings), write(hydra, settings, DROPPING)
-    lengths = [len(response.token_ids) for response in whole.responses]
-    assert whole.n_row_rounds == len(PROMPTS) * max(lengths)
-    expected, size = 0, len(PROMPTS)
-    for number in range(max(lengths)):
-        n_open = sum(length > number for length in lengths)
-        size = min(each for each in (1, 2, 3, 5, 9) if each >= n_open and each <= size)
-        expected += size
-    assert dropped.n_row_rounds == expected
-    assert sum(lengths) <= expected < 0.7 * whole.n_row_rounds
-
-
-def test_rows_that_only_fill_a_batch_up_are_dropped_after_its_first_round(
-    hydra: HydraModel,
-) -> None:
-    whole = write(hydra, WAYS["jury"], n_prompts=2)
-    dropped = write(hydra, WAYS["jury"], DROPPING, n_prompts=2)
-    assert_same(dropped, whole)
-    lengths = [len(response.token_ids) for response in whole.responses]
-    assert dropped.n_row_rounds <= len(PROMPTS) + 2 * (max(lengths) - 1)
-
-
-def test_the_rows_that_are_kept_are_those_needed_filled_up_to_a_half() -> None:
-    assert choose_rows([True, False, True, False]) == [0, 2]
-    assert choose_rows([False, False, True, True, True]) == [2, 3, 4]
-    assert choose_rows([False, True, True, True, False, False, False, False]) == [0, 1, 2, 3]
-    assert choose_rows([True] * 3 + [False]) == [0, 1, 2, 3]
-    assert choose_rows([False] * 7 + [True]) == [7]
-    assert choose_rows([False] * 4) == [0]
-
-
-@pytest.mark.parametrize("way", ["jury ahead", "greedy jury", "base"])
+@pytest.mark.parametrize("way", WAYS)
 def test_compiled_regions_write_the_same_tokens(hydra: HydraModel, way: str) -> None:
-    compiled = Execution(compiler="aot_eager", drops_finished=True)
-    assert_same(write(hydra, WAYS[way], compiled), write(hydra, WAYS[way]))
+    compiled = write(hydra, WAYS[way], execution="compiled", compiler="aot_eager")
+    assert_same(compiled, write(hydra, WAYS[way]))
 
 
 class CountingCompiler:
@@ -191,16 +121,14 @@ class FakeRecorder:
 def test_what_is_recorded_is_compiled_before_and_consists_of_the_compiled_regions(
     hydra: HydraModel,
 ) -> None:
-    """So it is after each halving of the rows, too."""
     compiler = CountingCompiler()
     recorder = FakeRecorder(compiler)
-    execution = Execution(captured=True, compiler=compiler, drops_finished=True)
     settings = WAYS["jury"]
-    written = write(hydra, settings, execution, recorder=recorder)
+    written = write(hydra, settings, execution="captured", compiler=compiler, recorder=recorder)
     whole = write(hydra, settings)
     assert_same(written, whole)
     rounds = max(len(response.token_ids) for response in whole.responses)
-    assert recorder.n_aside > 2  # of the whole batch, and of two smaller ones at least
+    assert recorder.n_aside == 1
     assert recorder.n_aside + recorder.n_replayed == rounds
     # In each layer one region of attention, two that add up, and one of the MLP.
     assert set(recorder.calls_recorded) == {4 * 4}
@@ -209,16 +137,16 @@ def test_what_is_recorded_is_compiled_before_and_consists_of_the_compiled_region
 def test_a_region_is_compiled_once_for_all_layers_of_a_shape(hydra: HydraModel) -> None:
     compiler = CountingCompiler()
     settings = solo_settings(DecodingMode.BASE, max_new_tokens=5)
-    write(hydra, settings, Execution(compiler=compiler))
+    write(hydra, settings, execution="compiled", compiler=compiler)
     # Two layers of the trunk and its half of a third; the heads' MLPs have an axis more.
     assert compiler.n_compiled == 5
     once = compiler.n_compiled
-    write(hydra, settings, Execution(compiler=compiler))
+    write(hydra, settings, execution="compiled", compiler=compiler)
     assert compiler.n_compiled == once
 
 
-def test_a_response_tells_what_may_have_rounded_it() -> None:
-    assert Execution(captured=True).described == {}
-    assert Execution(compiler="inductor").described == {"compiled": True}
-    assert DROPPING.described == {"drops_finished": True}
-    assert not [one for one, other in pairwise([Execution(), DROPPING]) if one == other]
+def test_nothing_is_recorded_where_there_is_no_cuda() -> None:
+    assert execution_on("cuda:1", "captured") == "captured"
+    assert execution_on("cpu", "captured") == "eager"
+    assert execution_on("cpu", "compiled") == "compiled"
+    assert execution_on("cuda", "eager") == "eager"

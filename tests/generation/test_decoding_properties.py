@@ -47,7 +47,6 @@ PROMPTS = st.lists(
     model_seed=st.integers(0, 10**6),
     n_heads=st.integers(1, 9),
     heads_depth=st.integers(1, 3),
-    gamma=st.integers(1, 5),
     beta=st.sampled_from([1.0, 0.125, 0.4]),
     temperature=st.sampled_from([None, 0.98, 0.3]),
     max_new_tokens=st.integers(1, 6),
@@ -60,7 +59,6 @@ def test_any_batch_of_any_model_is_decoded_as_slowly_one_by_one(
     model_seed: int,
     n_heads: int,
     heads_depth: int,
-    gamma: int,
     beta: float,
     temperature: float | None,
     max_new_tokens: int,
@@ -79,7 +77,6 @@ def test_any_batch_of_any_model_is_decoded_as_slowly_one_by_one(
             max_new_tokens=max_new_tokens,
             temperature=temperature,
             beta=beta,
-            gamma=gamma,
             eos_ids=eos_ids,
         )
     else:

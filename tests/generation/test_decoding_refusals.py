@@ -61,14 +61,9 @@ def decoding_refusal(*prompts: EncodedPrompt, **changes: Any) -> str:
         ({"temperature": 0.0}, "temperature is 0.0;"),
         ({"temperature": float("nan")}, "temperature is nan;"),
         ({"beta": 0.0}, "beta is 0.0;"),
-        ({"gamma": 0}, "gamma is 0;"),
-        (
-            {"mode": DecodingMode.BYPASS_JURY, "gamma": 4},
-            "beta is 1.0 and gamma 4 with mode 'bypass_jury'; expected 1 and 1",
-        ),
         (
             {"mode": DecodingMode.BASE, "n_adapters": 0, "beta": 0.125},
-            "beta is 0.125 and gamma 1 with mode 'base'; expected 1 and 1",
+            "beta is 0.125 with mode 'base'; expected 1",
         ),
         ({"mode": DecodingMode.BASE}, "n_adapters is 2 with mode 'base'"),
         ({"n_adapters": 0}, "n_adapters is 0 with mode 'full_poe'"),
@@ -80,8 +75,8 @@ def test_settings_that_make_no_sense_are_refused(changes: dict[str, Any], proble
 
 
 def test_all_problems_of_settings_are_listed_together() -> None:
-    refusal = settings_refusal(max_new_tokens=0, temperature=-1.0, beta=-1.0, gamma=-1)
-    assert len(refusal.splitlines()) == 4
+    refusal = settings_refusal(max_new_tokens=0, temperature=-1.0, beta=-1.0)
+    assert len(refusal.splitlines()) == 3
 
 
 def test_a_batch_holds_at_least_one_prompt_and_no_more_than_its_rows() -> None:
@@ -126,7 +121,7 @@ def test_a_jury_of_one_has_nobody_to_verify() -> None:
     "settings",
     [
         poe_settings(),
-        poe_settings(temperature=None, gamma=2),
+        poe_settings(temperature=None),
         solo_settings(DecodingMode.BASE),
         solo_settings(DecodingMode.BYPASS_JURY, temperature=None),
     ],

@@ -63,16 +63,6 @@ def test_a_token_sees_its_own_slot_and_those_before() -> None:
     assert seen[1, 0, 0].tolist() == [True] * 5 + [False]
 
 
-def test_picked_rows_are_a_copy() -> None:
-    cache = new_cache()
-    cache.at(torch.zeros(3, 1, dtype=torch.long)).update(*some(3, 1), 4)
-    picked = cache.pick_rows(torch.tensor([2, 0]))
-    assert torch.equal(picked.keys[4][0], cache.keys[4][2])
-    assert torch.equal(picked.values[4][1], cache.values[4][0])
-    picked.keys[4].zero_()
-    assert int((cache.keys[4] != 0).sum()) == 18
-
-
 def test_a_layer_may_be_shown_the_first_slots_only() -> None:
     whole, shown = new_cache(), new_cache()
     slots = torch.tensor([[0, 1], [3, 2], [1, 2]])

@@ -52,7 +52,7 @@ def complete(
             files=find_entrant_files(entrant, Project(folder=folder, environment={})),
             prompts=prompts,
             ledger=ledger,
-            config=GenerationConfig(batch_size=2, cuda_graphs=True),
+            config=GenerationConfig(batch_size=2, execution="captured"),
             log=lambda message: None,
             generator=generator,
         )
@@ -96,17 +96,17 @@ def test_what_generating_took_is_told_in_numbers_that_can_be_plotted(heads: Path
 
 
 def test_the_generators_settings_come_before_the_configs(heads: Path) -> None:
-    wanted = Generator(device="cpu", batch_size=1, dtype="bfloat16", cuda_graphs=False)
+    wanted = Generator(device="cpu", batch_size=1, dtype="bfloat16", execution="eager")
     found = complete(heads, describe_hydra(max_new_tokens=4), PROMPTS, generator=wanted)
     told = [response.diagnostics for response in found.responses]
     assert {(each["batch_size"], each["dtype"]) for each in told} == {(1, "bfloat16")}
 
 
 def test_settings_that_are_none_are_refused_together(heads: Path) -> None:
-    wrong = Generator(device="foo", dtype="int8", batch_size=0, memory_share=1.5)
+    wrong = Generator(device="foo", dtype="int8", batch_size=0, memory_share=1.5, execution="fast")
     with pytest.raises(InputError) as caught:
         complete(heads, describe_hydra(max_new_tokens=4), PROMPTS, generator=wrong)
-    assert len(caught.value.problems) == 4
+    assert len(caught.value.problems) == 5
 
 
 class FakeCards:

@@ -26,7 +26,7 @@ from tournament_assets.generation.hydra.decoded import (
     DecodingSettings,
     describe_decoding,
 )
-from tournament_assets.generation.hydra.decoding import PLAYED, Execution, decode
+from tournament_assets.generation.hydra.decoding import decode
 from tournament_assets.generation.hydra.hydra_model import (
     HydraModel,
     answer_ids,
@@ -41,6 +41,7 @@ from tournament_assets.generation.models.chat_prompts import (
     padded_length,
 )
 from tournament_assets.generation.vanilla_responding import respond_with_generate
+from tournament_assets.tournament.config import Execution
 from tournament_assets.tournament.errors import GenerationError, InputError
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, fill_in
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
@@ -226,7 +227,7 @@ def generate_responses(
     prompts: Sequence[Prompt],
     *,
     batch_size: int | None,
-    execution: Execution = PLAYED,
+    execution: Execution = "eager",
     memory_share: float = SHARE,
 ) -> Iterator[list[GeneratedResponse]]:
     """Answer prompts, the longest first, handing out every batch as soon as it is done.
@@ -286,7 +287,7 @@ def _measure_batch_size(
     entrant: LoadedEntrant, asked: Sequence[AskedPrompt], *, share: float
 ) -> int:
     brief, longest = _longest_step(entrant, asked)
-    answer = _respond_as(brief, PLAYED)
+    answer = _respond_as(brief, "eager")
     device = torch.device(entrant.device)
     return choose_batch_size(lambda: answer([longest], 1), device=device, share=share)
 
@@ -307,7 +308,7 @@ def respond_as_hydra(
     batch: Sequence[AskedPrompt],
     batch_size: int,
     *,
-    execution: Execution = PLAYED,
+    execution: Execution = "eager",
 ) -> list[GeneratedResponse]:
     """Answer the prompts of one batch, all of one padded length.
 
@@ -332,7 +333,7 @@ def respond_as_hydra(
         told = entrant.tell_apart(text, prompt.ids)
         diagnostics = {
             **entrant.circumstances(seed=prompt.seed, batch_size=batch_size),
-            **execution.described,
+            **({} if execution == "eager" else {"compiled": True}),
             **describe_decoding(own, read=entrant.read, text=text),
             **told.diagnostics,
         }
@@ -364,7 +365,6 @@ def decoding_settings(spec: CustomPoeEntrant, *, eos_ids: Sequence[int]) -> Deco
         temperature=spec.temperature,
         n_adapters=len(spec.adapters),
         beta=spec.beta,
-        gamma=spec.gamma,
         eos_ids=tuple(eos_ids),
     )
 

@@ -69,7 +69,7 @@ class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         dtype: The weights' precision.
         batch_size: Prompts decoded together.
         memory_share: Of the free memory that a batch may fill.
-        cuda_graphs: Whether `custom_poe` entrants decode by CUDA graphs.
+        execution: How `custom_poe` entrants decode.
     """
 
     device: str = Field(
@@ -92,10 +92,10 @@ class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         description="Of the device's free memory that a batch may fill, where the config says "
         "batch_size: auto.",
     )
-    cuda_graphs: bool | None = Field(
+    execution: str | None = Field(
         default=None,
-        description="Whether custom_poe entrants decode by CUDA graphs; by default "
-        "generation.cuda_graphs of the config.",
+        description="How custom_poe entrants decode: eager, compiled or captured; by default "
+        "generation.execution of the config.",
     )
 
 

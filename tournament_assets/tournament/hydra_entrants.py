@@ -188,7 +188,6 @@ class CustomPoeEntrant(WrittenEntrant):
         needs_uncertainty: Ask the uncertainty head about every response.
         beta: Weight of each verifier in the product. With 1 and eight verifiers that agree, the
             product is as sharp as one head at an eighth of the temperature; 1/8 undoes that.
-        gamma: Tokens that are drafted before the jury reads them; changes the speed alone.
         max_new_tokens: The most tokens of one response.
         system_prompt: Put before the prompt in the chat template, if given.
         template_arguments: What the chat template reads besides, such as `enable_thinking: false`.
@@ -202,7 +201,6 @@ class CustomPoeEntrant(WrittenEntrant):
     temperature: float | None = Field(default=None, gt=0)
     needs_uncertainty: bool = False
     beta: float = Field(default=1.0, gt=0)
-    gamma: int = Field(default=1, ge=1, le=16)
     max_new_tokens: int = Field(default=256, ge=1)
     system_prompt: str | None = None
     template_arguments: TemplateArguments | None = None
@@ -229,10 +227,10 @@ class CustomPoeEntrant(WrittenEntrant):
                 "needs_uncertainty is true and hydra.uncertainty is not given; "
                 "expected its shard; name it, or leave needs_uncertainty out"
             )
-        if self.bypass_jury and (self.beta, self.gamma) != (1.0, 1):
+        if self.bypass_jury and self.beta != 1:
             problems.append(
-                f"bypass_jury is true with beta {self.beta} and gamma {self.gamma}; "
-                "expected neither, because the jury is bypassed"
+                f"bypass_jury is true with beta {self.beta}; "
+                "expected no beta, because the jury is bypassed"
             )
         if not self.bypass_jury and self.hydra.n_heads < 2:
             problems.append(
@@ -277,6 +275,7 @@ class CustomPoeEntrant(WrittenEntrant):
     def fingerprint(self, content_hash: str) -> str:
         """SHA-256 of everything its responses depend on; where the files lie does not count."""
         settings = self.settings_without("weights", "hydra", "rob_checkpoint")
+        settings["gamma"] = 1  # Stored responses are kept under it.
         asked = self.uncertainty
         heads = {
             "heads_depth": self.hydra.heads_depth,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from tournament_assets.generation.devices import (
     DTYPE_NAMES,
@@ -22,7 +22,7 @@ from tournament_assets.generation.devices import (
 )
 from tournament_assets.generation.models.entrant_weights import EntrantFiles, count_parameters
 from tournament_assets.reports.progress_bars import GenerationProgress
-from tournament_assets.tournament.config import GenerationConfig
+from tournament_assets.tournament.config import Execution, GenerationConfig
 from tournament_assets.tournament.entrants import LocalEntrant
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
@@ -72,8 +72,8 @@ class GeneratorAccess(Protocol):
         """Of the free memory that a batch may fill."""
 
     @property
-    def cuda_graphs(self) -> bool | None:
-        """Whether heads decode by CUDA graphs; None for what the config says."""
+    def execution(self) -> str | None:
+        """How heads decode, by name; None for what the config says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Generator:
     dtype: str = "auto"
     batch_size: int | None = None
     memory_share: float = 0.7
-    cuda_graphs: bool | None = None
+    execution: str | None = None
 
 
 def complete_responses(
@@ -178,7 +178,7 @@ def _generate(
     generator: GeneratorAccess,
     work: Work,
 ) -> str:
-    from tournament_assets.generation.hydra.decoding import Execution
+    from tournament_assets.generation.hydra.decoding import execution_on
     from tournament_assets.generation.loading import build_entrant
     from tournament_assets.generation.models.base_models import RESIDENCE
     from tournament_assets.generation.responding import generate_responses
@@ -201,14 +201,7 @@ def _generate(
             loaded,
             missing,
             batch_size=generator.batch_size or config.rows_per_batch,
-            execution=Execution.on(
-                place.device,
-                captured=config.cuda_graphs
-                if generator.cuda_graphs is None
-                else generator.cuda_graphs,
-                compiled=config.compiled,
-                drops_finished=config.drop_finished_rows,
-            ),
+            execution=execution_on(place.device, generator.execution or config.execution),
             memory_share=generator.memory_share,
         )
         batch_began = time.monotonic()
@@ -242,6 +235,11 @@ def _refuse_settings(generator: GeneratorAccess) -> None:
         problems.add(
             f"the generator's dtype is {generator.dtype!r}; expected one of "
             f"{', '.join(DTYPE_NAMES)}"
+        )
+    if generator.execution not in (None, *get_args(Execution)):
+        problems.add(
+            f"the generator's execution is {generator.execution!r}; expected one of "
+            f"{', '.join(get_args(Execution))}"
         )
     problems.raise_if_any()
 

@@ -215,7 +215,6 @@ class DecodingSettings:
             robustness; 0 with mode `base`.
         beta: Weight of each verifier in the product. With 1 and v verifiers that agree, the product
             is as sharp as one head at temperature / v; with 1 / v it is as sharp as one head.
-        gamma: Tokens that are drafted before the jury reads them.
         eos_ids: The tokens that end a response.
     """
 
@@ -224,7 +223,6 @@ class DecodingSettings:
     temperature: float | None
     n_adapters: int = 0
     beta: float = 1.0
-    gamma: int = 1
     eos_ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -237,12 +235,10 @@ class DecodingSettings:
             )
         if not self.beta > 0:
             problems.add(f"beta is {self.beta}; expected more than 0")
-        if self.gamma < 1:
-            problems.add(f"gamma is {self.gamma}; expected at least 1")
-        if self.mode is not DecodingMode.FULL_POE and (self.beta, self.gamma) != (1, 1):
+        if self.mode is not DecodingMode.FULL_POE and self.beta != 1:
             problems.add(
-                f"beta is {self.beta} and gamma {self.gamma} with mode {self.mode.value!r}; "
-                "expected 1 and 1, for there is no jury; use mode 'full_poe' or leave them out"
+                f"beta is {self.beta} with mode {self.mode.value!r}; "
+                "expected 1, for there is no jury; use mode 'full_poe' or leave it out"
             )
         if self.n_adapters < 0 or (self.mode is DecodingMode.BASE) != (self.n_adapters == 0):
             problems.add(
@@ -282,32 +278,19 @@ class Progress:
         """Whether each response may still grow, shape (n_rows,)."""
         return self._n_left > 0
 
-    def keep_rows(self, rows: Tensor) -> None:
-        """Go on with some responses alone, in this order; `rows` has shape (n_kept,)."""
-        self.tokens = self.tokens[rows]
-        self.positions = self.positions[rows]
-        self.n_written = self.n_written[rows]
-        self._n_left = self._n_left[rows]
-
-    def keep(self, tokens: Tensor, n_standing: Tensor) -> Tensor:
-        """Add one round's tokens, as far as they stand, up to a token that ends and to the cap.
+    def keep(self, tokens: Tensor) -> Tensor:
+        """Add one token to each response that is not complete; it may end the response.
 
         Args:
-            tokens: Token ids, shape (n_rows, n_drafts).
-            n_standing: How many of them stand, at least one, shape (n_rows,).
+            tokens: Token ids, shape (n_rows,).
 
         Returns:
-            How many were kept, shape (n_rows,); 0 for responses that are complete.
+            Where a token was kept, shape (n_rows,).
         """
-        n_drafts = tokens.shape[1]
-        places = torch.arange(n_drafts, device=tokens.device).expand_as(tokens)
-        is_end = (tokens[..., None] == self._eos_ids).any(dim=-1)
-        ends = torch.where(is_end, places, n_drafts)
-        first_end = ends.amin(dim=1)  # (n_rows,); n_drafts where none ends
-        n_kept = torch.minimum(torch.minimum(n_standing, first_end + 1), self._n_left)
-        last = tokens.gather(1, (n_kept - 1).clamp(min=0)[:, None])[:, 0]
-        self.tokens.copy_(torch.where(n_kept > 0, last, self.tokens))
-        self.positions += n_kept
-        self.n_written += n_kept
-        self._n_left.copy_(torch.where(first_end < n_kept, 0, self._n_left - n_kept))
-        return n_kept
+        kept = self.is_open
+        is_end = (tokens[:, None] == self._eos_ids).any(dim=-1)
+        self.tokens.copy_(torch.where(kept, tokens, self.tokens))
+        self.positions += kept
+        self.n_written += kept
+        self._n_left.copy_(torch.where(is_end, 0, self._n_left - kept.long()))
+        return kept

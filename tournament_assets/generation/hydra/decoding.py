@@ -1,9 +1,8 @@
 """Decodes batches of prompts with a Hydra model: as the base model, as one head, or by its jury.
 
 Speculative sampling (https://arxiv.org/abs/2211.17192, https://arxiv.org/abs/2302.01318) with a
-product of experts as the target; see `product_of_experts`. By default all heads read every token
-in lockstep. Drafting several tokens ahead (`gamma`) is possible and changes nothing but the speed:
-whether a draft is accepted depends on what stands before it and on the numbers of its position.
+product of experts as the target; see `product_of_experts`. All heads read every token in lockstep,
+and the jury verifies one next token a round.
 
 A response does not depend on its companions. Its random numbers are drawn from its prompt's own
 generator before it is decoded: one for the head that speaks, then three for each position, to
@@ -13,16 +12,16 @@ depend on its row either, to the last bit, if the width inside the MLP is a mult
 the published OLMo-2 models: torch computes the last few values of a tensor by other instructions.
 
 A round is some thousand small kernels, which Python starts more slowly than a fast GPU runs them,
-so a CUDA graph records it once and replays it: the kernels, not the code (see `rounds`). What is
-between the products of matrices can be compiled into few kernels, and rows whose response is
-complete can be dropped. Neither recording nor compiling has been run on a GPU yet; on a CPU, tests
-replay traced rounds to the same bits, and let compiled and compacted rounds write the same tokens.
+so a CUDA graph can record it once and replay it: the kernels, not the code (see `rounds`). What is
+between the products of matrices can be compiled into few kernels. Neither recording nor compiling
+has been run on a GPU yet; on a CPU, tests replay traced rounds to the same bits, and let compiled
+rounds write the same tokens.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -33,67 +32,23 @@ from tournament_assets.generation.hydra.decoded import (
     DecodingSettings,
     Progress,
 )
-from tournament_assets.generation.hydra.drafts import (
-    AheadDrafter,
-    Drafter,
-    LockstepDrafter,
-    SoloDrafter,
-)
+from tournament_assets.generation.hydra.drafts import Drafter, LockstepDrafter, SoloDrafter
 from tournament_assets.generation.hydra.hydra_model import Compiler, HydraModel, compile_regions
 from tournament_assets.generation.hydra.rounds import Rounds, round_up
 from tournament_assets.generation.hydra.shards import HeadSelection
 from tournament_assets.generation.models.base_models import decoding_threads
 from tournament_assets.generation.models.chat_prompts import EncodedPrompt, pad_right
+from tournament_assets.tournament.config import Execution
 from tournament_assets.tournament.errors import InputError, Problems
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
-    """How rounds are executed. What is computed is the same but for rounding.
-
-    Attributes:
-        captured: Record rounds as CUDA graphs and replay them.
-        compiler: The backend of `torch.compile` that fuses what layers compute between their
-            products of matrices; None for torch's own kernels, one after the other.
-        drops_finished: Go on with half the rows as soon as no more of them are needed. Tensors then
-            have fewer rows, and a response's bits may depend on when its companions are complete.
-    """
-
-    captured: bool = False
-    compiler: Compiler | None = None
-    drops_finished: bool = False
-
-    @classmethod
-    def on(
-        cls,
-        device: str,
-        *,
-        captured: bool,
-        compiled: Literal["auto"] | bool = "auto",
-        drops_finished: bool = False,
-    ) -> "Execution":
-        """Say how rounds are executed on a device.
-
-        Args:
-            device: Where the model is.
-            captured: Whether to record rounds; without effect on another device than CUDA.
-            compiled: Whether to fuse kernels; `auto` for where rounds are recorded.
-            drops_finished: Whether to drop rows that are complete.
-        """
-        records = captured and torch.device(device).type == "cuda"
-        fuses = records if compiled == "auto" else compiled
-        compiler = "inductor" if fuses else None
-        return cls(captured=records, compiler=compiler, drops_finished=drops_finished)
-
-    @property
-    def described(self) -> dict[str, bool]:
-        """What of it may change a response's rounding, for its diagnostics."""
-        said = {"compiled": self.compiler is not None, "drops_finished": self.drops_finished}
-        return {name: value for name, value in said.items() if value}
+def execution_on(device: str, wanted: str) -> Execution:
+    """Return how rounds are executed on a device: nothing is recorded on another than CUDA."""
+    if wanted == "captured" and torch.device(device).type == "cuda":
+        return "captured"
+    return "compiled" if wanted == "compiled" else "eager"
 
 
-PLAYED = Execution()
-"""One kernel after the other, all rows to the end."""
 Replay = Callable[[], None]
 
 
@@ -230,12 +185,10 @@ class DecodedBatch:
         responses: One per prompt, in the order of the prompts.
         witnesses: What the speaking heads passed to the final norm at the last token of each
             prompt, shape (n_prompts, hidden_size); `uncertainty` reads it.
-        n_row_rounds: Rows that were read in all rounds together: what decoding took.
     """
 
     responses: tuple[Decoded, ...]
     witnesses: Tensor
-    n_row_rounds: int
 
 
 def decode(
@@ -245,7 +198,8 @@ def decode(
     *,
     n_rows: int,
     prompt_length: int,
-    execution: Execution = PLAYED,
+    execution: Execution = "eager",
+    compiler: Compiler = "inductor",
     recorder: Recorder | None = None,
 ) -> DecodedBatch:
     """Write one response to each prompt of a batch.
@@ -255,9 +209,11 @@ def decode(
         prompts: What is asked; one to `n_rows` prompts.
         settings: How to decode.
         n_rows: Rows of the batch. Equal `n_rows`, `prompt_length` and `execution` give equal
-            responses, unless finished rows are dropped.
+            responses.
         prompt_length: Tokens that prompts are padded to.
-        execution: How rounds are executed.
+        execution: How rounds are executed; what is computed is the same but for rounding.
+        compiler: The backend of `torch.compile` that fuses what layers compute between their
+            products of matrices, unless rounds are eager.
         recorder: Records rounds if they are captured; None for CUDA graphs.
 
     Raises:
@@ -265,39 +221,26 @@ def decode(
         GenerationError: If the model's logits are not numbers.
     """
     _check(model, prompts, settings, n_rows=n_rows, prompt_length=prompt_length)
-    if execution.captured and recorder is None:
+    if execution == "captured" and recorder is None:
         recorder = _cuda_recorder(model.device)
     rows = [*prompts, *[prompts[-1]] * (n_rows - len(prompts))]
     n_unseen = _UNSEEN_ON_CUDA if model.device.type == "cuda" else 1
-    if execution.compiler is not None:
-        model = model.with_regions(compile_regions(execution.compiler))
+    if execution != "eager":
+        model = model.with_regions(compile_regions(compiler))
     with (
         torch.inference_mode(),
         decoding_threads(model.n_parameters),
         _room_for_shapes(execution),
     ):
         rounds = start_rounds(model, rows, settings, prompt_length=prompt_length)
-        play = _player(rounds, execution, recorder)
-        # Rows that are left; the others are complete, or copies that fill the batch up.
-        left, n_row_rounds = list(range(n_rows)), 0
+        play = rounds.play if recorder is None else RecordedRounds(rounds.play, recorder)
         for number in range(settings.max_new_tokens):
             play(rounds.n_slots(number))
-            n_row_rounds += len(left)
             if number + 1 < settings.max_new_tokens and (number + 1) % n_unseen:
                 continue
-            is_open = rounds.open_rows()
             # Where all responses are complete, further rounds add nothing.
-            if not any(is_open):
+            if not rounds.is_open():
                 break
-            if execution.drops_finished:
-                needed = [
-                    row < len(prompts) and open_ for row, open_ in zip(left, is_open, strict=True)
-                ]
-                kept = choose_rows(needed)
-                if len(kept) < len(left):
-                    rounds.keep_rows(kept)
-                    left = [left[row] for row in kept]
-                    play = _player(rounds, execution, recorder)
         written = rounds.read()[: len(prompts)]
     base = settings.mode is DecodingMode.BASE
     responses = tuple(
@@ -309,38 +252,14 @@ def decode(
         )
         for head, (token_ids, verified) in zip(rounds.heads.tolist(), written, strict=False)
     )
-    return DecodedBatch(
-        responses=responses,
-        witnesses=rounds.witnesses[: len(prompts)],
-        n_row_rounds=n_row_rounds,
-    )
-
-
-def choose_rows(needed: Sequence[bool]) -> list[int]:
-    """Return the rows to go on with: those that are needed, filled up to one of few sizes.
-
-    Batches are halved, rounded up, so that rounds are recorded and compiled for few sizes.
-    """
-    size, n_needed = len(needed), max(sum(needed), 1)
-    while size > 1 and -(-size // 2) >= n_needed:
-        size = -(-size // 2)
-    by_need = sorted(range(len(needed)), key=lambda row: not needed[row])
-    return sorted(by_need[:size])
-
-
-def _player(
-    rounds: Rounds, execution: Execution, recorder: Recorder | None
-) -> Callable[[int], None]:
-    if not execution.captured or recorder is None:
-        return rounds.play
-    return RecordedRounds(rounds.play, recorder)
+    return DecodedBatch(responses=responses, witnesses=rounds.witnesses[: len(prompts)])
 
 
 def _cuda_recorder(device: torch.device) -> Recorder:
     if device.type != "cuda":
         raise InputError(
-            f"captured is True and the model is on {str(device)!r}; expected a CUDA device; "
-            "leave captured out"
+            f"execution is 'captured' and the model is on {str(device)!r}; expected a CUDA device; "
+            "use 'compiled' or 'eager'"
         )
     return CudaRecorder(device)
 
@@ -351,7 +270,7 @@ _SHAPES = 64
 
 @contextmanager
 def _room_for_shapes(execution: Execution) -> Iterator[None]:
-    if execution.compiler is None:
+    if execution == "eager":
         yield
         return
     import torch._dynamo  # half a second, which eager decoding does not need
@@ -372,9 +291,7 @@ def start_rounds(
         [row.seed for row in prompts], n_positions=settings.max_new_tokens
     )
     heads = random_numbers.pick_heads(max(model.n_heads, 1)).to(model.device)
-    # Drafts beyond the cap are never kept, but the last round may read them.
-    n_slots = prompt_length + settings.max_new_tokens + settings.gamma - 1
-    n_slots = round_up(n_slots, device=model.device)
+    n_slots = round_up(prompt_length + settings.max_new_tokens, device=model.device)
     drafter = _choose_drafter(model, settings, heads=heads, n_slots=n_slots)
     drafter.prefill(pad_right([row.ids for row in prompts], prompt_length).to(model.device))
     progress = Progress(
@@ -398,8 +315,7 @@ def _choose_drafter(
     model: HydraModel, settings: DecodingSettings, *, heads: Tensor, n_slots: int
 ) -> Drafter:
     if settings.mode is DecodingMode.FULL_POE:
-        drafter = LockstepDrafter if settings.gamma == 1 else AheadDrafter
-        return drafter(
+        return LockstepDrafter(
             model,
             heads,
             n_adapters=settings.n_adapters,

@@ -5,7 +5,6 @@ alone, and never waits for the device, so it can be recorded and replayed (see `
 yields is written down on the device and read once, at the end.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -34,16 +33,16 @@ from tournament_assets.tournament.errors import GenerationError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verdict:
-    """One round, verified; what comes after a replacement was drafted for nothing.
+    """One round, verified.
 
     Attributes:
-        drafts: What was drafted, shape (n_prompts, n_drafts).
+        drafts: What was drafted, shape (n_prompts,).
         tokens: The drafts, or what replaces them, the same shape.
         accepted: Whether the draft stands, the same shape.
         entropies: Of the verifiers' product, in nats, the same shape.
         overlaps: Probability that a draft is accepted, the same shape.
         suppressions: Probability that this draft is rejected, the same shape.
-        votes: Each head's most probable token, shape (n_prompts, n_drafts, n_heads).
+        votes: Each head's most probable token, shape (n_prompts, n_heads).
     """
 
     drafts: Tensor
@@ -84,17 +83,11 @@ class Verdict:
             self.votes,
         )
 
-    @property
-    def n_standing(self) -> Tensor:
-        """Tokens up to the first replacement, which stands too; shape (n_prompts,)."""
-        n_accepted = self.accepted.long().cumprod(dim=1).sum(dim=1)
-        return (n_accepted + 1).clamp(max=self.accepted.shape[1])
-
     def read(self, kept: Tensor) -> list[VerifiedToken]:
         """Return what is kept of verdicts that were written down, prompt by prompt.
 
         Args:
-            kept: True where a token is kept, shape (n_rounds, n_prompts, n_drafts).
+            kept: True where a token is kept, shape (n_rounds, n_prompts).
         """
         by_prompt = kept.transpose(0, 1)
         columns = [column.transpose(0, 1)[by_prompt].tolist() for column in self.columns]
@@ -127,13 +120,13 @@ def verify(
     """Let the jury accept or replace drafts.
 
     Args:
-        drafts: Token ids, shape (n_prompts, n_drafts).
-        q: What they were drafted from, shape (n_prompts, n_drafts, n_tokens).
+        drafts: Token ids, shape (n_prompts,).
+        q: What they were drafted from, shape (n_prompts, n_tokens).
         verifiers: Sum of the verifiers' logits, the same shape.
-        votes: Each head's most probable token, shape (n_prompts, n_drafts, n_heads).
+        votes: Each head's most probable token, shape (n_prompts, n_heads).
         beta: Weight of each verifier.
         temperature: Sampling temperature; None decodes greedily.
-        uniforms: Numbers to accept and to replace with, shape (n_prompts, n_drafts, 2).
+        uniforms: Numbers to accept and to replace with, shape (n_prompts, 2).
 
     Returns:
         The verdict; its entropies are NaN where the logits are not numbers.
@@ -206,13 +199,12 @@ class Rounds:
         self._progress = progress
         self._numbers = numbers
         self._prompt_length = prompt_length
-        self._rows: Tensor | None = None  # which are left; None for all
         device = model.device
-        n_rows, n_rounds, _ = numbers.shape  # a round adds at least one token to what is open
-        shape = (n_rounds, n_rows, settings.gamma)
+        n_rows, n_rounds, _ = numbers.shape
+        shape = (n_rounds, n_rows)
         self._number = torch.zeros(1, dtype=torch.long, device=device)
         self._broken = torch.zeros((), dtype=torch.bool, device=device)
-        self._n_kept = torch.zeros(shape[:2], dtype=torch.long, device=device)
+        self._kept = torch.zeros(shape, dtype=torch.bool, device=device)
         self._verdicts = None
         if settings.mode is DecodingMode.FULL_POE:
             self._verdicts = Verdict.zeros(*shape, n_heads=model.n_heads, device=device)
@@ -228,9 +220,7 @@ class Rounds:
 
         It depends on no row: a response's bits may depend on how many there are.
         """
-        # In every round a row comes `gamma` positions further at most, and reads as many.
-        needed = self._prompt_length + (number + 1) * self._settings.gamma - 1
-        return round_up(needed, device=self._numbers.device)
+        return round_up(self._prompt_length + number, device=self._numbers.device)
 
     def play(self, n_slots: int) -> None:
         """Play one round; nothing in it waits for the device.
@@ -243,11 +233,10 @@ class Rounds:
         drafts = self._drafter.draft(
             progress.tokens, progress.positions, uniforms[..., 0], n_slots=n_slots
         )
-        if self._rows is None:  # rows are dropped after the first round, never before
-            self.witnesses.copy_(torch.where(self._number == 0, drafts.witnesses, self.witnesses))
+        self.witnesses.copy_(torch.where(self._number == 0, drafts.witnesses, self.witnesses))
         self._broken |= drafts.q[..., 0].isnan().any()  # a law is NaN everywhere or nowhere
         if drafts.jury is None or self._verdicts is None:
-            tokens, n_standing = drafts.tokens, torch.ones_like(progress.n_written)
+            tokens = drafts.tokens
             self._write(self._tokens, tokens)
         else:
             verdict = verify(
@@ -259,11 +248,11 @@ class Rounds:
                 temperature=settings.temperature,
                 uniforms=uniforms[..., 1:],
             )
-            tokens, n_standing = verdict.tokens, verdict.n_standing
+            tokens = verdict.tokens
             self._broken |= verdict.entropies.isnan().any()
             for column, new in zip(self._verdicts.columns, verdict.columns, strict=True):
                 self._write(column, new)
-        self._write(self._n_kept, progress.keep(tokens, n_standing))
+        self._write(self._kept, progress.keep(tokens))
         self._number += 1
 
     def is_open(self) -> bool:
@@ -272,41 +261,20 @@ class Rounds:
         Raises:
             GenerationError: If the logits of a round so far were not numbers.
         """
-        return any(self.open_rows())
-
-    def open_rows(self) -> list[bool]:
-        """Wait for the device, and tell of each row that is left whether it may still grow.
-
-        Raises:
-            GenerationError: If the logits of a round so far were not numbers.
-        """
-        *is_open, is_broken = torch.cat((self._progress.is_open, self._broken[None])).tolist()
+        state = torch.stack((self._progress.is_open.any(), self._broken))
+        is_open, is_broken = state.tolist()
         if is_broken:
             raise GenerationError(
                 "the model's logits hold NaN or infinity; expected numbers; the weights or the "
                 "LoRA shards are broken, or too large for this precision"
             )
-        return [bool(row) for row in is_open]
-
-    def keep_rows(self, rows: Sequence[int]) -> None:
-        """Play the rounds to come with some of the rows that are left; the others are complete.
-
-        Args:
-            rows: Their places among the rows that are left, ascending.
-        """
-        kept = torch.tensor(rows, device=self._numbers.device)
-        self._rows = kept if self._rows is None else self._rows[kept]
-        self._numbers = self._numbers[kept]
-        self._progress.keep_rows(kept)
-        self._drafter.keep_rows(kept)
+        return bool(is_open)
 
     def read(self) -> list[Written]:
         """Return what stands in each row so far."""
-        places = torch.arange(self._settings.gamma, device=self._n_kept.device)
-        kept = places < self._n_kept[..., None]  # (n_rounds, n_rows, n_drafts)
-        ends = accumulate(self._n_kept.sum(dim=0).tolist(), initial=0)
-        tokens = self._tokens.transpose(0, 1)[kept.transpose(0, 1)].tolist()
-        verified = None if self._verdicts is None else self._verdicts.read(kept)
+        ends = accumulate(self._kept.sum(dim=0).tolist(), initial=0)
+        tokens = self._tokens.T[self._kept.T].tolist()
+        verified = None if self._verdicts is None else self._verdicts.read(self._kept)
         return [
             (
                 tuple(tokens[start:end]),
@@ -316,15 +284,10 @@ class Rounds:
         ]
 
     def _next_numbers(self) -> Tensor:
-        """Pick the random numbers of the next positions, shape (n_rows, n_drafts, 3)."""
-        ahead = torch.arange(self._settings.gamma, device=self._numbers.device)
-        positions = self._progress.n_written[:, None] + ahead
+        """Pick the random numbers of the next position, shape (n_rows, 3)."""
         # Nothing is kept beyond the last position, so any number does there.
-        positions = positions.clamp(max=self._numbers.shape[1] - 1)
-        return self._numbers.gather(1, positions[..., None].expand(-1, -1, 3))
+        positions = self._progress.n_written.clamp(max=self._numbers.shape[1] - 1)
+        return self._numbers.gather(1, positions[:, None, None].expand(-1, -1, 3))[:, 0]
 
     def _write(self, column: Tensor, new: Tensor) -> None:
-        if self._rows is None:
-            column.index_copy_(0, self._number, new[None])
-        else:
-            column.index_put_((self._number, self._rows), new)
+        column.index_copy_(0, self._number, new[None])

@@ -370,23 +370,6 @@ class HeadSelection:
     copies: int = 1
     changes: Changes | None = None
 
-    def pick_rows(self, rows: Tensor) -> "HeadSelection":
-        """Who speaks if only some prompts are left, in this order; `rows`: (n_picked,).
-
-        With one copy and changes there must be one group per row, as `LoraStack.drawn` makes it.
-        """
-        if self.changes is None or self.copies > 1:
-            return self
-        return HeadSelection(
-            changes=tuple(
-                {
-                    projection: LoraFactors(a=factors.a[rows], b=factors.b[rows])
-                    for projection, factors in layer.items()
-                }
-                for layer in self.changes
-            )
-        )
-
     def group(self, hidden: Tensor) -> Tensor:
         """Sort rows into groups; rows that all groups share are not copied.
 

@@ -1,9 +1,9 @@
 """Keys and values of attention, where every token has the slot that its position names.
 
 Rows are padded on the right. A token at position p writes slot p and sees the slots up to p, so
-rows may be of different lengths and at different positions, nothing is ever moved, and what a
-rejected draft has left behind is overwritten before it can be seen. The caches of transformers do
-not fit: they keep one length for a whole batch.
+rows may be of different lengths and at different positions, nothing is ever moved, and what the
+padding has left behind is overwritten before it can be seen. The caches of transformers do not fit:
+they keep one length for a whole batch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,29 +63,6 @@ class SlotCache:
             n_seen: How many slots the layer gets to see, from the first on; None for all.
         """
         return SlotWriter(cache=self, slots=slots, n_seen=n_seen)
-
-    def pick_rows(self, rows: Tensor) -> "SlotCache":
-        """Return a copy of some rows, in this order; `rows` has shape (n_picked,)."""
-        return SlotCache(
-            keys={layer: keys[rows] for layer, keys in self.keys.items()},
-            values={layer: values[rows] for layer, values in self.values.items()},
-        )
-
-    def keep_rows(self, rows: Tensor) -> "SlotCache":
-        """Move some rows, in this order, to the front, and return a cache of them alone.
-
-        It takes no memory but for one layer at a time: the cache returned is the front of this one.
-        """
-        n_kept = rows.numel()
-
-        def move(tensor: Tensor) -> Tensor:
-            tensor[:n_kept].copy_(tensor[rows])
-            return tensor[:n_kept]
-
-        return SlotCache(
-            keys={layer: move(keys) for layer, keys in self.keys.items()},
-            values={layer: move(values) for layer, values in self.values.items()},
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,21 +164,6 @@ class HydraCaches:
     trunk: SlotCache
     heads: SlotCache
     rotary: tuple[Tensor, Tensor]
-
-    def keep_rows(self, rows: Tensor, *, n_prompts: int, copies: int) -> "HydraCaches":
-        """Return caches of some prompts alone, in the memory of these; see `SlotCache.keep_rows`.
-
-        Args:
-            rows: The prompts that are kept, shape (n_kept,).
-            n_prompts: How many prompts there were.
-            copies: Rows per prompt in the heads' cache.
-        """
-        firsts = torch.arange(copies, device=rows.device)[:, None] * n_prompts
-        return HydraCaches(
-            trunk=self.trunk.keep_rows(rows),
-            heads=self.heads.keep_rows((firsts + rows).flatten()),
-            rotary=self.rotary,
-        )
 
     def locate(self, positions: Tensor, *, n_slots: int | None = None) -> TokenPositions:
         """Prepare one forward pass.
