@@ -62,7 +62,7 @@ def values(*arguments: str | Path) -> Any:
 
 def test_a_run_and_itself_differ_in_nothing(runs: tuple[Path, Path]) -> None:
     found = values(runs[0], runs[0])
-    assert found["inputs"] == {"changes": [], "known_to_one": []}
+    assert found["inputs"] == {"changes": []}
     assert found["flips"]["changed"] == []
     assert found["flips"]["total"]["agreement"]["kappa"] == 1
     # Who never lost, or never won, has no rating, so that nothing is known of its move.
@@ -79,23 +79,6 @@ def test_what_was_edited_in_the_rubric_is_shown(runs: tuple[Path, Path]) -> None
     added = f"+{EDITED.splitlines()[-1]}"
     assert added in edit["diff"]
     assert f"{added}\n" in invoke(*runs).output
-
-
-def test_a_run_directory_of_an_earlier_version_is_compared_and_what_is_not_known_is_said(
-    runs: tuple[Path, Path], tmp_path: Path
-) -> None:
-    earlier = tmp_path / "earlier"
-    shutil.copytree(runs[0], earlier)
-    shutil.rmtree(earlier / "rubrics")
-    manifest = json.loads((earlier / "manifest.json").read_text())
-    for name in ("versions", "project_commit", "thresholds"):
-        del manifest[name]
-    for name in ("entrants", "price_list"):
-        del manifest["inputs"][name]
-    (earlier / "manifest.json").write_text(json.dumps(manifest))
-    known_to_one = values(earlier, runs[1])["inputs"]["known_to_one"]
-    assert {"versions", "thresholds", "inputs.price_list"} <= set(known_to_one)
-    assert values(earlier, runs[0])["verdict"]["sameness"] == "same"
 
 
 def test_a_text_that_the_judge_did_not_have_is_not_taken_for_its_rubric(
@@ -215,17 +198,6 @@ def test_without_the_texts_nobody_knows_what_was_shown(
     shutil.rmtree(bare / "matches")
     found = values(bare, runs[1])
     assert {row["responses_changed"] for row in found["flips"]["changed"]} == {None}
-
-
-def test_what_a_newer_version_adds_is_no_obstacle(runs: tuple[Path, Path], tmp_path: Path) -> None:
-    newer = tmp_path / "newer"
-    shutil.copytree(runs[0], newer)
-    manifest = json.loads((newer / "manifest.json").read_text())
-    (newer / "manifest.json").write_text(json.dumps({**manifest, "moon": "full"}))
-    (newer / "moon.json").write_text("{}")
-    found = values(runs[0], newer)
-    assert found["inputs"] == {"changes": [], "known_to_one": ["moon"]}
-    assert "moon" in found["summary"][0]
 
 
 def test_everything_wrong_with_both_directories_is_said_at_once(

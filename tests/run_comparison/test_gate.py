@@ -12,6 +12,7 @@ import yaml
 from click.testing import CliRunner
 
 from tests.projects import FinishedPilot
+from tests.run_comparison.test_run_reading import RATING, VERDICT
 from tournament_assets.cli import main
 from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.run_comparison.gate import (
@@ -199,11 +200,11 @@ def write_run(folder: Path, outcomes: str) -> Path:
     (folder / "verdicts").mkdir(parents=True)
     manifest = {**finished.manifest, "dimensions": ["facts"]}
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    standing = {"rank": 1, "mean": 1400.0, "n_entrant_matches": 3}
-    results = {"primary": {"facts": {"new": standing, "old": standing}}}
+    results = {"primary": {"facts": {"new": RATING, "old": RATING}}}
     (folder / "elo_results.json").write_text(json.dumps(results))
     rows = [
         {
+            **VERDICT,
             "prompt_id": pair.prompt_id,
             "entrant_a": pair.entrant_a,
             "entrant_b": pair.entrant_b,

@@ -6,17 +6,31 @@ import pytest
 
 from tournament_assets.run_comparison.run_reading import read_finished_runs
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.fingerprints import fingerprint_text
 from tournament_assets.tournament.verdicts import Outcome
 
-VERDICT = {"prompt_id": "p1", "source": "recall", "entrant_a": "ada", "entrant_b": "bob"}
+PAIR = {"prompt_id": "p1", "source": "recall", "entrant_a": "ada", "entrant_b": "bob"}
+VERDICT = {
+    **PAIR,
+    "request_key_ab": "k",
+    "asking_ab": 1,
+    "reply_ab": "VERDICT: A",
+    "request_key_ba": "l",
+    "asking_ba": 1,
+    "reply_ba": None,
+}
 MATCH = {
-    **VERDICT,
+    **PAIR,
     "dimension": "facts",
     "prompt_text": "why?",
     "response_a": "so",
     "response_b": "\u2028no",
 }
-RATING = {"rank": 1, "mean": 1400.0, "n_entrant_matches": 0, "sampling_low": None}
+RATING = {"rank": None, "mean": None, "sampling_low": None, "sampling_high": None}
+JUDGED = {
+    "dimensions": ["facts"],
+    "inputs": {"rubrics": {"facts": {"version": "1", "hash": fingerprint_text("Be right.")}}},
+}
 
 
 def write_run(folder: Path, **changes: Any) -> Path:
@@ -24,17 +38,19 @@ def write_run(folder: Path, **changes: Any) -> Path:
     files: dict[str, Any] = {
         "manifest": {"dimensions": ["facts"], "inputs": {}},
         "elo_results": {"primary": {"facts": {"ada": RATING, "bob": RATING}}},
-        "verdicts": [{**VERDICT, "outcome": "a_wins", "request_key_ab": "k", "reply_ab": "A"}],
+        "verdicts": [{**VERDICT, "outcome": "a_wins"}],
         "matches": [MATCH],
+        "rubrics": None,
         **changes,
     }
-    for name in ("verdicts", "matches"):
+    for name in ("verdicts", "matches", "rubrics"):
         (folder / name).mkdir(parents=True)
     for name, path in (
         ("manifest", "manifest.json"),
         ("elo_results", "elo_results.json"),
         ("verdicts", "verdicts/facts.jsonl"),
         ("matches", "matches/matches.jsonl"),
+        ("rubrics", "rubrics/facts.txt"),
     ):
         content = files[name]
         if isinstance(content, list):
@@ -60,6 +76,11 @@ def test_who_has_no_decisive_match_is_not_rated(tmp_path: Path) -> None:
     assert [(each.rank, each.mean) for each in run.standings["facts"]] == [(None, None)] * 2
 
 
+def test_a_run_directory_gives_what_the_judge_was_told(tmp_path: Path) -> None:
+    told = write_run(tmp_path / "run", manifest=JUDGED, rubrics="Be right.\n")
+    assert read_finished_runs([told])[0].rubrics == {"facts": "Be right."}
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -70,7 +91,7 @@ def test_who_has_no_decisive_match_is_not_rated(tmp_path: Path) -> None:
         ({"elo_results": None}, "elo_results.json: the file is missing"),
         ({"elo_results": {"primary": {}}}, "no readable ratings on 'facts'"),
         (
-            {"elo_results": {"primary": {"facts": {"ada": {**RATING, "n_entrant_matches": "x"}}}}},
+            {"elo_results": {"primary": {"facts": {"ada": {**RATING, "mean": "x"}}}}},
             "no readable ratings on 'facts'",
         ),
         ({"verdicts": None}, "facts.jsonl: the file is missing"),
@@ -85,6 +106,9 @@ def test_who_has_no_decisive_match_is_not_rated(tmp_path: Path) -> None:
             {"matches": [{**VERDICT, "dimension": "facts"}]},
             "matches/matches.jsonl:1: has no 'prompt_text'",
         ),
+        ({"verdicts": [{**PAIR, "outcome": "tie"}]}, "facts.jsonl:1: has no 'request_key_ab'"),
+        ({"manifest": JUDGED}, "facts.txt: the file is missing"),
+        ({"manifest": JUDGED, "rubrics": "Be brief."}, "is not the text that the judge had"),
     ],
 )
 def test_a_broken_file_is_named_with_what_is_wrong(

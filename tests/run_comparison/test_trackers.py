@@ -26,7 +26,7 @@ MANIFEST = {
     "started_at": "2026-11-22T22:44:16+00:00",
     "finished_at": "2026-11-22T22:45:39+00:00",
 }
-RATED = {**RATING, "n_entrant_matches": 3, "sampling_low": 1380.5, "sampling_high": 1420.5}
+RATED = {"rank": 1, "mean": 1400.0, "sampling_low": 1380.5, "sampling_high": 1420.5}
 OUTCOMES = ("a_wins", "b_wins", "tie", "inconsistent", "unjudged")
 
 

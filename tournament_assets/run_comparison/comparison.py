@@ -79,13 +79,11 @@ class RubricEdit:
 
     Attributes:
         dimension: Whose rubric.
-        diff: The lines of a unified diff; None where a run keeps no text.
-        unknown: Which runs keep no text: "first", "second" or both.
+        diff: The lines of a unified diff.
     """
 
     dimension: str
-    diff: tuple[str, ...] | None
-    unknown: tuple[str, ...]
+    diff: tuple[str, ...]
 
 
 def compare_runs(
@@ -114,8 +112,9 @@ def compare_runs(
         moves=moves,
         sizes=_sizes(then, now),
         rubric_edits=tuple(
-            _rubric_edit(name, then.rubrics.get(name), now.rubrics.get(name))
+            _rubric_edit(name, then.rubrics[name], now.rubrics[name])
             for name in inputs.names("inputs.rubrics.")
+            if name in then.rubrics and name in now.rubrics
         ),
         verdict=judge_sameness(
             flips,
@@ -140,12 +139,9 @@ def _settled(run: FinishedRun, dimension: str) -> set[PairKey]:
     return {pair.key for pair in run.verdicts[dimension] if pair.outcome is not Outcome.UNJUDGED}
 
 
-def _rubric_edit(dimension: str, then: str | None, now: str | None) -> RubricEdit:
-    unknown = tuple(name for name, text in (("first", then), ("second", now)) if text is None)
-    if then is None or now is None:
-        return RubricEdit(dimension, None, unknown)
+def _rubric_edit(dimension: str, then: str, now: str) -> RubricEdit:
     lines = unified_diff(then.splitlines(), now.splitlines(), "then", "now", lineterm="")
-    return RubricEdit(dimension, tuple(lines), ())
+    return RubricEdit(dimension, tuple(lines))
 
 
 def verdict_line(comparison: RunComparison) -> str:
@@ -167,20 +163,10 @@ def verdict_line(comparison: RunComparison) -> str:
     )
 
 
-def _edit_sentence(edit: RubricEdit) -> str:
-    runs = " and the ".join(edit.unknown)
-    keeps = "run keeps" if len(edit.unknown) == 1 else "runs keep"
-    return (
-        f"What was edited in the rubric of {edit.dimension} is not known: the {runs} {keeps} no "
-        "text of it, as those of earlier versions do not."
-    )
-
-
 def _edit_lines(comparison: RunComparison) -> list[tuple[str, str]]:
     return [
         (f"What was edited in the rubric of {edit.dimension}", "\n".join(edit.diff))
         for edit in comparison.rubric_edits
-        if edit.diff is not None
     ]
 
 
@@ -191,15 +177,7 @@ def summary(comparison: RunComparison) -> list[str]:
     paragraphs = [
         [
             *partial_sentences(then.manifest, now.manifest),
-            *input_sentences(
-                comparison.inputs,
-                comparison.flips,
-                knows_requests=all(
-                    _mapping(_mapping(run.manifest, "inputs"), "judge_requests")
-                    for run in (then, now)
-                ),
-            ),
-            *(_edit_sentence(edit) for edit in comparison.rubric_edits if edit.diff is None),
+            *input_sentences(comparison.inputs, comparison.flips),
         ],
         flip_sentences(comparison.flips, confidence=_CONFIDENCE),
         move_sentences(comparison.moves, sizes=comparison.sizes),
@@ -332,7 +310,7 @@ def print_comparison(comparison: RunComparison, console: Console, *, limit: int)
 def _pair_values(pair: ComparedPair) -> dict[str, Any]:
     values = asdict(pair)
     del values["requests"]  # keys of requests, which are in the verdict files
-    return {**values, "change": pair.change}
+    return {**values, "requests_changed": pair.requests_changed, "change": pair.change}
 
 
 def comparison_values(comparison: RunComparison) -> dict[str, Any]:
@@ -350,7 +328,6 @@ def comparison_values(comparison: RunComparison) -> dict[str, Any]:
         "inputs": asdict(comparison.inputs),
         "flips": {
             "asked_otherwise": flips.asked_otherwise,
-            "knows_requests": flips.knows_requests,
             "copies": flips.copies,
             "rest": None if flips.rest is None else asdict(flips.rest),
             "total": asdict(flips.total),

@@ -65,15 +65,12 @@ def grouped_phrases(inputs: InputComparison) -> tuple[list[str], list[InputChang
     return phrases, [each for each in inputs.changes if not each.name.startswith(grouped)]
 
 
-def input_sentences(
-    inputs: InputComparison, flips: FlipReport, *, knows_requests: bool
-) -> list[str]:
+def input_sentences(inputs: InputComparison, flips: FlipReport) -> list[str]:
     """Say what differs between the inputs, and what that means for the flips.
 
     Args:
         inputs: What differs.
         flips: What became of the judgments.
-        knows_requests: Whether both runs record the hash of what the judge was asked.
     """
     phrases = [_rubric_phrase(name, inputs) for name in inputs.names(_RUBRICS)]
     answering = inputs.names(_RESPONSES)
@@ -92,23 +89,16 @@ def input_sentences(
     else:
         sentences = [f"Inputs that differ: {'; '.join(phrases) or 'only what was asked'}."]
     sentences += _asked_sentences(asked, flips)
-    if inputs.known_to_one:
-        sentences.append(
-            f"Only one of the runs records {join_names(inputs.known_to_one)}, so it is not "
-            "known whether that differs."
-        )
     # Two entrants that swap responses leave the set of requests as it is, and still flip pairs.
     noisy = [
         str(each.dimension)
         for each in flips.by_dimension
         if each.flips.count
-        and each.dimension not in (flips.asked_otherwise if flips.knows_requests else asked)
+        and each.dimension not in flips.asked_otherwise
         and not each.shown_otherwise
         and not answering
     ]
-    if not knows_requests:
-        sentences.append("The runs do not both record what the judge was asked.")
-    elif noisy:
+    if noisy:
         sentences.append(
             f"On {join_names(noisy)} the judge was asked the same, so what flipped there is its "
             "own noise, or was read otherwise."
@@ -117,7 +107,7 @@ def input_sentences(
 
 
 def _asked_sentences(hashes_differ: Sequence[str], flips: FlipReport) -> list[str]:
-    if not flips.pairs or not flips.knows_requests:
+    if not flips.pairs:
         return (
             [f"The judge's requests differ on {join_names(hashes_differ)}."]
             if hashes_differ
@@ -167,11 +157,6 @@ def flip_sentences(flips: FlipReport, *, confidence: float) -> list[str]:
             f"requests{_copies_clause(flips)}: {rest.flips.count} flipped"
             f"{noise if rest.flips.count else ''}."
         )
-    if not flips.knows_requests:
-        sentences.append(
-            "Not every verdict names its requests, so it is not known of every pair whether its "
-            "requests differ; those pairs are counted as if they did."
-        )
     if total.shown_otherwise:
         sentences.append(
             f"{total.shown_otherwise} of these on pairs whose prompt or responses differ: what "
@@ -206,7 +191,7 @@ def _flip_sentence(flips: FlipReport, *, confidence: float) -> str:
         noun = "question" if total.questions.n == 1 else "different questions"
         said += f" ({total.questions.n} {noun})"
     said += " flipped"
-    if flips.knows_requests and not is_touched and not total.flips.count:
+    if not is_touched and not total.flips.count:
         return (
             f"{said}: the judge's requests differ for no pair that both runs have"
             f"{_copies_clause(flips)}."

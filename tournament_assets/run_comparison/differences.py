@@ -51,7 +51,7 @@ class SettledPair:
         response_a: Fingerprint of what the first entrant answered.
         response_b: Fingerprint of what the other one answered.
         asked: Keys of the requests that it was settled by, sorted and each once; none for two
-            copies of one response, which settle themselves; None if the run does not say.
+            copies of one response, which settle themselves.
     """
 
     dimension: str
@@ -63,7 +63,7 @@ class SettledPair:
     question: str | None = None
     response_a: str | None = None
     response_b: str | None = None
-    asked: tuple[str, ...] | None = None
+    asked: tuple[str, ...] = ()
 
     @property
     def key(self) -> PairKey:
@@ -111,9 +111,8 @@ class ComparedPair:
         responses_changed: Whether one of the responses differs; None if a run does not say. Then
             a flip is not the judge's.
         question_changed: The same of the prompt.
-        requests_changed: The same of what the judge was asked.
-        requests: What both runs asked, if they say. Pairs that share it are one question: two
-            entrants gave the same response, and the judge was asked once.
+        requests: What both runs asked. Pairs that share it are one question: two entrants gave
+            the same response, and the judge was asked once.
     """
 
     dimension: str
@@ -125,20 +124,23 @@ class ComparedPair:
     now: Outcome
     responses_changed: bool | None
     question_changed: bool | None
-    requests_changed: bool | None
-    requests: tuple[tuple[str, ...], tuple[str, ...]] | None
+    requests: tuple[tuple[str, ...], tuple[str, ...]]
+
+    @property
+    def requests_changed(self) -> bool:
+        """Whether the judge was asked otherwise."""
+        return self.requests[0] != self.requests[1]
 
     @property
     def is_copy(self) -> bool:
         """Whether neither run asked, because both responses are the same."""
-        return self.requests is not None and not any(self.requests)
+        return not any(self.requests)
 
     @property
     def change(self) -> Change:
         """What became of the judgment."""
         both = (self.then, self.now)
-        # Two copies settle themselves, however a version of this program calls the outcome.
-        if self.then is self.now or self.is_copy:
+        if self.then is self.now:
             return Change.NONE
         if Outcome.UNJUDGED in both:
             return Change.GAINED if self.then is Outcome.UNJUDGED else Change.LOST
@@ -181,7 +183,7 @@ class FlipReport:
     Attributes:
         pairs: Pairs that both runs have, in the order of the first.
         total: The flips of the pairs that an edit could touch: those about which the judge was
-            asked otherwise, or may have been; all pairs, if there is none.
+            asked otherwise; all pairs, if there is none.
         by_dimension: The same of each dimension, in the order of the pairs.
         by_stratum: The same of each dimension and source; prompts without one are left out.
         rest: The flips of all other pairs; None if there is none.
@@ -196,11 +198,6 @@ class FlipReport:
     rest: FlipCount | None
     only_then: Mapping[str, int]
     only_now: Mapping[str, int]
-
-    @property
-    def knows_requests(self) -> bool:
-        """Whether both runs say of every pair what the judge was asked."""
-        return all(pair.requests_changed is not None for pair in self.pairs)
 
     @property
     def copies(self) -> int:
@@ -245,8 +242,8 @@ def compare_judgments(
         InputError: If a run has a pair twice, or an option is out of range.
     """
     pairs, only_then, only_now = _match(then, now)
-    has_touched = any(_may_be_touched(pair) for pair in pairs)
-    rest = [pair for pair in pairs if has_touched and not _may_be_touched(pair)]
+    has_touched = any(pair.requests_changed for pair in pairs)
+    rest = [pair for pair in pairs if has_touched and not pair.requests_changed]
 
     def count(
         members: Sequence[ComparedPair], dimension: str | None = None, source: str | None = None
@@ -262,7 +259,7 @@ def compare_judgments(
         )
 
     def touched(members: Sequence[ComparedPair]) -> list[ComparedPair]:
-        return [pair for pair in members if not has_touched or _may_be_touched(pair)]
+        return [pair for pair in members if pair.requests_changed or not has_touched]
 
     dimensions = _group(pairs, lambda pair: pair.dimension)
     return FlipReport(
@@ -279,10 +276,6 @@ def compare_judgments(
         only_then=_count_by_dimension(only_then),
         only_now=_count_by_dimension(only_now),
     )
-
-
-def _may_be_touched(pair: ComparedPair) -> bool:
-    return pair.requests_changed is not False
 
 
 def _match(
@@ -321,7 +314,6 @@ def _twice(pair: SettledPair) -> InputError:
 def _compare(then: SettledPair, now: SettledPair) -> ComparedPair:
     is_turned = then.entrant_a != now.entrant_a
     responses = (now.response_b, now.response_a) if is_turned else (now.response_a, now.response_b)
-    asked = None if then.asked is None or now.asked is None else (then.asked, now.asked)
     return ComparedPair(
         dimension=then.dimension,
         prompt_id=then.prompt_id,
@@ -332,8 +324,7 @@ def _compare(then: SettledPair, now: SettledPair) -> ComparedPair:
         now=_TURNED.get(now.outcome, now.outcome) if is_turned else now.outcome,
         responses_changed=_differ((then.response_a, then.response_b), responses),
         question_changed=_differ((then.question,), (now.question,)),
-        requests_changed=None if asked is None else asked[0] != asked[1],
-        requests=asked,
+        requests=(then.asked, now.asked),
     )
 
 
@@ -377,11 +368,11 @@ def _count_flips(
 
 
 def _flips_of_questions(pairs: Sequence[ComparedPair], *, confidence: float) -> Proportion:
-    flipped: dict[object, bool] = {}
+    flipped: dict[tuple[object, ...], bool] = {}
     for pair in pairs:
         if Outcome.UNJUDGED in (pair.then, pair.now) or pair.is_copy:
             continue
-        key = pair if pair.requests is None else (pair.dimension, pair.requests)
+        key = pair.dimension, pair.requests
         flipped[key] = flipped.get(key, False) or pair.change.is_flip
     return measure_proportion(sum(flipped.values()), len(flipped), confidence=confidence)
 
@@ -446,7 +437,7 @@ def judge_sameness(
     groups = [(f"on {each.dimension}", each) for each in flips.by_dimension if each.flips.n]
     if flips.rest is not None and flips.rest.flips.count:
         groups.append(("of the pairs asked the same", flips.rest))
-    if not flips.asked_otherwise and flips.knows_requests:
+    if not flips.asked_otherwise:
         groups = [(name, each) for name, each in groups if each.flips.count]
     differing = [_share(*group) for group in groups if (group[1].questions.low or 0.0) > tolerance]
     if differing:
@@ -522,12 +513,9 @@ class InputComparison:
 
     Attributes:
         changes: What differs, in the order of the manifests.
-        known_to_one: What the manifest of only one run records, as another version of this program
-            would: nobody knows whether it differs.
     """
 
     changes: tuple[InputChange, ...]
-    known_to_one: tuple[str, ...]
 
     def names(self, beginning: str) -> list[str]:
         """Return what follows some beginning in the names of the changes, up to the next dot."""
@@ -548,24 +536,15 @@ def compare_inputs(then: Mapping[str, Any], now: Mapping[str, Any]) -> InputComp
         now: The second run's manifest.
     """
     first, second = (
-        {name: value for name, value in manifest.items() if name not in _NO_INPUTS}
+        _flatten({name: value for name, value in manifest.items() if name not in _NO_INPUTS})
         for manifest in (then, now)
     )
-    known_to_one = [name for name in {**first, **second} if (name in first) != (name in second)]
-    old, new = first.get("inputs"), second.get("inputs")
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        known_to_one += [
-            f"inputs.{name}" for name in {**old, **new} if (name in old) != (name in new)
-        ]
-    flat_first, flat_second = _flatten(first), _flatten(second)
     return InputComparison(
         changes=tuple(
-            InputChange(name, flat_first.get(name), flat_second.get(name))
-            for name in {**flat_first, **flat_second}
-            if canonical_json(flat_first.get(name)) != canonical_json(flat_second.get(name))
-            and not any(name == each or name.startswith(f"{each}.") for each in known_to_one)
-        ),
-        known_to_one=tuple(known_to_one),
+            InputChange(name, first.get(name), second.get(name))
+            for name in {**first, **second}
+            if canonical_json(first.get(name)) != canonical_json(second.get(name))
+        )
     )
 
 

@@ -1,6 +1,6 @@
-"""Reads finished run directories, of this version of `reports/run/run_files.py` or another.
+"""Reads finished run directories.
 
-What a file holds beyond what is known here is left alone. `matches/matches.jsonl` may be missing,
+`matches/matches.jsonl` may be missing,
 because it holds every prompt and response and people may not want to keep or share it; then
 nobody knows whether the responses of two runs differ.
 """
@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tournament_assets.judging.requests.verdict_parsing import stored_outcome
 from tournament_assets.run_comparison.differences import SettledPair, Standing
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
@@ -36,7 +35,7 @@ class FinishedRun:
         requests: The requests that got a reply, by dimension: the key, and the attempt behind a
             blank if it is not the first.
         standings: Ratings with the primary K-factor by dimension, in the order of the file.
-        rubrics: The texts that the judge had, by dimension, where the directory keeps them.
+        rubrics: The texts that the judge had, by dimension.
     """
 
     folder: Path
@@ -117,21 +116,20 @@ class _Reader:
     def _read_rubrics(self, dimensions: list[str], manifest: Mapping[str, Any]) -> dict[str, str]:
         texts = {}
         for name in dimensions:
-            file = f"rubrics/{name}.txt"
-            if not (self._folder / file).exists():
-                continue  # earlier versions kept no texts
-            text = (self._read_text(file) or "").strip()
             try:
                 hash_ = manifest["inputs"]["rubrics"][name]["hash"]
             except (KeyError, TypeError):
+                continue  # nothing was judged on it
+            file = f"rubrics/{name}.txt"
+            text = self._read_text(file)
+            if text is None:
                 continue
-            if fingerprint_text(text) == hash_:
-                texts[name] = text
-            else:
+            texts[name] = text.strip()
+            if fingerprint_text(texts[name]) != hash_:
                 self._note(
                     file,
                     "is not the text that the judge had, by its hash in manifest.json; "
-                    "expected it unedited; remove it if it is lost",
+                    "expected it unedited",
                 )
         return texts
 
@@ -218,12 +216,13 @@ class _Reader:
                     source=None if row.get("source") is None else sys.intern(str(row["source"])),
                     entrant_a=a,
                     entrant_b=b,
-                    outcome=stored_outcome(row["outcome"], row.get("reason_ab")),
+                    outcome=Outcome(row["outcome"]),
                     question=shown.get((dimension, prompt_id, "")),
                     response_a=shown.get((dimension, prompt_id, a)),
                     response_b=shown.get((dimension, prompt_id, b)),
                     asked=_asked(row),
                 )
+                requests.update(_answered(row))
             except KeyError as error:
                 self._note(place, f"has no {error}; expected a settled pair")
                 break
@@ -235,7 +234,6 @@ class _Reader:
                 break
             known.add(key)
             pairs.append(pair)
-            requests.update(_answered(row))
         return tuple(pairs), frozenset(requests)
 
     def _read_standings(self, dimension: str, results: Mapping[str, Any]) -> tuple[Standing, ...]:
@@ -254,34 +252,23 @@ class _Reader:
 
 def _answered(row: Mapping[str, Any]) -> Iterator[str]:
     for side in ("ab", "ba"):
-        key = row.get(f"request_key_{side}")
-        if row.get(f"reply_{side}") is not None and key:
-            asking = row.get(f"asking_{side}", 1)
-            yield sys.intern(str(key)) if str(asking) == "1" else f"{key} {asking}"
+        if row[f"reply_{side}"] is not None:
+            key, asking = sys.intern(str(row[f"request_key_{side}"])), row[f"asking_{side}"]
+            yield key if asking == 1 else f"{key} {asking}"
 
 
-def _asked(row: Mapping[str, Any]) -> tuple[str, ...] | None:
-    names = [f"{field}_{side}" for field in ("request_key", "reply") for side in ("ab", "ba")]
-    if any(name not in row for name in names) or None in (row[names[0]], row[names[1]]):
-        return None
-    # Two copies of one response settle themselves: there is an outcome without a reply.
-    is_copy = row["outcome"] != Outcome.UNJUDGED and row["reply_ab"] is row["reply_ba"] is None
-    if is_copy:
+def _asked(row: Mapping[str, Any]) -> tuple[str, ...]:
+    if row["outcome"] == Outcome.SAME_TEXT:
         return ()
-    return tuple(sorted({sys.intern(str(row[names[0]])), sys.intern(str(row[names[1]]))}))
+    return tuple(sorted({sys.intern(str(row[f"request_key_{side}"])) for side in ("ab", "ba")}))
 
 
 def _standing(name: str, row: Mapping[str, Any]) -> Standing:
-    # In older runs the mean without a decisive match is where everybody begins: it says nothing.
-    is_rated = row["n_entrant_matches"] > 0 and row["mean"] is not None
     return Standing(
         entrant_id=name,
-        rank=int(row["rank"]) if is_rated else None,
-        mean=float(row["mean"]) if is_rated else None,
-        sampling_low=_end(row, "sampling_low") if is_rated else None,
-        sampling_high=_end(row, "sampling_high") if is_rated else None,
+        rank=None if row["rank"] is None else int(row["rank"]),
+        **{
+            field: None if row[field] is None else float(row[field])
+            for field in ("mean", "sampling_low", "sampling_high")
+        },
     )
-
-
-def _end(row: Mapping[str, Any], name: str) -> float | None:
-    return None if row.get(name) is None else float(row[name])
