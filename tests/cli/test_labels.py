@@ -1,3 +1,4 @@
+import csv
 import json
 import re
 from pathlib import Path
@@ -74,21 +75,14 @@ def test_labels_of_another_tool_become_the_sample_if_they_are_a_random_draw(
         entrant: {row["prompt_id"]: row["response"] for row in recorded_responses(entrant)}
         for entrant in ("careful", "sloppy")
     }
-    records = [
-        {
-            "id": number,
-            "fields": {
-                "prompt": prompt["text"],
-                "response_a": texts["sloppy"][prompt["prompt_id"]],
-                "response_b": texts["careful"][prompt["prompt_id"]],
-            },
-            "responses": {"better": [{"value": "B", "user_id": "ana"}]},
-        }
-        for number, prompt in enumerate(bank_rows()[:3])
-    ]
-    path = tmp_path / "records.json"
-    path.write_text(json.dumps(records))
-    given = ["label", "import", "--config", str(project.config_path), "--format", "argilla"]
+    path = tmp_path / "labels.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["prompt", "response_a", "response_b", "winner", "judge"])
+        for prompt in bank_rows()[:3]:
+            shown = [texts[each][prompt["prompt_id"]] for each in ("sloppy", "careful")]
+            writer.writerow([prompt["text"], *shown, "b", "ana"])
+    given = ["label", "import", "--config", str(project.config_path), "--format", "lmsys"]
     runner = CliRunner()
     assert runner.invoke(main, [*given, str(path)]).exit_code == 2
     scope = ["--mode", "headline", "--dimension", "factuality"]

@@ -259,18 +259,15 @@ def _print_sample(sample: LabelSample) -> None:
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(["votes", "label-studio", "argilla", "lmsys"]),
+    type=click.Choice(["votes", "lmsys"]),
     default="votes",
     show_default=True,
-    help="votes: a file that a page of --out saved. The others need --mode.",
+    help="votes: a file that a page of --out saved. lmsys: CSV; needs --mode.",
 )
 @click.option("--mode", metavar="MODE", help="The mode whose pairs another tool's labels are on.")
 @click.option("--dimension", metavar="NAME", help="The quality labelled; in general by default.")
 @click.option("--rater", metavar="NAME", help="Who labelled, if the file does not say.")
-@click.option(
-    "--question", metavar="NAME", help="The question that compares, if there are several."
-)
-@click.option("--sides", type=(str, str), metavar="A B", help="The keys of the two responses.")
+@click.option("--sides", type=(str, str), metavar="A B", help="The columns of the two responses.")
 @click.option(
     "--random", "is_random", is_flag=True, help="The pairs are a random draw of all pairs."
 )
@@ -305,7 +302,6 @@ def label_import_command(
             with problems.collected():
                 found = import_foreign_votes(
                     path,
-                    format_name=format_name,
                     options=ReadingOptions(**reading),
                     pairs=pairs,
                     scope=(plan.tournament_id, mode, dimension),

@@ -1,7 +1,7 @@
 """What people said of pairs: votes as our page writes them, and labels that other tools hold.
 
 A label of another tool is of the pair whose texts it shows, or, where there are no texts, of the
-pair with its prompt and entrants' names; `battles/formats/label_tools.py` reads the tools' files.
+pair with its prompt and entrants' names; `battles/formats/label_tools.py` reads the files.
 """
 
 import re
@@ -37,6 +37,7 @@ VOTES_FORMAT = "tournament-votes"
 MAX_FILE_BYTES = 8 * 2**20
 MAX_VOTES = 20_000
 _LISTED_PROBLEMS = 50
+_ORIGIN = "lmsys"
 _HEX = re.compile("[0-9a-f]{16,64}")
 _SAID = {"A": "a", "B": "b", "tie": "tie", "both_bad": "both_bad", "undo": "undo"}
 _LONGEST_SECONDS = 86_400.0
@@ -294,7 +295,6 @@ class _Pairs:
 def import_foreign_votes(
     path: Path,
     *,
-    format_name: str,
     options: ReadingOptions,
     pairs: Sequence[PairToJudge],
     scope: tuple[str, str, str | None],
@@ -305,7 +305,6 @@ def import_foreign_votes(
 
     Args:
         path: The file.
-        format_name: One of `FORMATS`.
         options: What the file may not say itself.
         pairs: All pairs of the mode.
         scope: The tournament, the mode and the dimension that was asked for.
@@ -317,7 +316,7 @@ def import_foreign_votes(
         InputError: With everything that is wrong with the file, or if nobody knows with which
             chance its pairs were drawn.
     """
-    foreign, left_out = read_foreign_votes(path, format_name=format_name, options=options)
+    foreign, left_out = read_foreign_votes(path, options), Counter[str]()
     index = _Pairs(pairs)
     votes: list[LabelVote] = []
     labelled: dict[str, PairToJudge] = {}
@@ -332,7 +331,7 @@ def import_foreign_votes(
         for pair, shown in found:
             pair_id = pair_identity(pair, *scope)["pair_id"]
             labelled.setdefault(pair_id, pair)
-            votes.append(_vote(each, pair_id, shown, scope=scope, origin=format_name, now=now))
+            votes.append(_vote(each, pair_id, shown, scope=scope, now=now))
     sample = _sample(pairs, labelled, scope=scope, is_random=is_random, ledger=ledger, path=path)
     drawn = {pair.pair_id for pair in sample.pairs}
     kept = [vote for vote in votes if vote.pair_id in drawn]
@@ -347,23 +346,20 @@ def _vote(
     shown: Literal["ab", "ba"],
     *,
     scope: tuple[str, str, str | None],
-    origin: str,
     now: datetime,
 ) -> LabelVote:
     said = vote.said
     if shown == "ba" and said in ("a", "b"):
         said = "b" if said == "a" else "a"
-    at = None if vote.at is None else vote.at.isoformat()
     return LabelVote(
-        vote_id=fingerprint([origin, vote.name, vote.rater, pair_id, vote.said, at]),
+        vote_id=fingerprint([_ORIGIN, vote.name, vote.rater, pair_id, vote.said]),
         sample_id=sample_id_of(*scope),
         pair_id=pair_id,
         rater=vote.rater,
         vote=said,
         shown=shown,
-        given_at=vote.at or now,
-        origin=origin,
-        seconds=vote.seconds,
+        given_at=now,
+        origin=_ORIGIN,
     )
 
 
