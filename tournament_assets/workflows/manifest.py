@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -11,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from tournament_assets.project.project_files import load_rubric
 from tournament_assets.storage.tables import content_version, rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, TrustRow
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint_text
 from tournament_assets.workflows.adaptive_judging import Unasked
 from tournament_assets.workflows.plan import TournamentPlan
@@ -230,29 +227,20 @@ def _answers_recorded(plan: TournamentPlan, mode: Mode, records: Records) -> dic
     }
 
 
-def rubric_texts(
-    plan: TournamentPlan, mode: Mode, inputs: Mapping[str, Any], records: Records
-) -> dict[str, str]:
+def rubric_texts(mode: Mode, inputs: Mapping[str, Any], records: Records) -> dict[str, str]:
     """Return the texts that the dimensions were judged by, where they are still known.
 
-    The file may have been edited since, and replies of an earlier version of this program do not
-    hold the text; what has another hash than the judge's rubric is not taken for it.
-
     Args:
-        plan: The tournament.
-        mode: Its mode.
+        mode: The mode.
         inputs: What `input_hashes` returned.
         records: What materialisations say.
     """
     texts: dict[str, str] = {}
     for dimension, rubric in inputs["rubrics"].items():
         recorded = records("judge_replies", f"{dimension}|{mode}") or {}
-        known = [str(recorded.get("rubric_text", ""))]
-        with contextlib.suppress(InputError):
-            known.append(load_rubric(plan.config, plan.project, dimension).told)
-        for text in known:
-            if fingerprint_text(text) == rubric["hash"]:
-                texts[dimension] = text
+        text = str(recorded.get("rubric_text", ""))
+        if fingerprint_text(text) == rubric["hash"]:
+            texts[dimension] = text
     return texts
 
 

@@ -452,7 +452,6 @@ def input_hashes(
         "judge_requests": {
             dimension: summary.request_hash for dimension, summary in replies.items()
         },
-        # Responses of an earlier version of this program do not say which weights gave them.
         "entrants": {
             entrant: {
                 name: recorded[key]

@@ -292,7 +292,7 @@ def _run_files(
 
     plan, mode = step.plan, step.mode
     settings = settings_of_run(plan.config, mode=mode, n_permutations=manifest["n_perms"])
-    tables = _run_tables(plan, inputs, rubric_texts(plan, mode, facts.inputs, step.records))
+    tables = _run_tables(plan, inputs, rubric_texts(mode, facts.inputs, step.records))
     tables = replace(tables, earlier=pictures)
     return build_run_files(tables, manifest=manifest, settings=settings)
 
