@@ -319,6 +319,16 @@ def test_one_head_alone_is_not_verified(
     assert "p_correct" not in response.diagnostics
 
 
+def test_a_response_tells_that_compiled_kernels_may_have_rounded_it(
+    files: EntrantFiles, residence: Residence, bank: list[Prompt]
+) -> None:
+    entrant = build(describe_hydra(max_new_tokens=1), files, residence)
+    assert "compiled" not in hydra_respond(entrant, bank[:1])[bank[0].prompt_id].diagnostics
+    with torch.compiler.set_stance("force_eager"):
+        ((response,),) = generate_responses(entrant, bank[:1], batch_size=1, execution="compiled")
+    assert response.diagnostics["compiled"] is True
+
+
 def test_the_uncertainty_head_is_asked_about_every_response(
     files: EntrantFiles, residence: Residence, bank: list[Prompt]
 ) -> None:
