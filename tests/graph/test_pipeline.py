@@ -69,7 +69,7 @@ def test_a_run_directory_holds_every_file_of_the_layout(
 ) -> None:
     summary = finished_pilot.summary
     files = {str(path.relative_to(summary.directory)) for path in summary.directory.rglob("*.*")}
-    kinds = ("ladder", "win_rates", "k_sensitivity")
+    kinds = ("ladder", "win_rates")
     pictures = ["ladders", *(f"{kind}_{name}" for kind in kinds for name in PILOT_PAIRS)]
     assert files == {
         "manifest.json",
@@ -88,7 +88,6 @@ def test_a_run_directory_holds_every_file_of_the_layout(
         "report.md",
         "report.html",
         "tables/leaderboard.tex",
-        "tables/leaderboard_column.tex",
         "tables/leaderboard.csv",
         "leaderboard.parquet",
         *(f"figures/{name}.{kind}" for name in pictures for kind in ("png", "svg")),

@@ -242,14 +242,13 @@ def contents(
 ) -> ReportContents:
     """Build what a report says from the mean rating of every entrant on every dimension."""
     label = CLAUDE if judge_is_language_model else LOOPBACK
-    elo, models, pairs, leaders = {}, {}, {}, []
+    models, pairs, leaders = {}, {}, []
     for dimension, means in standings.items():
         width = (half_widths or {}).get(dimension, 30.0)
-        elo[dimension] = elo_table(means, dimension=dimension, half_width=width)
         models[dimension] = models_table(means, dimension=dimension)
         pairs[dimension] = make_table("win_rates", _pairs(means, dimension=dimension))
         leaders += build_leaderboard(
-            elo_ratings=elo[dimension],
+            elo_ratings=elo_table(means, dimension=dimension, half_width=width),
             bradley_terry=strengths_table(means, dimension=dimension),
             win_rates=pairs[dimension],
             judge_model="judge-1",
@@ -265,7 +264,6 @@ def contents(
         "judge_label": label,
         "judge_is_language_model": judge_is_language_model,
         "leaderboard": make_table("leaderboard", leaders),
-        "elo_ratings": elo,
         "model_comparison": models,
         "win_rates": pairs,
         "audit": make_table("audit", list(audit)),

@@ -1,12 +1,9 @@
 import io
-from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import combinations, pairwise
-from pathlib import Path
-from typing import Any
 
-import matplotlib
 import numpy as np
 import pytest
 from markdown_it import MarkdownIt
@@ -18,21 +15,15 @@ from PIL import Image
 
 from tests.ratings.builders import outright
 from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
-from tournament_assets.reports.figures import figures
 from tournament_assets.reports.figures.canvas import DARK, LIGHT, to_png, to_pngs
 from tournament_assets.reports.figures.figures import (
-    EarlierPictures,
     EntrantEconomy,
     PlacedEntrant,
     WinRate,
     draw_front,
-    draw_k_sensitivity,
-    draw_win_grid,
     figure_files,
-    k_sensitivity_figure,
     known_measures,
     ladder_figure,
-    picture_fingerprint,
     place_entrants,
     png_markdown,
     spread,
@@ -40,11 +31,10 @@ from tournament_assets.reports.figures.figures import (
     win_rate_matrix_figure,
 )
 from tournament_assets.reports.figures.ladder import draw_ladder, draw_ladders, ladder_span
-from tournament_assets.storage.tables import rows_of
-from tournament_assets.tournament.asset_rows import EloRow, LeaderboardRow
+from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.battles import RatingSettings
 
-from .builders import elo_table, leader_row, pair_row
+from .builders import leader_row, pair_row
 
 BAD_MATH = "$\\frac$"
 """matplotlib would refuse it if it took it for mathematics."""
@@ -61,7 +51,6 @@ PAIRS = [
     pair_row("ada", "cy", unjudged=4),
     pair_row("bob", "cy", wins_a=1, wins_b=3),
 ]
-ELO = list(rows_of(EloRow, elo_table({"ada": 1450.0, BAD_MATH: 1401.0, "cy": 1400.0})))
 
 FIGURES: dict[str, Callable[[], bytes]] = {
     "ladder": lambda: ladder_figure(LADDER, "factuality"),
@@ -71,11 +60,9 @@ FIGURES: dict[str, Callable[[], bytes]] = {
     "empty ladders": lambda: to_png(draw_ladders({})),
     "win grid": lambda: win_rate_matrix_figure(PAIRS, ["ada", "bob", "cy", BAD_MATH]),
     "empty win grid": lambda: win_rate_matrix_figure([], []),
-    "k": lambda: k_sensitivity_figure(ELO),
     "front": lambda: to_png(
         draw_front(LADDER, [EntrantEconomy("ada", 2.0, 9.0), EntrantEconomy(BAD_MATH, 1.0, 4.0)])
     ),
-    "empty k": lambda: k_sensitivity_figure([]),
 }
 
 
@@ -103,11 +90,9 @@ def test_pictures_of_many_entrants_are_modest_in_size() -> None:
         leader_row(name, 1500.0 - 4 * index, sampling=(1300.0, 1600.0))
         for index, name in enumerate(names)
     ]
-    elo = list(rows_of(EloRow, elo_table({n: 1400.0 + i for i, n in enumerate(names)})))
     sizes = [
         len(win_rate_matrix_figure(pairs, names)),
         len(ladder_figure(rows, "factuality")),
-        len(k_sensitivity_figure(elo)),
     ]
     assert max(sizes) < 60_000
 
@@ -131,33 +116,12 @@ def test_a_picture_says_who_judged() -> None:
     order = ["ada", "bob", "cy"]
     plain = win_rate_matrix_figure(PAIRS, order)
     assert win_rate_matrix_figure(PAIRS, order, judge_label="x") != plain
-    assert k_sensitivity_figure(ELO, judge_label="x") != k_sensitivity_figure(ELO)
     other = [replace(row, judge="x") for row in LADDER]
     assert ladder_figure(other, "factuality") != ladder_figure(LADDER, "factuality")
 
 
 def test_a_wider_axis_changes_the_picture() -> None:
     assert ladder_figure(LADDER, "f", span=(1000.0, 2000.0)) != ladder_figure(LADDER, "f")
-
-
-def test_who_has_no_mean_has_no_line_in_the_sweep_rather_than_one_at_zero() -> None:
-    rows = [replace(row, mean=None, rank=None) if row.entrant_id == "cy" else row for row in ELO]
-    (axes,) = draw_k_sensitivity(rows).axes
-    lines = [line for line in axes.lines if line.get_marker() != "None"]  # not those to the names
-    heights = np.concatenate([np.asarray(line.get_ydata(), float) for line in lines])
-    assert len(lines) == 2
-    assert heights.min() > 1000.0
-
-
-def test_equal_lines_are_all_seen() -> None:
-    rows = [replace(row, mean=1400.0) for row in ELO]
-    (axes,) = draw_k_sensitivity(rows).axes
-    assert len({str(line.get_linestyle()) + str(line._dash_pattern) for line in axes.lines}) == 3  # type: ignore[attr-defined]
-
-
-def test_a_long_name_of_the_judge_is_broken_into_lines() -> None:
-    (axes,) = draw_k_sensitivity(ELO, judge_label="a judge of many words " * 12).axes
-    assert max(map(len, axes.get_xlabel().splitlines())) <= 70
 
 
 def test_labels_are_moved_apart_and_keep_their_middle() -> None:
@@ -181,7 +145,6 @@ def test_a_picture_in_markdown_is_one_image_with_its_alternative_text() -> None:
 def _files() -> dict[str, bytes]:
     return figure_files(
         leaderboard={"factuality": LADDER},
-        elo_ratings={"factuality": ELO},
         win_rates={"factuality": PAIRS},
         judge_label="judge-1",
     )
@@ -189,7 +152,7 @@ def _files() -> dict[str, bytes]:
 
 def test_the_pictures_of_a_paper_come_as_png_and_svg_and_are_the_same_each_time() -> None:
     files = _files()
-    names = ("ladders", "ladder_factuality", "win_rates_factuality", "k_sensitivity_factuality")
+    names = ("ladders", "ladder_factuality", "win_rates_factuality")
     assert set(files) == {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
     assert files == _files()
     for name, content in files.items():
@@ -222,13 +185,12 @@ def share_of_other_pixels(one: bytes, other: bytes) -> float:
 def test_a_picture_in_several_palettes_is_each_as_if_drawn_alone() -> None:
     palettes = {"light": LIGHT, "dark": DARK}
     economies = [EntrantEconomy("ada", 2.0, 9.0), EntrantEconomy(BAD_MATH, 1.0, 4.0)]
-    draws = (partial(draw_front, LADDER, economies), partial(draw_k_sensitivity, ELO))
-    for draw in draws:
-        alone = {theme: to_png(draw(palette=palette)) for theme, palette in palettes.items()}
-        together = to_pngs(draw, palettes)
-        for theme in palettes:
-            assert share_of_other_pixels(together[theme], alone[theme]) < 0.001
-        assert share_of_other_pixels(alone["light"], alone["dark"]) > 0.5
+    draw = partial(draw_front, LADDER, economies)
+    alone = {theme: to_png(draw(palette=palette)) for theme, palette in palettes.items()}
+    together = to_pngs(draw, palettes)
+    for theme in palettes:
+        assert share_of_other_pixels(together[theme], alone[theme]) < 0.001
+    assert share_of_other_pixels(alone["light"], alone["dark"]) > 0.5
 
 
 def test_a_picture_in_several_palettes_is_laid_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +202,8 @@ def test_a_picture_in_several_palettes_is_laid_out_once(monkeypatch: pytest.Monk
         lay_out(engine, figure)
 
     monkeypatch.setattr(ConstrainedLayoutEngine, "execute", execute)
-    to_pngs(partial(draw_k_sensitivity, ELO), {"light": LIGHT, "dark": DARK, "again": LIGHT})
+    draw = partial(draw_ladders, {"factuality": LADDER})
+    to_pngs(draw, {"light": LIGHT, "dark": DARK, "again": LIGHT})
     assert len(laid_out) == 1
 
 
@@ -385,103 +348,3 @@ def test_no_two_names_of_a_front_lie_over_each_other() -> None:
     assert len(boxes) == 8
     assert all(low.y1 <= high.y0 + 1 for low, high in pairwise(boxes))
     assert all(box.x0 >= 0 and box.x1 <= figure.bbox.width for box in boxes)
-
-
-def _drawn(folder: Path, *, leaders: Sequence[LeaderboardRow] = LADDER) -> EarlierPictures:
-    """Draw the pictures of a run into its folder, and return what it has drawn."""
-    pictures = EarlierPictures()
-    for name, content in _papers(pictures, leaders=leaders).items():
-        (folder / name).write_bytes(content)
-    return pictures
-
-
-def _papers(
-    pictures: EarlierPictures, *, leaders: Sequence[LeaderboardRow] = LADDER
-) -> dict[str, bytes]:
-    return figure_files(
-        leaderboard={"factuality": leaders, "style": LADDER},
-        elo_ratings={"factuality": ELO, "style": ELO},
-        win_rates={"factuality": PAIRS, "style": PAIRS},
-        judge_label="judge-1",
-        economies=[EntrantEconomy("ada", 1.0, 5.0), EntrantEconomy(BAD_MATH, 2.0, 9.0)],
-        earlier=pictures,
-    )
-
-
-def _draws(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    drawn: list[str] = []
-
-    def note(name: str, draw: Any) -> dict[str, bytes]:
-        drawn.append(name)
-        return draw_both(name, draw)
-
-    draw_both = figures._draw_both
-    monkeypatch.setattr(figures, "_draw_both", note)
-    return drawn
-
-
-def test_pictures_taken_from_an_earlier_run_are_those_that_would_be_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = _drawn(tmp_path)
-    edited = [replace(LADDER[0], mean=1451.0), *LADDER[1:]]
-    fresh = _papers(EarlierPictures(), leaders=edited)
-    drawn = _draws(monkeypatch)
-    later = EarlierPictures(tmp_path, before.record)
-    assert _papers(later, leaders=edited) == fresh
-    # The pairs and the sweep of factuality are as they were, and so is the order of its entrants.
-    assert drawn == ["ladders", "ladder_factuality", "quality_cost_speed_factuality"]
-    assert set(later.record) == set(before.record)
-    assert fresh["ladder_factuality.png"] != (tmp_path / "ladder_factuality.png").read_bytes()
-
-
-@pytest.mark.parametrize("name", ["ladder_style.png", "ladder_style.svg"])
-@pytest.mark.parametrize("is_there", [True, False])
-def test_a_picture_that_is_not_as_it_was_written_is_drawn_again(
-    name: str, is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = _drawn(tmp_path)
-    expected = (tmp_path / name).read_bytes()
-    if is_there:
-        (tmp_path / name).write_bytes(b"painted over")
-    else:
-        (tmp_path / name).unlink()
-    drawn = _draws(monkeypatch)
-    assert _papers(EarlierPictures(tmp_path, before.record))[name] == expected
-    assert drawn == ["ladder_style"]
-
-
-def _changed(value: Any) -> Any:
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, int | float):
-        return value + 1
-    return f"{value}x"
-
-
-@pytest.mark.parametrize("row", [LADDER[0], ELO[0], PAIRS[0], EntrantEconomy("ada", 1.0, 2.0)])
-def test_every_field_of_what_a_picture_is_drawn_from_counts(row: Any) -> None:
-    prints = {picture_fingerprint(partial(draw_ladder, [row], "factuality"))}
-    for each in fields(row):
-        edited = replace(row, **{each.name: _changed(getattr(row, each.name))})
-        prints.add(picture_fingerprint(partial(draw_ladder, [edited], "factuality")))
-    assert len(prints) == 1 + len(fields(row))
-
-
-def test_what_draws_a_picture_counts_like_what_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    draw = partial(draw_win_grid, PAIRS, ["ada", "bob"], judge_label="judge-1", dimension="style")
-    prints = [
-        picture_fingerprint(draw),
-        picture_fingerprint(partial(draw, judge_label="judge-2")),
-        picture_fingerprint(partial(draw, dimension="factuality")),
-        picture_fingerprint(partial(draw_win_grid, PAIRS, ["bob", "ada"], **draw.keywords)),
-        picture_fingerprint(partial(draw_k_sensitivity, *draw.args, **draw.keywords)),
-    ]
-    with matplotlib.rc_context({"font.size": 11}):
-        prints.append(picture_fingerprint(draw))
-    with monkeypatch.context() as other:
-        other.setattr(matplotlib, "__version__", "0")
-        prints.append(picture_fingerprint(draw))
-    monkeypatch.setattr(figures, "program_fingerprint", lambda: "another program")
-    prints.append(picture_fingerprint(draw))
-    assert len(set(prints)) == len(prints)

@@ -13,7 +13,6 @@ from rich.console import Console
 from tournament_assets.reports.leaderboard import (
     build_leaderboard,
     interval_notes,
-    leaderboard_column_latex,
     leaderboard_csv,
     leaderboard_latex,
     leaderboard_sections,
@@ -215,18 +214,12 @@ def test_the_table_has_booktabs_rules_and_one_between_dimensions() -> None:
 
 
 def test_every_line_has_as_many_cells_as_the_table_has_columns() -> None:
-    for text, n_columns in (
-        (leaderboard_latex(LEADERS), 9),
-        (leaderboard_column_latex(LEADERS), 5),
-    ):
-        lines = _lines(text)
-        columns = re.sub(
-            r"\[[^]]*\]|@?\{[^}]*\}", "", lines[0].removeprefix(r"\begin{tabular}{")[:-1]
-        )
-        cells = [line for line in lines if line.endswith(r"\\") and "multicolumn" not in line]
-        assert len(columns) == n_columns
-        assert len(cells) == 5
-        assert {len(re.findall(r"(?<!\\)&", line)) + 1 for line in cells} == {n_columns}
+    lines = _lines(leaderboard_latex(LEADERS))
+    columns = re.sub(r"\[[^]]*\]|@?\{[^}]*\}", "", lines[0].removeprefix(r"\begin{tabular}{")[:-1])
+    cells = [line for line in lines if line.endswith(r"\\") and "multicolumn" not in line]
+    assert len(columns) == 9
+    assert len(cells) == 5
+    assert {len(re.findall(r"(?<!\\)&", line)) + 1 for line in cells} == {9}
 
 
 def test_what_is_no_number_stands_in_braces_for_siunitx() -> None:
@@ -239,9 +232,9 @@ def test_what_is_no_number_stands_in_braces_for_siunitx() -> None:
 
 def test_a_long_name_may_be_divided_and_a_short_one_is_not() -> None:
     long = [leader_row("security_plus_robustness", 1400.0, sampling=(1350.0, 1450.0))]
-    assert "security\\_\\allowbreak{}plus" in leaderboard_column_latex({"factuality": long})
+    assert "security\\_\\allowbreak{}plus" in leaderboard_latex({"factuality": long})
     short = [leader_row("full_poe", 1400.0, sampling=(1350.0, 1450.0))]
-    assert "full\\_poe &" in leaderboard_column_latex({"factuality": short})
+    assert "full\\_poe &" in leaderboard_latex({"factuality": short})
 
 
 LONG = {
@@ -258,7 +251,7 @@ LONG = {
     ("columns", "size"), [("twocolumn", "small"), ("onecolumn", "footnotesize")]
 )
 @pytest.mark.parametrize("leaders", [LEADERS, LONG])
-def test_both_tables_are_set_by_latex_and_fit(
+def test_the_table_is_set_by_latex_and_fits(
     tmp_path: Path, columns: str, size: str, leaders: dict[str, list[LeaderboardRow]]
 ) -> None:
     page = "".join(
@@ -266,7 +259,6 @@ def test_both_tables_are_set_by_latex_and_fit(
             f"\\documentclass[{columns}]{{article}}\\usepackage{{booktabs,siunitx}}",
             "\\begin{document}",
             f"\\begin{{table*}}\\{size} {leaderboard_latex(leaders)}\\end{{table*}}",
-            f"\\begin{{table}}\\{size} {leaderboard_column_latex(leaders)}\\end{{table}}",
             "\\end{document}",
         )
     )

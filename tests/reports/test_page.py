@@ -107,7 +107,6 @@ def test_sections_come_in_the_order_of_what_matters(render: Renderer) -> None:
         *(
             "Differences that are not significant",
             "Models side by side",
-            "K-factor",
             "Battles",
             "Cost",
         ),
@@ -167,20 +166,20 @@ def test_dimensions_come_in_the_order_of_the_leaderboard(render: Renderer) -> No
 def test_a_tournament_without_decisive_matches_is_reported(render: Renderer) -> None:
     given = contents(STANDINGS)
     leaders = given.leaderboard.assign(n_entrant_matches=0, n_decisive_matches=0)
-    elo = {d: f.assign(n_entrant_matches=0) for d, f in given.elo_ratings.items()}
     models = {
         d: f.assign(rating=None, rank=None, low=None, high=None)
         for d, f in given.model_comparison.items()
     }
-    page = render(
-        contents(STANDINGS, leaderboard=leaders, elo_ratings=elo, model_comparison=models)
-    )
+    page = render(contents(STANDINGS, leaderboard=leaders, model_comparison=models))
     assert "no ranking" in page
     assert "1490" not in page
 
 
+KNOWN = [EntrantEconomy("ada", usd=2.5), EntrantEconomy("bob", 0.5), EntrantEconomy("cy")]
+
+
 def test_the_page_needs_no_other_file() -> None:
-    tags = _Tags(render_html(contents(STANDINGS))).tags
+    tags = _Tags(render_html(contents(STANDINGS, economies=KNOWN))).tags
     names = {tag for tag, _ in tags}
     assert not names & {"link", "iframe", "object", "embed", "form", "base"}
     sources = [attrs["src"] or "" for _, attrs in tags if "src" in attrs]
@@ -190,25 +189,13 @@ def test_the_page_needs_no_other_file() -> None:
 
 
 def test_pictures_have_texts_and_headers_have_scopes() -> None:
-    tags = _Tags(render_html(contents(STANDINGS))).tags
+    tags = _Tags(render_html(contents(STANDINGS, economies=KNOWN))).tags
     assert all(attrs.get("alt") for tag, attrs in tags if tag == "img")
     assert {attrs.get("scope") for tag, attrs in tags if tag == "th"} == {"row", "col"}
 
 
 def test_the_page_is_small() -> None:
-    assert len(render_html(contents(STANDINGS))) < 150_000
-
-
-def test_an_order_that_depends_on_k_is_said() -> None:
-    given = contents(STANDINGS)
-    turned = given.elo_ratings["factuality"].copy()
-    first = turned["k_factor"] == 8.0
-    turned.loc[first, "rank"] = 4 - turned.loc[first, "rank"]
-    page = render_markdown(
-        contents(STANDINGS, elo_ratings={**given.elo_ratings, "factuality": turned})
-    )
-    assert re.findall(r"at K = (\d+)", page) == ["8", "16"]
-    assert "at every K-factor" in page
+    assert len(render_html(contents(STANDINGS, economies=KNOWN))) < 150_000
 
 
 @pytest.mark.parametrize("render", RENDERERS)
@@ -271,15 +258,14 @@ def test_cost_and_speed_are_shown_where_they_are_known_and_missing_is_a_dash(
 ) -> None:
     title = "Quality against cost and speed"
     assert title not in render(contents(STANDINGS))
-    known = [EntrantEconomy("ada", usd=2.5), EntrantEconomy("bob", 0.5), EntrantEconomy("cy")]
-    page = render(contents(STANDINGS, economies=known))
+    page = render(contents(STANDINGS, economies=KNOWN))
     assert title in page
     fronts = re.findall(r"On (\w+), the front of quality and cost: ([^.]*)\.", page)
     found = {dimension: re.findall("ada|bob|cy", names) for dimension, names in fronts}
     assert found == {"factuality": ["ada", "bob"], "calibration": ["bob"]}
     ada, cy = (
         [cell.strip() for cell in row.split("|")[1:4]]
-        for row in render_markdown(contents(STANDINGS, economies=known)).splitlines()
+        for row in render_markdown(contents(STANDINGS, economies=KNOWN)).splitlines()
         if re.match(r"\| (ada|cy) \| (2\.50|–) \|", row)
     )
     assert ada == ["ada", "2.50", "–"]

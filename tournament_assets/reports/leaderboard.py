@@ -347,7 +347,7 @@ def _judge_lines(rows: Sequence[LeaderboardRow]) -> list[str]:
 _NOTE = (
     "% Needs \\usepackage{booktabs,siunitx}. Mean, SEM and intervals are Elo points. Order: order\n"
     "% noise. Sampling: sampling error, whole prompts resampled. The difference of entrants\n"
-    "% that share a letter is not significant. In an article of one column the wide table needs\n"
+    "% that share a letter is not significant. In an article of one column the table needs\n"
     "% \\footnotesize.\n"
 )
 
@@ -360,16 +360,14 @@ def leaderboard_latex(leaderboard: Mapping[str, Sequence[LeaderboardRow]]) -> st
     Args:
         leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
     """
-    return _latex(leaderboard, _WIDE)
-
-
-def leaderboard_column_latex(leaderboard: Mapping[str, Sequence[LeaderboardRow]]) -> str:
-    """Return one `tabular` for a single column: rank, rating, sampling interval and group.
-
-    Args:
-        leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
-    """
-    return _latex(leaderboard, _NARROW)
+    names = tuple(_LATEX_COLUMNS)
+    lines = [_latex_cells(row) for rows in leaderboard.values() for row in rows]
+    table = ReportTable(names, tuple(tuple(each[name] for name in names) for each in lines))
+    return _NOTE + table_latex(
+        table,
+        columns=[_latex_column(name, lines) for name in names],
+        blocks=[(dimension, len(rows)) for dimension, rows in leaderboard.items()],
+    )
 
 
 def leaderboard_csv(leaderboard: Mapping[str, Sequence[LeaderboardRow]]) -> bytes:
@@ -390,7 +388,7 @@ def leaderboard_csv(leaderboard: Mapping[str, Sequence[LeaderboardRow]]) -> byte
 
 
 _LONG_NAME = 14
-"""Signs of a name that fits beside the numbers of a single column."""
+"""Signs of a name that fits beside the numbers."""
 _LATEX_COLUMNS = {
     "rank": "r",
     "entrant": "l",
@@ -402,18 +400,6 @@ _LATEX_COLUMNS = {
     "matches": "S[table-format=5.0]",
     "win rate, %": "S[table-format=3.1]",
 }
-_WIDE = tuple(_LATEX_COLUMNS)
-_NARROW = ("rank", "entrant", "mean", "sampling", "group")
-
-
-def _latex(leaderboard: Mapping[str, Sequence[LeaderboardRow]], names: Sequence[str]) -> str:
-    lines = [_latex_cells(row) for rows in leaderboard.values() for row in rows]
-    table = ReportTable(tuple(names), tuple(tuple(each[name] for name in names) for each in lines))
-    return _NOTE + table_latex(
-        table,
-        columns=[_latex_column(name, lines) for name in names],
-        blocks=[(dimension, len(rows)) for dimension, rows in leaderboard.items()],
-    )
 
 
 def _latex_column(name: str, lines: Sequence[Mapping[str, str]]) -> str:

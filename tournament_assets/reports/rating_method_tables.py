@@ -1,12 +1,11 @@
-"""What rating methods and K-factors say side by side, as tables and as sentences."""
+"""What rating methods say side by side, as tables and as sentences."""
 
 import math
 from collections.abc import Sequence
 from itertools import combinations
 
 from tournament_assets.reports.report_tables import ReportTable
-from tournament_assets.reports.separation import is_rated
-from tournament_assets.tournament.asset_rows import EloRow, RatingMethodRow
+from tournament_assets.tournament.asset_rows import RatingMethodRow
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_interval,
@@ -170,39 +169,3 @@ def _names(models: Sequence[str]) -> str:
 def _verb(subjects: Sequence[str], verb: str) -> str:
     ending = "es" if verb == "do" else "s"
     return f"{verb}{ending}" if len(subjects) == 1 else verb
-
-
-def sweep_sentence(rows: Sequence[EloRow]) -> str:
-    """Say whether the order of the entrants depends on the K-factor."""
-    orders = _orders_by_k(rows)
-    primary = [row.k_factor for row in rows if row.is_primary]
-    if not orders or not primary:
-        return "The decisive matches determine no rating, whatever the K-factor."
-    others = [k for k, order in orders.items() if order != orders[primary[0]]]
-    if not others:
-        return "The entrants come in the same order at every K-factor tried."
-    return (
-        f"The order of the entrants depends on K: at K = "
-        f"{join_names([f'{k:g}' for k in others])} it is not the one at K = {primary[0]:g}."
-    )
-
-
-def sweep_table(rows: Sequence[EloRow], order: Sequence[str]) -> ReportTable:
-    """Return the mean rating of every entrant at every K-factor."""
-    k_factors = sorted({row.k_factor for row in rows})
-    means = {(row.entrant_id, row.k_factor): row.mean if is_rated(row) else None for row in rows}
-    return ReportTable(
-        headers=("entrant", *(f"K = {k_factor:g}" for k_factor in k_factors)),
-        rows=tuple(
-            (name, *(format_rating(means.get((name, k_factor))) for k_factor in k_factors))
-            for name in order
-        ),
-    )
-
-
-def _orders_by_k(rows: Sequence[EloRow]) -> dict[float, tuple[str, ...]]:
-    orders: dict[float, list[str]] = {}
-    ranked = [row for row in rows if is_rated(row) and row.rank is not None]
-    for row in sorted(ranked, key=lambda row: (row.k_factor, row.rank)):
-        orders.setdefault(row.k_factor, []).append(row.entrant_id)
-    return {k_factor: tuple(names) for k_factor, names in orders.items()}

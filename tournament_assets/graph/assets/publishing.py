@@ -1,7 +1,7 @@
 """What leaves the graph: the report, the run directory, and a run beside the one before."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,13 +65,11 @@ from tournament_assets.workflows.report_sections import (
 )
 
 if TYPE_CHECKING:
-    from tournament_assets.reports.figures.figures import EarlierPictures
     from tournament_assets.reports.run.report_contents import ReportContents
     from tournament_assets.reports.run.run_files import RunTables
 
 _LISTED_JUDGMENTS = 20
 _GATE_CHECK = "gate"
-_PICTURES = "pictures"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +86,6 @@ class ReportInputs:
     matches: LargeTables
     replies: LargeTables
     verdicts: LargeTables
-    elo: Frames
     models: Frames
     win_rates: Frames
     powered: Frames
@@ -155,7 +152,6 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> "ReportConte
             {model for each in facts.summaries.values() for model in each.judge_models},
         ),
         leaderboard=inputs.leaderboard,
-        elo_ratings=inputs.elo,
         model_comparison=inputs.models,
         win_rates=inputs.win_rates,
         audit=inputs.audit,
@@ -252,8 +248,7 @@ def run_artifacts(
     )
     parent = step.plan.project.folder / Path(options.output_dir or "runs").expanduser()
     name = run_directory_name(step.mode, finished_at)
-    pictures = _earlier_pictures(step)
-    files = _run_files(step, inputs, facts, manifest, pictures)
+    files = _run_files(step, inputs, facts, manifest)
     written = write_run_directory(parent, name, files)
     return Made(
         None,
@@ -262,7 +257,6 @@ def run_artifacts(
             "report": written.folder / "report.html",
             "files": len(written.fingerprints),
             "bytes": written.n_bytes,
-            _PICTURES: pictures.record,
             **known({"cost_usd": manifest["cost"]["total_usd"]}),
             "summary": _summary(inputs.report),
         },
@@ -271,29 +265,17 @@ def run_artifacts(
     )
 
 
-def _earlier_pictures(step: Step) -> "EarlierPictures":
-    """Return the pictures of the newest run of this mode, wherever it was written."""
-    from tournament_assets.reports.figures.figures import EarlierPictures
-
-    recorded = step.records("run_artifacts", step.mode) or {}
-    if "directory" not in recorded:
-        return EarlierPictures()
-    return EarlierPictures(Path(str(recorded["directory"])) / "figures", recorded.get(_PICTURES))
-
-
 def _run_files(
     step: Step,
     inputs: ArtifactInputs,
     facts: RunFacts,
     manifest: Mapping[str, Any],
-    pictures: "EarlierPictures",
 ) -> Iterator[tuple[str, FileContent]]:
     from tournament_assets.reports.run.run_files import build_run_files
 
     plan, mode = step.plan, step.mode
     settings = settings_of_run(plan.config, mode=mode, n_permutations=manifest["n_perms"])
     tables = _run_tables(plan, inputs, rubric_texts(mode, facts.inputs, step.records))
-    tables = replace(tables, earlier=pictures)
     return build_run_files(tables, manifest=manifest, settings=settings)
 
 

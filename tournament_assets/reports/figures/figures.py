@@ -3,8 +3,6 @@
 matplotlib is imported by the functions that draw, so loading the definitions does not pay for it.
 Equal rows give equal bytes.
 
-How every entrant's mean rating moves with the K-factor.
-
 Quality against cost and against speed, with the front: those whom nobody beats on both.
 
 The win grid: how often the entrant of each row beats the entrant of each column.
@@ -12,15 +10,10 @@ The win grid: how often the entrant of each row beats the entrant of each column
 
 import base64
 import math
-import platform
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Literal
 
 from tournament_assets.reports.figures.canvas import (
     LIGHT,
@@ -37,94 +30,12 @@ from tournament_assets.reports.figures.canvas import (
 from tournament_assets.reports.figures.ladder import draw_ladder, draw_ladders, ladder_span
 from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.reports.separation import rated_mean
-from tournament_assets.tournament.asset_rows import EloRow, LeaderboardRow, WinRateRow
-from tournament_assets.tournament.fingerprints import (
-    fingerprint,
-    fingerprint_bytes,
-    program_fingerprint,
-)
+from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
 from tournament_assets.tournament.formatting import ABSENT, format_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-_MARKERS = ("o", "s", "^", "D", "v", "P")
-_DASHES: tuple[Any, ...] = ("-", (0, (6, 6)), (3, (3, 9)), (6, (1, 11)))
-_SEEN_POINTS = 3.0
-"""Elo points below which two lines are one to the eye."""
-
-
-def draw_k_sensitivity(
-    rows: Sequence[EloRow], *, judge_label: str = "", palette: Palette = LIGHT, dimension: str = ""
-) -> "Figure":
-    """Draw every entrant's mean rating against the K-factor.
-
-    Args:
-        rows: Rows of table "elo_ratings" of one dimension, all K-factors.
-        judge_label: What kind of judge judged.
-        palette: The colours.
-        dimension: The quality that was judged, where the picture stands alone.
-
-    Returns:
-        A figure; an entrant without a rating is left out.
-    """
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for row in sorted(rows, key=lambda row: (row.k_factor, row.rank is None, row.rank)):
-        mean = rated_mean(row)
-        if mean is not None:
-            lines.setdefault(row.entrant_id, []).append((row.k_factor, mean))
-    figure, axes = new_figure(height=max(2.9, 1.0 + 0.2 * len(lines)), palette=palette)
-    if dimension:
-        axes.set_title(dimension, loc="left", fontsize=11, fontweight="bold", color=palette.ink)
-    k_factors = sorted({row.k_factor for row in rows})
-    ends = sorted(lines, key=lambda name: (lines[name][-1][1], name))
-    # By name rather than by rank, so that an entrant looks the same on every dimension.
-    names = sorted({row.entrant_id for row in rows})
-    colours = {name: palette.lines[i % len(palette.lines)] for i, name in enumerate(names)}
-    markers = {name: _MARKERS[i % len(_MARKERS)] for i, name in enumerate(names)}
-    levels: Counter[tuple[int, ...]] = Counter()
-    for name, points in lines.items():
-        # Lines that look alike are drawn with longer and longer gaps, so that each is seen.
-        alike = tuple(round(mean / _SEEN_POINTS) for _, mean in points)
-        dashes = _DASHES[min(levels[alike], len(_DASHES) - 1)]
-        levels[alike] += 1
-        axes.plot(
-            [k_factor for k_factor, _ in points],
-            [mean for _, mean in points],
-            color=colours[name],
-            marker=markers[name],
-            markersize=5,
-            linewidth=1.6,
-            linestyle=dashes,
-        )
-    axes.margins(x=0.02)
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(k_factors, [f"{k_factor:g}" for k_factor in k_factors])
-    axes.set_xticks([], minor=True)
-    label_axis(
-        axes,
-        "K-factor, the most Elo points one match can change a rating by",
-        judge_label,
-        palette=palette,
-    )
-    axes.set_ylabel("mean rating, Elo points", color=palette.quiet, fontsize=9)
-    axes.grid(axis="y", color=palette.grid, linewidth=0.7)
-    bottom, top = axes.get_ylim()
-    line_height = (top - bottom) * 0.2 / (figure.get_figheight() - 0.8)
-    heights = spread([lines[name][-1][1] for name in ends], gap=line_height)
-    for name, height in zip(ends, heights, strict=True):
-        write_beside(
-            axes,
-            short_label(name),
-            point=(1.0, lines[name][-1][1]),
-            place=(1.04, height),
-            transform=axes.get_yaxis_transform(),
-            line=colours[name],
-            fontsize=9,
-            color=palette.ink,
-        )
-    return figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,66 +349,6 @@ def win_rate_matrix_figure(
     return to_png(draw_win_grid(rows, order, judge_label=judge_label))
 
 
-def k_sensitivity_figure(rows: Sequence[EloRow], *, judge_label: str = "") -> bytes:
-    """Return `draw_k_sensitivity` as a PNG picture."""
-    return to_png(draw_k_sensitivity(rows, judge_label=judge_label))
-
-
-class EarlierPictures:
-    """The pictures of an earlier run: what would be drawn alike is taken from there.
-
-    A picture is taken only if everything that it is drawn from is what it was then (its function's
-    arguments, this program, what draws it, and matplotlib's settings), and both files hold the
-    bytes that were written.
-
-    Attributes:
-        record: What the next run has to know of the pictures of this one, by name.
-    """
-
-    def __init__(
-        self, folder: Path | None = None, recorded: Mapping[str, Mapping[str, str]] | None = None
-    ) -> None:
-        """Look for pictures in a folder, by the `record` of the run that wrote them."""
-        self._folder = folder
-        self._recorded = recorded or {}
-        self.record: dict[str, dict[str, str]] = {}
-
-    def files(self, name: str, draw: "partial[Figure]") -> dict[str, bytes]:
-        """Return a picture as PNG and as SVG by their names, drawn only if need be."""
-        drawn_from = picture_fingerprint(draw)
-        files = self._kept(name, drawn_from) or _draw_both(name, draw)
-        self.record[name] = {
-            "drawn_from": drawn_from,
-            **{file: fingerprint_bytes(content) for file, content in files.items()},
-        }
-        return files
-
-    def _kept(self, name: str, drawn_from: str) -> dict[str, bytes] | None:
-        recorded = self._recorded.get(name, {})
-        if self._folder is None or recorded.get("drawn_from") != drawn_from:
-            return None
-        files: dict[str, bytes] = {}
-        for file in (f"{name}.png", f"{name}.svg"):
-            try:
-                files[file] = (self._folder / file).read_bytes()
-            except OSError:
-                return None
-            if fingerprint_bytes(files[file]) != recorded.get(file):
-                return None
-        return files
-
-
-def picture_fingerprint(draw: "partial[Figure]") -> str:
-    """Return the fingerprint of everything that a picture is drawn from."""
-    import matplotlib
-    import PIL
-
-    versions = [matplotlib.__version__, np.__version__, PIL.__version__, platform.platform()]
-    settings = repr(sorted(matplotlib.rcParams.items()))
-    called = [draw.func.__name__, repr(draw.args), repr(sorted(draw.keywords.items()))]
-    return fingerprint([program_fingerprint(), versions, settings, called])
-
-
 def _draw_both(name: str, draw: "partial[Figure]") -> dict[str, bytes]:
     figure = draw()
     png = to_png(figure)
@@ -509,25 +360,21 @@ def _draw_both(name: str, draw: "partial[Figure]") -> dict[str, bytes]:
 def figure_files(
     *,
     leaderboard: Mapping[str, Sequence[LeaderboardRow]],
-    elo_ratings: Mapping[str, Sequence[EloRow]],
     win_rates: Mapping[str, Sequence[WinRateRow]],
     judge_label: str,
     economies: Sequence[EntrantEconomy] = (),
-    earlier: EarlierPictures | None = None,
 ) -> dict[str, bytes]:
     """Draw the pictures of a paper, each as PNG and as SVG.
 
     Args:
         leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
-        elo_ratings: Rows of table "elo_ratings" by dimension.
         win_rates: Rows of table "win_rates" by dimension.
         judge_label: What kind of judge judged.
         economies: What the entrants cost and how fast they are, where that is known.
-        earlier: What was drawn before, so that it need not be drawn again.
 
     Returns:
-        The files by name: `ladders`, and for every dimension `ladder_`, `win_rates_` and
-        `k_sensitivity_` with its name; `quality_cost_speed_` where there is something to draw.
+        The files by name: `ladders`, and for every dimension `ladder_` and `win_rates_` with its
+        name; `quality_cost_speed_` where there is something to draw.
     """
     drawn: dict[str, partial[Figure]] = {"ladders": partial(draw_ladders, leaderboard)}
     for dimension, rows in leaderboard.items():
@@ -536,18 +383,14 @@ def figure_files(
         drawn[f"win_rates_{dimension}"] = partial(
             draw_win_grid, win_rates[dimension], order, judge_label=judge_label, dimension=dimension
         )
-        drawn[f"k_sensitivity_{dimension}"] = partial(
-            draw_k_sensitivity, elo_ratings[dimension], judge_label=judge_label, dimension=dimension
-        )
         if known_measures(rows, economies):
             drawn[f"quality_cost_speed_{dimension}"] = partial(
                 draw_front, rows, economies, judge_label=judge_label, dimension=dimension
             )
-    pictures = earlier or EarlierPictures()
     return {
         file: content
         for name, draw in drawn.items()
-        for file, content in pictures.files(name, draw).items()
+        for file, content in _draw_both(name, draw).items()
     }
 
 

@@ -9,7 +9,6 @@ from tournament_assets.reports.figures.canvas import DARK, LIGHT, DrawsInPalette
 from tournament_assets.reports.figures.figures import (
     Measure,
     draw_front,
-    draw_k_sensitivity,
     known_measures,
     place_entrants,
     png_data_uri,
@@ -28,8 +27,6 @@ from tournament_assets.reports.rating_method_tables import (
     disagreement_sentences,
     scale_sentence,
     side_by_side_cells,
-    sweep_sentence,
-    sweep_table,
 )
 from tournament_assets.reports.rendering import render_sentences
 from tournament_assets.reports.report_tables import HtmlCell, Picture, ReportSection, ReportTable
@@ -45,7 +42,6 @@ from tournament_assets.reports.separation import (
 )
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import (
-    EloRow,
     LeaderboardRow,
     RatingMethodRow,
     WinRateRow,
@@ -74,7 +70,6 @@ class _Dimension:
 
     name: str
     leaders: Rows
-    elo: Sequence[EloRow]
     models: Sequence[RatingMethodRow]
     pairs: Sequence[WinRateRow]
 
@@ -98,7 +93,6 @@ def dimension_sections(
         _Dimension(
             name,
             rows,
-            list(rows_of(EloRow, contents.elo_ratings[name])),
             list(rows_of(RatingMethodRow, contents.model_comparison[name])),
             list(rows_of(WinRateRow, contents.win_rates[name])),
         )
@@ -113,7 +107,6 @@ def dimension_sections(
         "unseparated": _unseparated(dimensions, link),
         **_economy(contents, dimensions, has_pictures=has_pictures),
         "models": _models(dimensions, confidence),
-        "k-factor": _k_factor(contents, dimensions, has_pictures=has_pictures),
     }
 
 
@@ -385,37 +378,6 @@ def _models(dimensions: Sequence[_Dimension], confidence: str) -> ReportSection:
         finding=f"they disagree on the order on {join_names(disputed)}"
         if disputed
         else "no two models disagree on the order",
-        one_at_a_time=True,
-    )
-
-
-def _k_factor(
-    contents: ReportContents, dimensions: Sequence[_Dimension], *, has_pictures: bool
-) -> ReportSection:
-    said = {each.name: sweep_sentence(each.elo) for each in dimensions}
-    moved = [name for name, sentence in said.items() if "depends on K" in sentence]
-    return ReportSection(
-        "K-factor",
-        (
-            "How the mean rating moves with K, the most one match can change a rating by.",
-            *(f"{name}: {sentence}" for name, sentence in said.items()),
-        ),
-        tuple((each.name, sweep_table(each.elo, each.order)) for each in dimensions),
-        finding=f"the order depends on it on {join_names(moved)}"
-        if moved
-        else "the order does not depend on it",
-        pictures=tuple(
-            Picture(
-                each.name,
-                f"Mean rating against K-factor on {each.name}. {said[each.name]} "
-                "The table holds the numbers.",
-                _in_all_palettes(
-                    partial(draw_k_sensitivity, each.elo, judge_label=contents.judge_label)
-                ),
-            )
-            for each in dimensions
-            if has_pictures
-        ),
         one_at_a_time=True,
     )
 

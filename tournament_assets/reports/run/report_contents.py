@@ -52,7 +52,6 @@ class ReportContents:
         judge_is_language_model: Whether its verdicts say anything about quality.
         judge_sentence: Who the judge is that people's labels are put beside.
         leaderboard: Table "leaderboard" of all dimensions, which come in its order.
-        elo_ratings: Table "elo_ratings" of each dimension.
         model_comparison: Table "model_comparison" of each dimension.
         win_rates: Table "win_rates" of each dimension.
         audit: Table "audit" of all dimensions.
@@ -78,7 +77,6 @@ class ReportContents:
     judge_label: str
     judge_is_language_model: bool
     leaderboard: pd.DataFrame
-    elo_ratings: Mapping[str, pd.DataFrame]
     model_comparison: Mapping[str, pd.DataFrame]
     win_rates: Mapping[str, pd.DataFrame]
     audit: pd.DataFrame

@@ -15,7 +15,6 @@ report.md, report.html         the pages people read
 report_battles_<dimension>.html  the battles of a run that has too many for report.html
 figures/                       the pictures, for a paper, as PNG and SVG
 tables/leaderboard.tex         the leaderboard as a LaTeX table as wide as a page
-tables/leaderboard_column.tex  the same for one column of two
 tables/leaderboard.csv         the same for a spreadsheet, every column
 leaderboard.parquet            the table `leaderboard`, all dimensions
 """
@@ -37,13 +36,11 @@ from tournament_assets.battles.files import encode_elo_reports
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.reports.battle_pages import verdicts_with_replies
 from tournament_assets.reports.figures.figures import (
-    EarlierPictures,
     EntrantEconomy,
     figure_files,
 )
 from tournament_assets.reports.leaderboard import (
     by_dimension,
-    leaderboard_column_latex,
     leaderboard_csv,
     leaderboard_latex,
 )
@@ -90,7 +87,6 @@ class RunTables:
         report: Table `report`.
         rubrics: The texts that the dimensions were judged by, where they are known.
         economies: What the entrants cost and how fast they write.
-        earlier: The pictures of the run before.
     """
 
     match_lists: Mapping[str, AnyTable]
@@ -104,7 +100,6 @@ class RunTables:
     report: AnyTable
     rubrics: Mapping[str, str]
     economies: Sequence[EntrantEconomy] = ()
-    earlier: EarlierPictures | None = None
 
 
 def build_run_files(
@@ -152,16 +147,13 @@ def _papers(tables: RunTables) -> dict[str, bytes]:
     leaderboard = by_dimension(list(rows_of(LeaderboardRow, tables.leaderboard)))
     figures = figure_files(
         leaderboard=leaderboard,
-        elo_ratings={d: list(rows_of(EloRow, f)) for d, f in tables.elo_ratings.items()},
         win_rates={d: list(rows_of(WinRateRow, f)) for d, f in tables.win_rates.items()},
         judge_label="; ".join(sorted({r.judge for rows in leaderboard.values() for r in rows})),
         economies=tables.economies,
-        earlier=tables.earlier,
     )
     return {
         **{f"figures/{name}": content for name, content in figures.items()},
         "tables/leaderboard.tex": leaderboard_latex(leaderboard).encode(),
-        "tables/leaderboard_column.tex": leaderboard_column_latex(leaderboard).encode(),
         "tables/leaderboard.csv": leaderboard_csv(leaderboard),
     }
 
