@@ -214,7 +214,7 @@ def decode(
         execution: How rounds are executed; what is computed is the same but for rounding.
         compiler: The backend of `torch.compile` that fuses what layers compute between their
             products of matrices, unless rounds are eager.
-        recorder: Records rounds if they are captured; None for CUDA graphs.
+        recorder: Records rounds; None records CUDA graphs where rounds are captured.
 
     Raises:
         InputError: Before anything is computed, with everything that does not fit.
