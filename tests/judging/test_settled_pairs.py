@@ -14,7 +14,6 @@ from tournament_assets.judging.requests.verdict_parsing import (
     reconcile_swap,
     settle_pairs,
     settle_panel,
-    stored_outcome,
 )
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.verdicts import Outcome, Verdict, settle_together
@@ -218,9 +217,6 @@ def test_identical_responses_settle_their_pair_as_one_of_the_same_text() -> None
     )
     assert pair.outcome == Outcome.SAME_TEXT
     assert pair.reason_ab == pair.reason_ba
-    # Earlier versions wrote such a pair down as a tie with the same reason.
-    assert stored_outcome("tie", pair.reason_ab) is Outcome.SAME_TEXT
-    assert stored_outcome("tie", None) is Outcome.TIE
 
 
 A, B, TIE = Outcome.A_WINS, Outcome.B_WINS, Outcome.TIE

@@ -26,7 +26,6 @@ from tournament_assets.judging.requests.verdict_parsing import (
     ReplyFormat,
     classify_reply,
     settle_pairs,
-    stored_outcome,
 )
 from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.storage.tables import AnyTable, join_pairs, pair_key, rows_of
@@ -37,7 +36,7 @@ from tournament_assets.tournament.asset_rows import (
 )
 from tournament_assets.tournament.judges import JudgeConfig, Rubric
 from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.tournament.verdicts import Judgment, Verdict
+from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 
 def prompt_rows(prompts: list[Prompt]) -> list[PromptRow]:
@@ -85,7 +84,6 @@ class _ReadVerdict:
     verdict_ab: str
     verdict_ba: str
     outcome: str
-    reason_ab: str | None
     request_key_ab: str
     request_key_ba: str
     asking_ab: int
@@ -122,7 +120,7 @@ def pair_readings(
             stratum=names.setdefault(row.source, row.source),
             entrant_a=names.setdefault(row.entrant_a, row.entrant_a),
             entrant_b=names.setdefault(row.entrant_b, row.entrant_b),
-            outcome=stored_outcome(row.outcome, row.reason_ab),
+            outcome=Outcome(row.outcome),
             replies=tuple(
                 _read_presentation(answers, key, verdict, asking, reply_format)
                 for key, verdict, asking in (
@@ -261,7 +259,6 @@ class _StoredJudgment:
     entrant_a: str
     entrant_b: str
     outcome: str
-    reason_ab: str | None
     weight: float | None
 
 
@@ -273,7 +270,7 @@ def judgments_of(verdicts: AnyTable) -> list[Judgment]:
             dimension=row.dimension,
             entrant_a=row.entrant_a,
             entrant_b=row.entrant_b,
-            outcome=stored_outcome(row.outcome, row.reason_ab),
+            outcome=Outcome(row.outcome),
             weight=1.0 if row.weight is None else row.weight,
         )
         for row in rows_of(_StoredJudgment, verdicts, shares_texts=True)

@@ -33,7 +33,6 @@ from tournament_assets.graph.outputs import (
     markdown_table,
 )
 from tournament_assets.graph.rows import Step
-from tournament_assets.judging.requests.verdict_parsing import stored_outcome
 from tournament_assets.project.project_files import default_ledger_url
 from tournament_assets.ratings.labelled_pairs import (
     LabelledPair,
@@ -427,7 +426,7 @@ class HumanLabels:
                     row.source,
                     row.entrant_a,
                     row.entrant_b,
-                    stored_outcome(row.outcome, row.reason_ab),
+                    Outcome(row.outcome),
                     tuple(
                         Labelling(
                             each.rater,
@@ -449,7 +448,6 @@ class _Settled:
     entrant_a: str
     entrant_b: str
     outcome: str
-    reason_ab: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -507,9 +505,9 @@ def label_worths(
         verdicts: Table `judge_verdicts` of the dimension.
     """
     judged = [
-        Judgment(row.prompt_id, "", row.entrant_a, row.entrant_b, outcome)
+        Judgment(row.prompt_id, "", row.entrant_a, row.entrant_b, Outcome(row.outcome))
         for row in rows_of(_Settled, verdicts)
-        if (outcome := stored_outcome(row.outcome, row.reason_ab)) is not Outcome.SAME_TEXT
+        if row.outcome != Outcome.SAME_TEXT
     ]
     pairs = label_pairs(judged, HumanLabels(tuple(labels)).votes)
     if not pairs:

@@ -20,7 +20,6 @@ from tournament_assets.graph.rows import Step
 from tournament_assets.judging.requests.controls import ControlPair, draw_retest, plant_controls
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest, ask_again
-from tournament_assets.judging.requests.verdict_parsing import stored_outcome
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
@@ -355,7 +354,7 @@ class _Judged:
         self.outcomes: dict[PairKey, str | None] = {}
         for row in rows_of(VerdictRow, verdicts):
             self.models.add(row.judge_model)
-            outcome = stored_outcome(row.outcome, row.reason_ab)
+            outcome = Outcome(row.outcome)
             self.outcomes[pair_key(row)] = outcome.value if outcome.is_judged else None
 
 

@@ -491,7 +491,6 @@ def _read_rerun(plan: TournamentPlan, records: list[Any]) -> Rerun:
         if record.dagster_run.tags[STAGE_TAG] == stage
     }
     tags = records[0].dagster_run.tags
-    # An earlier version wrote this tag otherwise.
     listed = json.loads(next(iter(newest.values())).tags[PARTITIONS_TAG]) if is_known else []
     partitions = {name: tuple(assets) for name, assets in listed}
     index = jobs.index(stage) if is_known else None

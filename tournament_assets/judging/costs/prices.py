@@ -259,8 +259,7 @@ class BudgetTerms:
         began_at: When the run began, for a limit that is for one run.
         on_responses: Whether it is for entrants' own responses, instead of judging.
         setting: Which line of the config sets the limit.
-        max_tokens: The most tokens of a reply to a request that an earlier version sent without
-            writing down what it may cost.
+        max_tokens: The most tokens of a reply, where nobody wrote down what its request may cost.
     """
 
     prices: PriceList

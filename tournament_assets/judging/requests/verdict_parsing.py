@@ -118,8 +118,6 @@ _VERDICT_LINE = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _CLOSING_FENCE = re.compile(rf"[{_BLANK}]*(?:`{{3,}}|~{{3,}})[{_BLANK}]*")
-SAME_TEXT_REASON = "the two responses are identical; the judge was not asked"
-"""Why a pair of one text has no reply; tables of earlier versions are told apart by it."""
 _EXPECTED_LINE = "expected 'VERDICT: A', 'VERDICT: B' or 'VERDICT: TIE' alone on the last line"
 
 
@@ -201,7 +199,7 @@ def read_reply(
 
 def _read_failure(result_type: str) -> tuple[Verdict, str]:
     if result_type == "identical":
-        return Verdict.TIE, SAME_TEXT_REASON
+        return Verdict.TIE, "the two responses are identical; the judge was not asked"
     if result_type == "pending":
         return Verdict.PENDING, "the reply is pending"
     if result_type == "errored":
@@ -375,19 +373,6 @@ def reconcile_swap(verdict_ab: Verdict, verdict_ba: Verdict) -> Outcome:
         return Outcome.UNJUDGED
     said = _UNSWAPPED[verdict_ab]
     return said if said is _SWAPPED[verdict_ba] else Outcome.INCONSISTENT
-
-
-def stored_outcome(outcome: str, reason: str | None) -> Outcome:
-    """Read how a pair was settled, from a row that this version or an earlier one wrote.
-
-    Earlier versions called pairs of one text ties and gave the reason.
-
-    Raises:
-        ValueError: If there is no such outcome.
-    """
-    found = Outcome(outcome)
-    is_copy = found is Outcome.TIE and reason == SAME_TEXT_REASON
-    return Outcome.SAME_TEXT if is_copy else found
 
 
 @dataclass(frozen=True, slots=True)
