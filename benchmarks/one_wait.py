@@ -24,7 +24,8 @@ import yaml
 from benchmarks.judging import N_PROMPTS as N_PROMPTS_OF_A_BANK
 from benchmarks.judging import N_WITH_GOLD
 from benchmarks.whole_run import write_project
-from tournament_assets.graph.run_options import RunOptions, Stage
+from tournament_assets.graph.automation.jobs import Stage
+from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.launching import run_tournament
 from tournament_assets.loopback.running import LoopbackServer
 
