@@ -250,8 +250,7 @@ def test_a_table_written_row_by_row_is_the_table_of_its_rows(n_rows: int, tmp_pa
     pd.testing.assert_frame_equal(stored.frame(), frame)
 
 
-def test_the_version_of_a_small_table_is_that_of_earlier_releases() -> None:
-    # SHA-256 of one Arrow stream with one batch, as it always was.
+def test_the_version_of_a_small_table_is_the_hash_of_one_arrow_stream() -> None:
     frame = make_table("judge_verdicts", list(_verdicts(100)))
     plain = pa.schema([field.remove_metadata() for field in SCHEMAS["judge_verdicts"]])
     sink = io.BytesIO()
