@@ -175,12 +175,6 @@ def test_the_correctness_prompt_holds_the_prompt_and_the_response_once(template:
         UncertaintyFiles(folder=HERE, rank=1, correctness_prompt=template)
 
 
-def test_a_config_may_call_the_correctness_prompt_by_its_earlier_name() -> None:
-    values = {"folder": HERE, "rank": 1, "second_prompt": "{prompt} {response} A or B?"}
-    files = UncertaintyFiles.model_validate(values)
-    assert files.correctness_prompt == values["second_prompt"]
-
-
 HARMFUL = [
     "{response}",
     "{prompt}",

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import AliasChoices, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from tournament_assets.tournament.entrant_settings import TemplateArguments, WrittenEntrant
 from tournament_assets.tournament.fingerprints import fingerprint
@@ -127,11 +127,7 @@ class UncertaintyFiles(ShardFiles):
     """
 
     files: str = Field(default="checkpoint_final.pt", min_length=1)
-    correctness_prompt: str = Field(
-        default=CORRECTNESS_PROMPT,
-        # what configs of earlier versions call it
-        validation_alias=AliasChoices("correctness_prompt", "second_prompt"),
-    )
+    correctness_prompt: str = CORRECTNESS_PROMPT
 
     @field_validator("correctness_prompt")
     @classmethod
