@@ -110,7 +110,7 @@ def rate(
         battles: A battle a row: `model_a`, `model_b`, `winner` (`model_a`, `model_b` or `tie`),
             and what is known of `question_id`, `dimension`, `weight`, `pref` and the other columns
             of a file of battles. Give `question_id`: intervals resample whole prompts.
-        method: `bradley-terry`, `elo`, `davidson` or `newman`, or several of them.
+        method: `bradley-terry`, `elo` or `davidson`, or several of them.
         dimensions: Only these; all if empty.
         settings: How; those of a tournament's config by default. `run.rating_settings` gives the
             run's numbers to the bit.

@@ -121,7 +121,7 @@ class Picture:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RatedModel:
     dimension: Annotated[str | None, "the quality that was judged"]
-    method: Annotated[str, "bradley-terry, elo, davidson or newman"]
+    method: Annotated[str, "bradley-terry, elo or davidson"]
     rank: Annotated[int | None, "1 is best; equal ratings share the better; absent: see the note"]
     model: Annotated[str, "the entrant that is rated"]
     rating: Annotated[float | None, "in Elo points; absent: see the note"]
@@ -193,8 +193,8 @@ def _rated_models(ratings: BattleRatings) -> list[_RatedModel]:
         by_method.setdefault("bradley-terry", []).append(
             (row.entrant_id, row.rating, row.sampling_low, row.sampling_high, row.note)
         )
-    for tied in ratings.tie_models:
-        by_method.setdefault(tied.model, []).append(
+    for tied in ratings.davidson:
+        by_method.setdefault("davidson", []).append(
             (tied.entrant_id, tied.rating, None, None, tied.note)
         )
     return [

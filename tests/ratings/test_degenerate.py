@@ -4,7 +4,6 @@ The table of `docs/methodology.md` is this one in words.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,14 +11,14 @@ import pytest
 
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.covariates import fit_controlled
-from tournament_assets.ratings.davidson import fit_davidson, fit_newman
+from tournament_assets.ratings.davidson import fit_davidson
 from tournament_assets.ratings.elo import (
     compute_elo_permutation,
     elo_standing,
     summarise_elo,
 )
 from tournament_assets.ratings.intervals import bootstrap_elo, sampling_intervals
-from tournament_assets.ratings.matches import Matches, code_judgments
+from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_methods import compare_models
 from tournament_assets.ratings.sandwich import (
     SamplingUnit,
@@ -236,12 +235,8 @@ def test_the_sandwich_has_an_error_or_a_reason(case: Case, unit: SamplingUnit) -
         assert spread == case.bradley_terry_interval
 
 
-@pytest.mark.parametrize("fit_model", [fit_davidson, fit_newman])
-def test_models_of_ties_rate_or_say_why_not(
-    case: Case, fit_model: Callable[[Matches], object]
-) -> None:
-    preferences = code_judgments(case.judgments, entrants=case.entrants)
-    fit = fit_davidson(preferences) if fit_model is fit_davidson else fit_newman(preferences)
+def test_davidson_rates_or_says_why_not(case: Case) -> None:
+    fit = fit_davidson(code_judgments(case.judgments, entrants=case.entrants))
     found = letters([each.rating for each in fit.ratings], [each.note for each in fit.ratings])
     assert found == case.ties_modelled
     assert (fit.log_likelihood is None) == ("R" not in found)

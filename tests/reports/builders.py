@@ -136,10 +136,10 @@ def strengths_table(means: Mapping[str, float], *, dimension: str = "factuality"
 
 
 def models_table(means: Mapping[str, float], *, dimension: str = "factuality") -> pd.DataFrame:
-    """Build table "model_comparison" of four models that agree."""
+    """Build table "model_comparison" of three models that agree."""
     best_first = sorted(means.items(), key=lambda item: -item[1])
     rows = []
-    for model in ("elo", "bradley_terry", "davidson", "newman"):
+    for model in ("elo", "bradley_terry", "davidson"):
         for rank, (name, mean) in enumerate(best_first, start=1):
             row = model_row(name, model, mean, rank, dimension=dimension)
             if model == "bradley_terry":
@@ -166,7 +166,7 @@ def model_row(
         rating=rating,
         rank=rank,
         note=note,
-        tie_parameter=1.0 if model in ("davidson", "newman") else None,
+        tie_parameter=1.0 if model == "davidson" else None,
         disputed_below=tuple(disputed_below),
     )
 

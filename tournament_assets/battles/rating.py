@@ -20,7 +20,7 @@ from tournament_assets.battles.columns import (
     of_dimension,
 )
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
-from tournament_assets.ratings.davidson import TieModelFit, fit_davidson, fit_newman
+from tournament_assets.ratings.davidson import fit_davidson
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.rating_methods import style_control_rows
 from tournament_assets.ratings.rating_tables import (
@@ -35,10 +35,10 @@ from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.formatting import format_confidence
 
-Method = Literal["elo", "bradley-terry", "davidson", "newman"]
+Method = Literal["elo", "bradley-terry", "davidson"]
 METHODS: tuple[Method, ...] = ("elo", "bradley-terry")
 """Those that are rated by unless others are asked for."""
-EVERY_METHOD: tuple[Method, ...] = (*METHODS, "davidson", "newman")
+EVERY_METHOD: tuple[Method, ...] = (*METHODS, "davidson")
 Responses = Mapping[tuple[str, str], str]
 """What each model wrote, by model and prompt."""
 
@@ -46,10 +46,9 @@ _LISTED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class TieModelRating:
-    """A model's rating by a method that gives ties a rate of their own."""
+class DavidsonRating:
+    """A model's rating by Davidson's model, which gives ties a rate of their own."""
 
-    model: str
     entrant_id: str
     rating: float | None
     tie_parameter: float | None
@@ -77,7 +76,7 @@ class BattleRatings:
         dimension: The quality that was judged; None where the battles name none.
         elo: Rows of table "elo_ratings", by K-factor and then best first.
         bradley_terry: Rows of table "bradley_terry_ratings", best first.
-        tie_models: Ratings by Davidson's model and by Newman's iteration, by model and best first.
+        davidson: Ratings by Davidson's model, best first.
         style: Rows of table "style_control": ratings at equal style, and what style was worth.
         win_rates: Share of its battles that each model won, ties as halves, by name.
         pairs: For each two that met: wins, ties, win rate, and in which share of the resamples the
@@ -90,7 +89,7 @@ class BattleRatings:
     counts: Mapping[str, int]
     elo: tuple[EloRow, ...]
     bradley_terry: tuple[BradleyTerryRow, ...]
-    tie_models: tuple[TieModelRating, ...] = ()
+    davidson: tuple[DavidsonRating, ...] = ()
     style: tuple[StyleRow, ...] = ()
     win_rates: Mapping[str, float] = field(default_factory=dict)
     pairs: tuple[PairOrder, ...] = ()
@@ -211,15 +210,7 @@ def _rate(
             "prompts": len(coded.matches.prompts),
         },
         notes=(*_notes(coded, soft=soft), *_rank_notes(elo, bradley_terry, coded)),
-        tie_models=tuple(
-            row
-            for model, fit in (("davidson", fit_davidson), ("newman", fit_newman))
-            if model in methods
-            for row in _tie_model_rows(
-                model,
-                fit(coded.singly.weighed_by_sample(), initial_rating=settings.initial_rating),
-            )
-        ),
+        davidson=tuple(_davidson_rows(coded, settings)) if "davidson" in methods else (),
         style=tuple(style),
         win_rates=_win_rates(coded),
         pairs=tuple(_pair_rows(coded, settings)) if pairs else (),
@@ -239,10 +230,10 @@ def _as_often_as_they_weigh(matches: Matches) -> Matches:
     return matches.repeated() if is_playable else matches
 
 
-def _tie_model_rows(model: str, fit: TieModelFit) -> list[TieModelRating]:
+def _davidson_rows(coded: CodedBattles, settings: RatingSettings) -> list[DavidsonRating]:
+    fit = fit_davidson(coded.singly.weighed_by_sample(), initial_rating=settings.initial_rating)
     return [
-        TieModelRating(
-            model=model,
+        DavidsonRating(
             entrant_id=each.entrant,
             rating=each.rating,
             tie_parameter=fit.tie_parameter if each.rating is not None else None,
@@ -361,7 +352,7 @@ def _notes(coded: CodedBattles, *, soft: bool) -> list[str]:
 _ELO_POINTS = ("mean", "order_low", "order_high", "sampling_low", "sampling_high")
 _BRADLEY_TERRY_POINTS = ("rating", "sampling_low", "sampling_high")
 
-MovedRow = TypeVar("MovedRow", EloRow, BradleyTerryRow, TieModelRating)
+MovedRow = TypeVar("MovedRow", EloRow, BradleyTerryRow, DavidsonRating)
 
 
 def anchor_ratings(ratings: BattleRatings, *, model: str, rating: float) -> BattleRatings:
@@ -387,11 +378,7 @@ def anchor_ratings(ratings: BattleRatings, *, model: str, rating: float) -> Batt
         bradley_terry = _moved(
             ratings.bradley_terry, _BRADLEY_TERRY_POINTS, model=model, rating=rating
         )
-        tie_models = [
-            row
-            for _, rows in groupby(ratings.tie_models, key=lambda row: row.model)
-            for row in _moved(list(rows), ("rating",), model=model, rating=rating)
-        ]
+        davidson = _moved(ratings.davidson, ("rating",), model=model, rating=rating)
     except InputError as error:
         raise InputError(f"{where}{problem}" for problem in error.problems) from error
     note = f"all ratings are moved so that {model} has {rating:g}"
@@ -399,7 +386,7 @@ def anchor_ratings(ratings: BattleRatings, *, model: str, rating: float) -> Batt
         ratings,
         elo=tuple(elo),
         bradley_terry=tuple(bradley_terry),
-        tie_models=tuple(tie_models),
+        davidson=tuple(davidson),
         notes=(*ratings.notes, note),
     )
 

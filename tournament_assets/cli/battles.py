@@ -157,7 +157,7 @@ def battles_export_command(
 )
 @click.option(
     "--method",
-    type=click.Choice(["both", "elo", "bradley-terry", "davidson", "newman", "all"]),
+    type=click.Choice(["both", "elo", "bradley-terry", "davidson", "all"]),
     default="both",
     show_default=True,
     help="both: Elo and Bradley-Terry; Bradley-Terry alone is faster for millions of battles.",
@@ -318,13 +318,15 @@ def print_battle_ratings(
 
 
 def _more_tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
-    for model in dict.fromkeys(row.model for row in ratings.tie_models):
-        rows = [row for row in ratings.tie_models if row.model == model]
+    if ratings.davidson:
         yield (
-            f"{model}: ties at a rate of their own",
+            "davidson: ties at a rate of their own",
             ReportTable(
                 ("model", "rating", "why not"),
-                tuple((r.entrant_id, format_rating(r.rating), r.note or "") for r in rows),
+                tuple(
+                    (row.entrant_id, format_rating(row.rating), row.note or "")
+                    for row in ratings.davidson
+                ),
             ),
         )
     if ratings.style:

@@ -5,10 +5,6 @@ sqrt(p q). Between equals the chance of a tie is v / (2 + v). Where Bradley-Terr
 wins lets a tie pull two ratings together whoever plays, here ties are something that a judge does,
 at a rate of its own. Source: Davidson, "On extending the Bradley-Terry model to accommodate ties in
 paired comparison experiments", https://doi.org/10.1080/01621459.1970.10481082.
-
-Newman writes 2 v for the same letter and maximises by an iteration; that both agree checks each:
-"Efficient computation of rankings from pairwise comparisons",
-https://www.jmlr.org/papers/v24/22-1086.html.
 """
 
 import math
@@ -62,79 +58,34 @@ def fit_davidson(matches: Matches, *, initial_rating: float = 1400.0) -> TieMode
         InputError: If a preference is not 0, 1/2 or 1.
         RatingError: If the likelihood could not be maximised.
     """
-    group = _rated_group(matches, model="Davidson's model")
-    if group.reason is not None:
-        return _describe(group, None, group.tie_parameter, initial_rating=initial_rating)
-    strengths, tie_parameter = _maximise(group.wins, group.ties)
-    return _describe(group, strengths, tie_parameter, initial_rating=initial_rating)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _RatedGroup:
-    """The entrants that a model of ties can rate, and the outright wins and ties among them.
-
-    Without a rating all notes say why; `reason` says why no member can be rated after all, and
-    `tie_parameter` what is known of it then.
-    """
-
-    entrants: tuple[str, ...]
-    notes: tuple[str | None, ...]
-    members: NDArray[np.int64]
-    wins: NDArray[np.float64]
-    ties: NDArray[np.float64]
-    reason: str | None
-    tie_parameter: float | None
-
-
-def _rated_group(matches: Matches, *, model: str) -> _RatedGroup:
-    """Find the entrants that Davidson's model can rate; `model` is its name in an error."""
-    matches.require_hard(model)
+    matches.require_hard("Davidson's model")
     half_ties = fit_bradley_terry(matches)
     members = np.flatnonzero([result.rating is not None for result in half_ties])
     inside = np.ix_(members, members)
     wins, ties = matches.outright_wins[inside], matches.ties[inside]
-    reason, tie_parameter = None, None
+    ratings = np.full(len(half_ties), np.nan)
+    reason, tie_parameter, log_likelihood = None, None, None
     if members.size == 0:
         reason = "no entrant can be rated"
     elif not wins.any():
         reason, tie_parameter = ONLY_TIES, math.inf
     elif ties.any() and not _has_chain_of_more_wins_than_ties(wins, ties):
         reason, tie_parameter = TIES_WITHOUT_BOUND, math.inf
-    return _RatedGroup(
-        entrants=matches.entrants,
-        notes=tuple(result.note for result in half_ties),
-        members=members,
-        wins=wins,
-        ties=ties,
-        reason=reason,
-        tie_parameter=tie_parameter,
-    )
-
-
-def _describe(
-    group: _RatedGroup,
-    strengths: NDArray[np.float64] | None,
-    tie_parameter: float | None,
-    *,
-    initial_rating: float,
-) -> TieModelFit:
-    """Put a fit into words: a rating for every member, a note for everyone else."""
-    ratings = np.full(len(group.entrants), np.nan)
-    if strengths is not None:
-        ratings[group.members] = initial_rating + ELO_PER_NAT * strengths
+    else:
+        strengths, tie_parameter = _maximise(wins, ties)
+        log_likelihood = _log_likelihood(wins, ties, strengths, tie_parameter)
+        ratings[members] = initial_rating + ELO_PER_NAT * strengths
     return TieModelFit(
         ratings=tuple(
             Rating(
-                entrant=entrant,
-                rating=None if np.isnan(ratings[index]) else float(ratings[index]),
-                note=group.reason if group.notes[index] is None else group.notes[index],
+                entrant=result.entrant,
+                rating=None if np.isnan(rating) else rating,
+                note=reason if result.note is None else result.note,
             )
-            for index, entrant in enumerate(group.entrants)
+            for result, rating in zip(half_ties, ratings.tolist(), strict=True)
         ),
         tie_parameter=tie_parameter,
-        log_likelihood=None
-        if strengths is None or tie_parameter is None
-        else _log_likelihood(group.wins, group.ties, strengths, tie_parameter),
+        log_likelihood=log_likelihood,
     )
 
 
@@ -218,63 +169,3 @@ def _has_chain_of_more_wins_than_ties(wins: NDArray[np.float64], ties: NDArray[n
         if (np.diagonal(length) > 0).any():
             return True
     return False
-
-
-_MAX_ROUNDS = 100_000
-_TOLERANCE = 1e-11
-
-
-def fit_newman(matches: Matches, *, initial_rating: float = 1400.0) -> TieModelFit:
-    """Rate the entrants that the battles connect by Newman's iteration.
-
-    Newman also offers a prior that gives every entrant a rating. It is not used here: a rating that
-    the battles do not determine is absent, as in the other models.
-
-    Args:
-        matches: Wins, losses and ties.
-        initial_rating: What the ratings average to, in Elo points.
-
-    Returns:
-        The fit, with the tie parameter as Davidson writes it: twice Newman's.
-
-    Raises:
-        InputError: If a preference is not 0, 1/2 or 1.
-        RatingError: If the iteration does not settle.
-    """
-    group = _rated_group(matches, model="Newman's model")
-    if group.reason is not None:
-        return _describe(group, None, group.tie_parameter, initial_rating=initial_rating)
-    strengths, tie_parameter = _iterate(group.wins, group.ties)
-    return _describe(group, strengths, 2 * tie_parameter, initial_rating=initial_rating)
-
-
-def _iterate(
-    wins: NDArray[np.float64], ties: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], float]:
-    """Iterate to one part in 10^11; return log strengths and Newman's tie parameter."""
-    scored, conceded = wins + ties / 2, wins.T + ties / 2
-    strengths = np.ones(wins.shape[0])
-    tie_parameter = 0.5 if ties.any() else 0.0
-    for _ in range(_MAX_ROUNDS):
-        before, tie_before = strengths.copy(), tie_parameter
-        # One after the other, each seeing those before it: all at once, two entrants would trade
-        # places for ever.
-        for index in range(strengths.size):
-            own = strengths[index]
-            between = np.sqrt(own * strengths)
-            scale = own + strengths + 2 * tie_parameter * between
-            gained = scored[index] @ ((strengths + tie_parameter * between) / scale)
-            lost = conceded[index] @ ((1 + tie_parameter * between / own) / scale)
-            strengths[index] = gained / lost
-        strengths /= np.exp(np.log(strengths).mean())
-        both = strengths[:, None] + strengths[None, :]
-        between = np.sqrt(np.outer(strengths, strengths))
-        scale = both + 2 * tie_parameter * between
-        tie_parameter = float((ties * both / scale).sum() / 4 / (wins * between / scale).sum())
-        change = np.abs(np.log(strengths / before)).max()
-        if max(change, abs(tie_parameter - tie_before) / (1 + tie_parameter)) < _TOLERANCE:
-            return np.log(strengths), tie_parameter
-    raise RatingError(
-        f"Newman's iteration still changes the strengths after {_MAX_ROUNDS} rounds; "
-        "use Davidson's model, which has the same maximum"
-    )

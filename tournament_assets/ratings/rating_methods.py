@@ -1,9 +1,9 @@
-"""Elo, Bradley-Terry, Davidson and Newman side by side, and where they rank entrants otherwise.
+"""Elo, Bradley-Terry and Davidson side by side, and where they rank entrants otherwise.
 
-The four answer somewhat different questions. Elo leaves ties out and forgets what came early in an
-ordering; Bradley-Terry counts a tie as half a win; Davidson and Newman, who wrote down the same
-model and maximise it differently, give ties a rate of their own. A pair that they rank differently
-is a pair about which the battles say little, or something that depends on what a tie means.
+The three answer somewhat different questions. Elo leaves ties out and forgets what came early in an
+ordering; Bradley-Terry counts a tie as half a win; Davidson gives ties a rate of their own. A pair
+that they rank differently is a pair about which the battles say little, or something that depends
+on what a tie means.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
-from tournament_assets.ratings.davidson import TieModelFit, fit_davidson, fit_newman
+from tournament_assets.ratings.davidson import fit_davidson
 from tournament_assets.ratings.elo import compute_elo_permutation, elo_standing
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import Matches
@@ -85,8 +85,8 @@ def compare_models(
 ) -> ModelComparison:
     """Rate the same battles by every model that can.
 
-    Elo is absent where battles are weighted, and Davidson and Newman where a preference is neither
-    a win, a loss nor a tie; notes say so.
+    Elo is absent where battles are weighted, and Davidson where a preference is neither a win, a
+    loss nor a tie; notes say so.
 
     Args:
         matches: Who met whom.
@@ -126,13 +126,12 @@ def compare_models(
         )
     )
     orders.append(_order(columns[-1]))
-    for model, fit_model in (("davidson", fit_davidson), ("newman", fit_newman)):
-        columns.append(
-            _tie_column(model, fit_model(matches, initial_rating=initial_rating))
-            if matches.is_hard
-            else _absent(matches, model, "knows only wins, losses and ties")
-        )
-        orders.append(_order(columns[-1]))
+    columns.append(
+        _davidson_column(matches, initial_rating=initial_rating)
+        if matches.is_hard
+        else _absent(matches, "davidson", "knows only wins, losses and ties")
+    )
+    orders.append(_order(columns[-1]))
     return ModelComparison(
         entrants=matches.entrants,
         columns=tuple(columns),
@@ -161,9 +160,10 @@ def _column(
     )
 
 
-def _tie_column(model: str, fit: TieModelFit) -> ModelColumn:
+def _davidson_column(matches: Matches, *, initial_rating: float) -> ModelColumn:
+    fit = fit_davidson(matches, initial_rating=initial_rating)
     ratings = np.array([np.nan if each.rating is None else each.rating for each in fit.ratings])
-    return _column(model, ratings, [each.note for each in fit.ratings], fit.tie_parameter)
+    return _column("davidson", ratings, [each.note for each in fit.ratings], fit.tie_parameter)
 
 
 def _absent(matches: Matches, model: str, reason: str) -> ModelColumn:

@@ -18,7 +18,6 @@ MODEL_NAMES = {
     "elo": "Elo",
     "bradley_terry": "Bradley-Terry",
     "davidson": "Davidson",
-    "newman": "Newman",
 }
 NO_DISAGREEMENT = "No two models disagree on who is above whom."
 NOTHING_TO_COMPARE = "No two models rate the same two entrants, so there is nothing to compare."

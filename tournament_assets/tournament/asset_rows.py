@@ -219,16 +219,14 @@ class RatingMethodRow:
 
     dimension: Annotated[str, "the quality that was judged"]
     entrant_id: Annotated[str, "the entrant that is rated"]
-    model: Annotated[str, "elo, bradley_terry, davidson or newman"]
+    model: Annotated[str, "elo, bradley_terry or davidson"]
     rating: Annotated[float | None, "on the Elo scale; absent if the model has none"] = None
     rank: Annotated[int | None, "1 is best, for this model; equal ratings share the better"] = None
     note: Annotated[str | None, "why a rating or the standard error is absent"] = None
     standard_error: Annotated[float | None, "bradley_terry: the sandwich per prompt"] = None
     low: Annotated[float | None, "lower end of the interval of that error"] = None
     high: Annotated[float | None, "upper end of the interval of that error"] = None
-    tie_parameter: Annotated[float | None, "davidson and newman: v; infinite without a bound"] = (
-        None
-    )
+    tie_parameter: Annotated[float | None, "davidson: v; infinite without a bound"] = None
     disputed_below: Annotated[
         tuple[str, ...],
         "entrants this model puts below this one, while another model puts them above",

@@ -171,7 +171,7 @@ def model_comparison(
     verdicts: StoredTable,
     traces: EloTraces,
 ) -> Made[list[RatingMethodRow]]:
-    """Elo, Bradley-Terry, Davidson and Newman on the same pairs, and where they disagree.
+    """Elo, Bradley-Terry and Davidson on the same pairs, and where they disagree.
 
     An inconsistent pair counts as a tie; Elo leaves ties out. Where a model has no rating, it
     is absent and a note says why.
