@@ -26,15 +26,15 @@ END_TO_END = (
 LONGEST = (
     "test_demo.py",
     "test_demo_edits.py",
-    "browser/test_dagster_ui_automation.py",
     "browser/test_dagster_ui_button.py",
     "browser/test_dagster_ui.py",
-    "graph/test_reruns.py",
+    "browser/test_dagster_ui_automation.py",
     "daemon/test_schedule.py",
-    "machines/test_celery.py",
-    "machines/test_postgresql.py",
-    "machines/test_two_people.py",
     "torture/test_torture.py",
+    "machines/test_celery.py",
+    "machines/test_two_people.py",
+    "machines/test_postgresql.py",
+    "graph/test_reruns.py",
 )
 """Files that take longest. They come first, so that no process ends with one alone."""
 

@@ -79,7 +79,7 @@ def test_a_rubric_reruns_its_dimension_in_the_pilot_and_its_undoing_asks_nothing
     demo: EditDriver,
 ) -> None:
     assert demo.settle() == {}
-    assert demo.skipped == "pilot: nothing is out of date"
+    assert demo.skipped.startswith("pilot: ")
     before = demo.requests_seen()
     runs_before = len(list((demo.project / "runs").iterdir()))
     rubric = demo.project / "rubrics" / "factuality.txt"
@@ -129,26 +129,23 @@ def asked_about(demo: EditDriver, prompt_id: str, dimensions: Iterable[str]) -> 
     return distinct(row for row in rows if row["prompt_id"] == prompt_id)
 
 
-def test_a_gold_answer_asks_only_for_the_pairs_of_its_prompt(demo: EditDriver) -> None:
+def test_a_gold_answer_and_a_text_ask_only_for_the_pairs_of_their_prompts(
+    demo: EditDriver,
+) -> None:
     bank = own_bank(demo)
-    prompt_id = asked_rows(demo, "factuality")[0]["prompt_id"]
-    before = demo.requests_seen()
-    edit_prompt(bank, prompt_id, "gold_answer", ", as every textbook says")
-    assert in_order(demo.settle()) == in_order(EVERYTHING_AFTER_THE_BANK)
-    # Clinical utility is judged without the gold answer.
-    expected = asked_about(demo, prompt_id, ("factuality", "calibration"))
-    assert demo.requests_seen() - before == expected > 0
-    assert demo.settle() == {}
-
-
-def test_a_prompts_text_is_answered_and_judged_anew_and_no_other(demo: EditDriver) -> None:
-    bank = own_bank(demo)
-    prompt_id = asked_rows(demo, "factuality")[0]["prompt_id"]
+    better, reworded = sorted({row["prompt_id"] for row in asked_rows(demo, "factuality")})[:2]
     before, answered = demo.requests_seen(), count_responses(demo.project)
-    edit_prompt(bank, prompt_id, "text", " Answer in one sentence.")
+    edit_prompt(bank, better, "gold_answer", ", as every textbook says")
+    edit_prompt(bank, reworded, "text", " Answer in one sentence.")
     assert in_order(demo.settle()) == in_order(EVERYTHING_AFTER_THE_BANK)
     assert count_responses(demo.project) - answered == len(ENTRANTS)
-    assert demo.requests_seen() - before == asked_about(demo, prompt_id, DIMENSIONS) > 0
+    # Clinical utility is judged without the gold answer.
+    expected = (
+        asked_about(demo, better, ("factuality", "calibration")),
+        asked_about(demo, reworded, DIMENSIONS),
+    )
+    assert min(expected) > 0
+    assert demo.requests_seen() - before == sum(expected)
     assert demo.settle() == {}
 
 
@@ -216,7 +213,7 @@ def test_what_failed_is_not_begun_again_for_the_same_edit(demo: EditDriver) -> N
         )
         assert demo.settle() == {"pilot": ["judging_estimate"]}
         assert demo.settle() == {}
-    assert "5_ask_judge: replies of the judge); the same is not begun twice" in demo.skipped
+    assert "5_ask_judge: " in demo.skipped
     edit(rubric, "# version: 99", "# version: 100")
     assert "run_artifacts" in demo.settle()["pilot"]
 

@@ -49,9 +49,10 @@ def test_the_graph_shows_every_asset_of_the_demo_with_its_state(page: Page, addr
     narrow_to(page, 'key:"demo/*"')
     expect(page.get_by_text("tournament1_1_prompts")).to_have_count(0)
     names = ("prompt_bank", "entrant_responses", "judge_replies", "elo_ratings", "run_artifacts")
+    expect(page.get_by_text("elo_ratings", exact=True).first).to_be_visible()
     # Assets outside the view are not drawn, nor are any from too far away.
     for _ in range(6):
-        page.wait_for_timeout(1000)
+        page.wait_for_timeout(3000)
         if all(page.get_by_text(name, exact=True).count() for name in names):
             break
         page.get_by_role("button", name="zoom_out").click()

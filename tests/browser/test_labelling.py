@@ -453,7 +453,7 @@ def test_a_file_that_was_sent_needs_no_server_and_its_votes_come_back_once(
 ) -> None:
     sent = tmp_path / "label.html"
     written = CliRunner().invoke(main, server.arguments("--rater", "gus", "--out", str(sent)))
-    assert re.search(r"\d+ pairs for gus", written.output)
+    assert re.search(r"\d+ .*\bgus\b", written.output)
     address = sent.as_uri()
     with opened(browser, address, offline=True, accept_downloads=True) as (page, _, watched):
         expect(page.get_by_role("heading", name=QUESTION)).to_be_focused()

@@ -57,6 +57,7 @@ class Daemon:
     def __init__(self, environment: Mapping[str, str], log: Path) -> None:
         self._environment = {**os.environ, **environment}
         self._log = log
+        self._children: list[psutil.Process] = []
 
     def __enter__(self) -> Self:
         with self._log.open("ab") as output:

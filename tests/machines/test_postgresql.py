@@ -32,15 +32,17 @@ def test_a_pilot_keeps_its_runs_and_its_ledger_in_postgresql(
         assert project.stored_files() == stored
         replies = select(ledger_url, "SELECT count(*) FROM judge_replies")
         assert replies == [(first.requests_submitted,)]
-        assert select(dagster_url, "SELECT DISTINCT status FROM runs") == [("SUCCESS",)]
+        statuses = select(dagster_url, "SELECT DISTINCT status FROM runs")
+        assert statuses == [("SUCCESS",)]
         jobs = select(dagster_url, "SELECT pipeline_name, count(*) FROM runs GROUP BY 1 ORDER BY 1")
         assert ("small_2_respond", 3) in jobs
         assert ("small_6_report", 1) in jobs
-        assert select(
+        materialised = select(
             dagster_url,
             "SELECT count(*) FROM event_logs WHERE dagster_event_type = 'ASSET_MATERIALIZATION' "
             'AND asset_key = \'["small", "leaderboard"]\'',
-        ) == [(1,)]
+        )
+        assert materialised == [(1,)]
         password = dagster_database(dagster_url)["DAGSTER_POSTGRES_PASSWORD"]
     for folder in (home, project.folder):
         for path in sorted(folder.rglob("*")):

@@ -65,12 +65,15 @@ def test_two_people_who_run_the_same_pilot_at_once_pay_once_and_tear_no_file(
         alone.run()
         runs = {person: start_run(together, person) for person in ("ada", "bob")}
         reads = 0
-        while any(run.poll() is None for run in runs.values()):
-            reads += read_every_file(together.project.folder / "storage")
-            time.sleep(0.25)
-        for run in runs.values():
-            output, _ = run.communicate()
-            assert run.returncode == 0, output
+        try:
+            while any(run.poll() is None for run in runs.values()):
+                reads += read_every_file(together.project.folder / "storage")
+                time.sleep(0.25)
+        finally:
+            for run in runs.values():
+                run.kill()
+                output, _ = run.communicate()
+                assert run.returncode == 0, output
     expected = read_accounts(tmp_path / "alone" / "server")
     accounts = read_accounts(tmp_path / "together" / "server")
     assert accounts.billed == expected.billed
