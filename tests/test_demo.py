@@ -158,13 +158,15 @@ def short_demo(short_demo_run: DemoRun, tmp_path: Path) -> DemoRun:
     return DemoRun(project=project, output=short_demo_run.output)
 
 
-def test_a_second_pilot_generates_nothing_and_asks_nothing(short_demo: DemoRun) -> None:
+def test_a_second_pilot_generates_nothing_and_asks_nothing(
+    demo_run: DemoRun, short_demo: DemoRun
+) -> None:
+    (only,) = demo_run.run_directories
+    assert "Nothing it rests on has changed" in run_demo(demo_run.project)
+    assert demo_run.run_directories == [only]
     (first,) = short_demo.run_directories
-    unchanged = run_demo(short_demo.project)
-    assert "Nothing it rests on has changed" in unchanged
-    assert short_demo.run_directories == [first]
     output = run_demo(short_demo.project, "--all")
-    assert re.search(r"\b0 responses \w+ and 0 judge requests", output)
+    assert re.search(r"\b0 responses\b.*\b0 judge\b", output)
     (second,) = (path for path in short_demo.run_directories if path != first)
     for path in first.rglob("*.*"):
         if path.name != "manifest.json":
@@ -204,6 +206,5 @@ def shorten_bank(project: Path) -> list[dict[str, Any]]:
     write_json_lines(project / "bank.jsonl", bank)
     config = project / "configs" / "demo.yaml"
     text = config.read_text(encoding="utf-8")
-    assert "builtin: prompt_bank.jsonl" in text
     config.write_text(text.replace("builtin: prompt_bank.jsonl", "path: bank.jsonl"))
     return bank
