@@ -42,7 +42,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $${TEST_PROCESSES:-3} --dist lo
 
 quick: $(VENV)/.dev  ## lint, import contracts, and the tests of the folders that were changed
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports
-	@$(PYTEST) -m "not e2e" $$($(BIN)/python -m scripts.changed_tests)
+	@$(PYTEST) -m "not e2e" $$($(BIN)/python -m tests.changed)
 
 test: $(VENV)/.dev postgresql  ## run the tests that need no browser, daemon or other machine
 	@$(PYTEST) -m "not e2e"

@@ -2,7 +2,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from scripts.changed_tests import places_to_test
+from tests.changed import places_to_test
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "tournament_assets"

@@ -1,12 +1,13 @@
 """Prints the tests of what was changed since the last commit, or by it if nothing was.
 
-    python -m pytest $(python -m scripts.changed_tests)
+    python -m pytest $(python -m tests.changed)
 
 A module's tests are in the folder of its name under `tests/`. What needs a browser, a daemon or
 other machines is left to `make e2e`.
 """
 
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
@@ -44,8 +45,8 @@ def _places(file: PurePosixPath, root: Path) -> Iterator[str]:
 
 
 def _git(root: Path, *arguments: str) -> list[str]:
-    done = subprocess.run(  # noqa: S603
-        ["git", "-C", str(root), *arguments],  # noqa: S607
+    done = subprocess.run(
+        ["git", "-C", str(root), *arguments],
         capture_output=True,
         text=True,
         check=True,
@@ -54,4 +55,4 @@ def _git(root: Path, *arguments: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(*(places_to_test(changed_files()) or ["tests/test_house.py"]))
+    sys.stdout.write(" ".join(places_to_test(changed_files()) or ["tests/test_house.py"]) + "\n")
