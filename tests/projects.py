@@ -10,11 +10,13 @@ from typing import Any
 
 import yaml
 
-from tournament_assets.graph.plain_runs import run_unrecorded
+from tournament_assets.graph.plain_runs import PlainRun, run_plainly, run_unrecorded
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.launching import StageListener, run_tournament
+from tournament_assets.project.config_files import load_config
 from tournament_assets.tournament.config import Mode
+from tournament_assets.workflows.plan import plan_of
 
 N_WITH_GOLD = 8
 N_CURATED = 4
@@ -49,6 +51,24 @@ class SmallProject:
         return run_unrecorded(
             RunOptions(config_path=self.config_path, mode=mode, **options),
             environment={**self.environment, **(environment or {})},
+            folder=self.folder / "storage",
+        )
+
+    def tables(
+        self,
+        until: str | None = None,
+        *,
+        mode: Mode = "pilot",
+        environment: Any = None,
+        **options: Any,
+    ) -> PlainRun:
+        """Make tables to an asset without Dagster, with their metadata and checks; stored alike."""
+        variables = {**self.environment, **(environment or {})}
+        return run_plainly(
+            plan_of(load_config(self.config_path), variables),
+            RunOptions(config_path=self.config_path, mode=mode, **options),
+            environment=variables,
+            until=until,
             folder=self.folder / "storage",
         )
 

@@ -14,7 +14,7 @@ import yaml
 from tests.projects import SmallProject, make_project, recorded_responses, write_json_lines
 from tests.rows import table_rows
 from tournament_assets.definitions import build_definitions, build_plan, default_ledger_url
-from tournament_assets.graph.automation.jobs import build_stages
+from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
@@ -50,8 +50,8 @@ class PaidProject:
     def run(self, **options: Any) -> RunSummary:
         return self.project.run(environment=self.environment, **options)
 
-    def run_recorded(self, **options: Any) -> RunSummary:
-        return self.project.run_recorded(environment=self.environment, **options)
+    def tables(self, until: str | None = None, **options: Any) -> PlainRun:
+        return self.project.tables(until, environment=self.environment, **options)
 
     def configure_judge(self, **changes: Any) -> None:
         config = yaml.safe_load(self.project.config_path.read_text())
@@ -78,17 +78,6 @@ class PaidProject:
         folder = self.project.folder / "storage" / "small" / name / dimension
         return table_rows(name, decode_parquet(name, (folder / "pilot.parquet").read_bytes()))
 
-    def run_until_judging(self) -> None:
-        """Materialise everything that comes before the judge is asked."""
-        plan = build_plan(load_config(self.project.config_path), self.environment)
-        home = prepare_dagster_home(self.project.folder, self.environment["DAGSTER_HOME"])
-        definitions = self.definitions()
-        with dg.DagsterInstance.from_config(str(home)) as instance:
-            for stage in build_stages(plan)[:-3]:
-                for key in stage.partition_keys(plan, "pilot"):
-                    job = definitions.resolve_job_def(stage.job_name)
-                    assert job.execute_in_process(instance=instance, partition_key=key).success
-
     def end_batches(self) -> None:
         """Let every batch the server was given end now, and every later one at once."""
         store, now = self.server.store, datetime.now(UTC)
@@ -97,18 +86,18 @@ class PaidProject:
             ended = replace(batch, ends_at=min(batch.ends_at, now))
             store._keep(ended, ended.rewrite)
 
-    def events(
-        self, job: str, dimension: str = "factuality", *, run_config: Any = None
-    ) -> dg.ExecuteInProcessResult:
-        """Run a job on a partition of the pilot, as the UI would."""
-        with dg.DagsterInstance.from_config(self.project.environment["DAGSTER_HOME"]) as instance:
+    def events(self, job: str) -> dg.ExecuteInProcessResult:
+        """Run a job on the pilot's factuality, as the UI would."""
+        home = prepare_dagster_home(self.project.folder, self.environment["DAGSTER_HOME"])
+        with dg.DagsterInstance.from_config(str(home)) as instance:
             return (
                 self.definitions()
                 .resolve_job_def(job)
                 .execute_in_process(
                     instance=instance,
-                    partition_key=dg.MultiPartitionKey({"mode": "pilot", "dimension": dimension}),
-                    run_config=run_config,
+                    partition_key=dg.MultiPartitionKey(
+                        {"mode": "pilot", "dimension": "factuality"}
+                    ),
                     raise_on_error=False,
                 )
             )

@@ -1,6 +1,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,18 +10,23 @@ from tournament_assets.judging.costs.prices import load_newest_prices
 from tournament_assets.tournament.errors import WorkError
 from tournament_assets.tournament.judges import ConfiguredPrice
 
-from .paid_projects import SECRET, PaidProject, paid_project
+from .paid_projects import PaidProject, paid_project
 
 PRESENTATIONS = 24
 THREE_EXPIRE = "row_expired:3"
 
 
+def manifest_of(summary: RunSummary) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((summary.directory / "manifest.json").read_text())
+    return manifest
+
+
 def test_nothing_is_rated_while_a_presentation_is_pending(tmp_path: Path) -> None:
     with paid_project(tmp_path, "row_expired:always") as paid:
         paid.configure_judge(max_rounds=1, max_direct=0)
-        with pytest.raises(WorkError, match="nothing is written"):
+        with pytest.raises(WorkError, match="24 presentations"):
             paid.run()
-        assert not (paid.project.folder / "storage" / "small" / "elo_ratings").exists()
+        assert not (paid.project.folder / "storage" / "small" / "judge_verdicts").exists()
         # `judge_replies` does not ask again for what `judge_requests` asked in vain.
         assert (paid.server.log.batches, paid.n_asked) == (1, PRESENTATIONS)
 
@@ -29,8 +35,8 @@ def test_a_run_sends_what_keeps_failing_in_as_many_rounds_as_are_configured(tmp_
     with paid_project(tmp_path, "row_expired:always") as paid:
         paid.configure_judge(max_rounds=2, max_direct=0)
         for n_runs in (1, 2):
-            with pytest.raises(WorkError, match="nothing is written"):
-                paid.run()
+            with pytest.raises(WorkError, match="24 presentations"):
+                paid.tables("judge_verdicts")
             assert (paid.server.log.batches, paid.n_asked) == (
                 2 * n_runs,
                 2 * n_runs * PRESENTATIONS,
@@ -40,9 +46,8 @@ def test_a_run_sends_what_keeps_failing_in_as_many_rounds_as_are_configured(tmp_
 def test_the_accounting_check_stops_the_run_and_says_what_is_missing(tmp_path: Path) -> None:
     with paid_project(tmp_path, THREE_EXPIRE) as paid:
         paid.configure_judge(max_rounds=1, max_direct=0)
-        with pytest.raises(WorkError, match=r"21 verdicts .* 3 pending.*--partial") as caught:
+        with pytest.raises(WorkError, match=r"24 presentations .* 21 .* 3 pending.*--partial"):
             paid.run()
-        assert "24 presentations planned" in str(caught.value)
         assert (paid.project.folder / "storage" / "small" / "judge_verdicts").exists()
         assert not (paid.project.folder / "storage" / "small" / "elo_ratings").exists()
 
@@ -52,7 +57,7 @@ def test_the_next_run_asks_only_for_what_is_pending(tmp_path: Path) -> None:
         paid.configure_judge(max_rounds=1, max_direct=0)
         paid.let_length_win()
         with pytest.raises(WorkError):
-            paid.run()
+            paid.tables("judge_verdicts")
         summary = paid.run()
         assert summary.requests_submitted == 3
         assert summary.warnings == ()
@@ -63,27 +68,28 @@ def test_a_partial_rating_says_so_in_everything_people_read(tmp_path: Path) -> N
     with paid_project(tmp_path, THREE_EXPIRE) as paid:
         paid.configure_judge(max_rounds=1, max_direct=0)
         summary = paid.run(partial=True)
-        assert any("the ratings are PARTIAL" in warning for warning in summary.warnings)
+        (warning,) = [each for each in summary.warnings if each.startswith("accounting")]
+        assert "PARTIAL" in warning
         for name in ("report.md", "report.html"):
             assert "PARTIAL" in (summary.directory / name).read_text()
-        assert '"is_partial": true' in (summary.directory / "manifest.json").read_text()
+        assert manifest_of(summary)["is_partial"] is True
 
 
 def test_results_that_are_counted_and_not_handed_out_are_not_bought_again(tmp_path: Path) -> None:
     with paid_project(tmp_path, "results_stay_short") as paid:
-        with pytest.raises(WorkError, match=r"12 that are pending were paid .* not asked again"):
-            paid.run()
-        summary = paid.run(partial=True)
-        assert summary.requests_submitted == 0
-        assert any("PARTIAL" in warning for warning in summary.warnings)
+        with pytest.raises(WorkError, match=r" 12 pending.*--pay-again"):
+            paid.tables("judge_verdicts")
+        made = paid.tables("judge_verdicts", partial=True)
+        checks = made.checks["judge_verdicts", "factuality"]
+        (accounting,) = (each for each in checks if each.name == "accounting")
+        assert (accounting.passed, accounting.metadata["unread"]) == (False, 12)
         assert (paid.server.log.batches, paid.server.log.requests) == (1, PRESENTATIONS)
         pending = [row for row in paid.rows("judge_replies") if row["result_type"] == "pending"]
         assert [row["error_type"] for row in pending] == ["unread"] * 12
         again = paid.run(pay_again=True)
         assert again.requests_submitted == 12
-        assert not any("pending" in warning for warning in again.warnings)
-        manifest = json.loads((again.directory / "manifest.json").read_text())
-        assert manifest["cost"]["waste"]["requests_lost"] == 12
+        assert not any(warning.startswith("accounting") for warning in again.warnings)
+        assert manifest_of(again)["cost"]["waste"]["requests_lost"] == 12
         assert paid.server.log.requests == PRESENTATIONS + 12
 
 
@@ -91,8 +97,8 @@ def test_a_dimension_whose_results_are_all_out_of_reach_says_how_to_get_them(
     tmp_path: Path,
 ) -> None:
     with paid_project(tmp_path, "results_stay_empty") as paid:
-        with pytest.raises(WorkError, match="could not be read: run again later, or with --pay-ag"):
-            paid.run()
+        with pytest.raises(WorkError, match=r"24 presentations .*--pay-again"):
+            paid.tables("judge_verdicts")
         assert paid.server.log.requests == PRESENTATIONS
 
 
@@ -107,7 +113,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PaidProjec
 def test_a_whole_rating_says_nothing_of_the_kind(whole: tuple[PaidProject, RunSummary]) -> None:
     _, summary = whole
     assert "PARTIAL" not in (summary.directory / "report.md").read_text()
-    assert '"is_partial": false' in (summary.directory / "manifest.json").read_text()
+    assert manifest_of(summary)["is_partial"] is False
 
 
 def test_rows_that_fail_in_passing_are_asked_again_within_the_same_run(tmp_path: Path) -> None:
@@ -120,8 +126,8 @@ def test_rows_that_fail_in_passing_are_asked_again_within_the_same_run(tmp_path:
 
 def test_an_unreadable_reply_is_asked_for_once_more_and_both_are_kept(tmp_path: Path) -> None:
     with paid_project(tmp_path, "two_verdicts:1") as paid:
-        summary = paid.run()
-        assert summary.requests_submitted == PRESENTATIONS + 1
+        paid.tables("judge_verdicts")
+        assert paid.n_asked == PRESENTATIONS + 1
         replies = paid.rows("judge_replies")
         assert len(replies) == PRESENTATIONS + 1
         (second,) = [row for row in replies if row["asking"] == 2]
@@ -147,29 +153,28 @@ def test_identical_responses_are_a_pair_that_nobody_is_asked_about(tmp_path: Pat
         assert len(alike) == 4
         assert {row["outcome"] for row in alike} == {"same_text"}
         assert all("identical" in row["reason_ab"] for row in alike)
-        manifest = (summary.directory / "manifest.json").read_text()
-        assert '"presentations_identical": 8' in manifest
+        assert '"presentations_identical": 8' in json.dumps(manifest_of(summary))
 
 
 def test_identical_responses_are_asked_about_if_the_config_says_so(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid:
         paid.make_alike("careful", "mixed")
         paid.configure_judge(identical_responses_tie=False)
-        summary = paid.run()
-        assert summary.requests_submitted == 8 + 4  # both presentations are one request
+        paid.tables("judge_verdicts")
+        assert paid.n_asked == 8 + 4  # both presentations are one request
         assert {row["result_type"] for row in paid.rows("judge_replies")} == {"succeeded"}
 
 
 def test_a_structured_reply_is_asked_for_and_read(
-    whole: tuple[PaidProject, RunSummary], monkeypatch: pytest.MonkeyPatch
+    whole: tuple[PaidProject, RunSummary],
 ) -> None:
     paid, _ = whole
-    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     paid.configure_judge(reply_format="json_schema")
-    summary = paid.run()
-    assert summary.requests_submitted == PRESENTATIONS
+    asked = paid.n_asked
+    made = paid.tables("judge_verdicts")
+    assert paid.n_asked - asked == PRESENTATIONS
     assert all(row["reply"].startswith("{") for row in paid.rows("judge_replies"))
-    assert summary.warnings == ()
+    assert made.warnings == ()
 
 
 def test_long_replies_end_a_run_within_its_budget_and_what_was_paid_can_be_rated(
@@ -179,8 +184,8 @@ def test_long_replies_end_a_run_within_its_budget_and_what_was_paid_can_be_rated
     with paid_project(tmp_path, "reply_long:always") as paid:
         paid.configure_judge(budget_usd=0.3, max_tokens=4096, prices={"claude-pilot": price})
         # What is expected of them fits; that they took all of max_tokens shows in the first slice.
-        with pytest.raises(WorkError, match=r"of the budget of \$0.30 a month"):
-            paid.run()
+        with pytest.raises(WorkError, match=r" \$0\.30 .*budget"):
+            paid.tables("judge_verdicts")
         n_paid = paid.server.log.requests
         assert 0 < n_paid < PRESENTATIONS
         with paid.ledger() as ledger:
@@ -190,7 +195,8 @@ def test_long_replies_end_a_run_within_its_budget_and_what_was_paid_can_be_rated
             spendings
         )
         assert 0.15 < bill.usd <= 0.3
-        assert paid.run(skip_judging=True).requests_submitted == 0
+        paid.tables("elo_ratings", skip_judging=True)
+        assert paid.server.log.requests == n_paid
 
 
 def test_short_replies_are_bought_in_slices_where_the_budget_is_small(tmp_path: Path) -> None:
@@ -198,5 +204,6 @@ def test_short_replies_are_bought_in_slices_where_the_budget_is_small(tmp_path: 
         paid.configure_judge(
             budget_usd=0.3, max_tokens=4096, prices={"claude-pilot": {"input": 4.0, "output": 20.0}}
         )
-        assert paid.run().requests_submitted == PRESENTATIONS
+        paid.tables("judge_verdicts")
+        assert paid.n_asked == PRESENTATIONS
         assert paid.server.log.batches > 2

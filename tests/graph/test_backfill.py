@@ -49,8 +49,8 @@ class Backfill:
         self.ran: list[tuple[str | None, set[str]]] = []
         self.failed: list[str | None] = []
 
-    def run(self, mode: str, **tags: str) -> None:
-        """Materialise all of it in a mode, as the dialog asks for it."""
+    def run(self, mode: str, *, until: str = "", **tags: str) -> None:
+        """Materialise all of it in a mode, as the dialog asks for it, or until an asset ran."""
         graph = self._graph
         data = AssetBackfillData.from_asset_partitions(
             asset_graph=graph,
@@ -76,7 +76,7 @@ class Backfill:
                 logger=logging.getLogger("backfill"),
                 run_config=None,
             )
-            if not result.run_requests:
+            if not result.run_requests or place(self.ran, until):
                 return
             data = result.backfill_data.with_run_requests_submitted(
                 result.run_requests, asset_graph_view=view
@@ -181,7 +181,7 @@ def test_a_headline_without_a_budget_is_judged_only_where_a_tag_says_so(tmp_path
             assert backfill.failed == ["headline"]
             assert paid.server.log.requests == 0
         with button(paid) as backfill:
-            backfill.run("headline", **{"tournament/unbudgeted": "yes"})
+            backfill.run("headline", until="judge_requests", **{"tournament/unbudgeted": "yes"})
             assert paid.server.log.requests > 0
 
 

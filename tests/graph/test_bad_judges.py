@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -64,14 +63,6 @@ def judged_by(tmp_path: Path) -> Iterator[Callable[[Callable[[str], str]], PaidP
         server.__exit__(None, None, None)
 
 
-def invoke(paid: PaidProject, command: str, *arguments: str) -> Any:
-    options = ["--config", str(paid.project.config_path), "--mode", "pilot", *arguments]
-    return CliRunner().invoke(
-        main, [command, *options], env=paid.environment, catch_exceptions=False
-    )
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "red"),
     [
@@ -86,17 +77,16 @@ def test_a_bad_judge_is_red_on_the_first_screen_and_the_audit_exits_1(
     red: set[str],
 ) -> None:
     paid = judged_by(rule)
-    done = invoke(paid, "run")
-    assert done.exit_code == 0, done.output
-    printed = done.stdout.strip()
-    first = " ".join(printed.split("\n\n")[0].split())
-    assert first.startswith(f"The judge on calibration: {len(red)} of ")
-    audit = invoke(paid, "audit")
+    summary = paid.run()
+    lights, copies = summary.cautions
+    assert f" calibration: {len(red)} of " in lights
+    assert "84 of 120 " in copies
+    options = ["audit", "--config", str(paid.project.config_path), "--mode", "pilot"]
+    audit = CliRunner().invoke(main, options, env=paid.environment, catch_exceptions=False)
     assert audit.exit_code == 1
-    assert " ".join(audit.stdout.split()).startswith(first)
-    assert "84 of 120 pairs (70.0 %) have the same text on both sides" in audit.stdout.replace(
-        "\n", " "
-    )
+    printed = " ".join(audit.stdout.split())
+    assert printed.startswith(lights)
+    assert "84 of 120 " in printed
     rows = paid.rows("trust_panel", "calibration")
     panel = {row["measure"]: row for row in rows if row["subject"] is None}
     assert {name for name, row in panel.items() if row["state"] == "red"} == red
@@ -105,10 +95,9 @@ def test_a_bad_judge_is_red_on_the_first_screen_and_the_audit_exits_1(
     if rule is always_first:
         assert (panel["swap_consistency"]["value"], panel["position_bias"]["value"]) == (0.0, 1.0)
         assert panel["position_bias"]["n"] == 2 * ASKED
-    (report,) = paid.project.folder.glob("runs/*/report.md")
-    first_screen, _ = report.read_text().split("\n## ", 1)
-    assert "The judge on calibration" in first_screen
-    assert "the same text" in first_screen
+    first_screen, _ = (summary.directory / "report.md").read_text().split("\n## ", 1)
+    assert lights.split(":")[0] in first_screen
+    assert "84 of 120 " in first_screen
     outcomes = [row["outcome"] for row in paid.rows("judge_verdicts", "calibration")]
     assert outcomes.count("same_text") == 3 * (N_PROMPTS - N_DIFFERING)
     for row in paid.rows("win_rates", "calibration"):

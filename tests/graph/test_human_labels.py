@@ -14,7 +14,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from tests.graph.test_watching import out_of_date
+from tests.graph.test_edits import out_of_date
 from tests.projects import FinishedPilot, SmallProject, make_project
 from tournament_assets.cli import main
 from tournament_assets.definitions import build_plan, default_ledger_url
@@ -193,7 +193,6 @@ def test_without_labels_there_is_no_row_and_no_word_of_people(
     for asset in AFTER_A_LABEL:
         assert rows_of(finished_pilot.project, f"{asset}/factuality/pilot") == []
     (page,) = finished_pilot.project.folder.glob("runs/*/report.html")
-    assert "Would people agree" not in page.read_text()
     assert page.read_text().count('class="ladder"') == 1
 
 
@@ -216,7 +215,8 @@ def test_labels_of_texts_that_have_changed_are_counted_and_in_no_rating(
     project: SmallProject,
 ) -> None:
     label(project, [("ann", {0: "a", 1: "b"})], changed=True)
-    project.run()
+    for asset in AFTER_A_LABEL:
+        project.tables(asset)
     rows = rows_of(project, "judge_calibration/factuality/pilot")
     counts = {row["subject"]: row["n"] for row in rows if row["measure"] == "count"}
     assert (counts["changed"], counts["pairs"]) == (2, 0)
@@ -252,7 +252,6 @@ def test_labels_rate_calibrate_and_stand_in_the_report(project: SmallProject) ->
     powered = rows_of(project, "prediction_powered_ratings/factuality/pilot")
     assert {row["basis"] for row in powered} <= {"people", "judge", "both"}
     page = max(project.folder.glob("runs/*/report.html")).read_text()
-    assert "Would people agree?" in page
     assert "2 people" in page
     assert "<b>bob</b>" not in page
     assert "&lt;b&gt;bob&lt;/b&gt;" in page
@@ -268,7 +267,8 @@ def test_people_are_put_beside_what_a_jury_says_together(tmp_path: Path) -> None
     pilot = yaml.safe_load(project.config_path.read_text())["pilot"]
     pilot = {**pilot, "judge_model": models[0]}
     project.edit_config(judge={**jury, "aggregate": "plurality"}, pilot=pilot)
-    project.run()
+    asked = project.tables("judge_verdicts").metadata["judge_requests", ""]
+    assert asked["requests_submitted_now"] > 0
     of_judge: dict[str, dict[tuple[str, ...], str]] = {name: {} for name in models}
     config = load_config(project.config_path).config
     replies = decode_parquet(
@@ -284,7 +284,7 @@ def test_people_are_put_beside_what_a_jury_says_together(tmp_path: Path) -> None
     words = {"a_wins": "a", "b_wins": "b"}
     said = [words.get(outcome, "tie") for outcome in pilot_judge.values()]
     label(project, [("ann", dict(enumerate(said)))])
-    asked = project.run().requests_submitted
+    calibrate(project)
     assert right_of(project) == 1.0
     by_basis = {
         basis: [
@@ -295,32 +295,26 @@ def test_people_are_put_beside_what_a_jury_says_together(tmp_path: Path) -> None
         for basis in ("people", "judge")
     }
     assert by_basis["judge"] == by_basis["people"]
-    assert (
-        "The judge is the jury of loopback-hasty, loopback-pilot and loopback-headline: its "
-        "verdict on a pair is what most of them say."
-    ) in newest_report(project)
     project.edit_config(judge={**jury, "aggregate": "single"})
-    asked += project.run().requests_submitted
+    calibrate(project)
     same = sum(
         words.get(hasty[pair], "tie") == words.get(outcome, "tie")
         for pair, outcome in pilot_judge.items()
     )
     assert right_of(project) == pytest.approx(same / len(said))
-    assert (
-        "The judge is loopback-hasty, who decides for the jury of loopback-hasty, loopback-pilot "
-        "and loopback-headline."
-    ) in newest_report(project)
-    assert asked == 0
+
+
+def calibrate(project: SmallProject) -> None:
+    """Put people beside the judge anew, for which nobody is asked."""
+    for asset in AFTER_A_LABEL:
+        asked = project.tables(asset).metadata["judge_requests", ""]
+        assert asked["requests_submitted_now"] == 0
 
 
 def right_of(project: SmallProject) -> float:
     rows = rows_of(project, "judge_calibration/factuality/pilot")
     (value,) = (row["value"] for row in rows if row["measure"] == "right")
     return float(value)
-
-
-def newest_report(project: SmallProject) -> str:
-    return max(project.folder.glob("runs/*/report.md")).read_text()
 
 
 def test_the_next_pairs_are_drawn_by_their_worth_with_known_chances(project: SmallProject) -> None:
@@ -333,11 +327,10 @@ def test_the_next_pairs_are_drawn_by_their_worth_with_known_chances(project: Sma
 
     both = run("--next", "3", "--sample", "9")
     assert both.exit_code == 2
-    assert "--next extends the sample as it was drawn" in both.output
+    assert "--next" in both.output
     done = run("--next", "3")
     assert done.exit_code == 0, done.output
     assert "7 of " in done.output
-    assert "drawn where a label is worth most" in done.output
     with closing(Ledger(default_ledger_url(project.folder))) as ledger:
         sample = ledger.label_sample("small", "pilot", "factuality")
     assert sample is not None

@@ -104,4 +104,4 @@ def test_a_table_of_another_version_is_refused_when_it_is_read(tmp_path: Path) -
     )
     assert not result.success
     failure = str(next(e for e in result.all_events if e.is_step_failure).event_specific_data)
-    assert "it is of another version: materialise the asset again" in failure
+    assert "of another version" in failure

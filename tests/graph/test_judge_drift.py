@@ -1,66 +1,84 @@
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from datetime import timedelta
+from pathlib import Path
+from typing import cast
 
 import dagster as dg
 import pytest
 
 from tests.graph.changed_judge import ChangedJudge
-from tests.graph.paid_projects import SECRET, PaidProject, paid_project
-from tournament_assets.definitions import build_plan
+from tests.graph.paid_projects import UNTIL_ENDED, PaidProject, paid_project
+from tests.ledger.builders import BEGUN_AT, SCOPE, begin_batch
+from tournament_assets.definitions import build_plan, default_ledger_url
 from tournament_assets.graph.adapter import build_reported_checks
+from tournament_assets.graph.assets.judge_drift import (
+    DriftOptions,
+    choose_drift_check,
+    judge_drift,
+)
+from tournament_assets.graph.outputs import Check, Made
+from tournament_assets.graph.resources import LedgerResource
+from tournament_assets.graph.rows import Log, Step
 from tournament_assets.graph.table import rows_of
+from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.project.config_files import load_config
+from tournament_assets.storage.tables import StoredTable
+from tournament_assets.tournament.asset_rows import DriftRow
+from tournament_assets.tournament.errors import InputError, WorkError
 from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.workflows.judge_requests import JudgeConnection
 
 JOB = "small_check_drift"
-OP = "small__judge_drift"
 ANCHORS = 8
 PRESENTATIONS = 2 * ANCHORS
 
 
-@pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PaidProject]:
-    """A pilot that is judged; what happens later happens in this order."""
-    with paid_project(tmp_path_factory.mktemp("drift")) as paid:
+@pytest.fixture
+def judged(tmp_path: Path) -> Iterator[PaidProject]:
+    """A pilot that is judged."""
+    with paid_project(tmp_path / "judged") as paid:
         paid.configure_judge(anchor_pairs=ANCHORS)
-        paid.run_recorded()
+        paid.tables("judge_verdicts")
         yield paid
 
 
-def launch(paid: PaidProject, **options: Any) -> dg.ExecuteInProcessResult:
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("ANTHROPIC_API_KEY", SECRET)
-        return paid.events(JOB, run_config={"ops": {OP: {"config": options}}})
+def check_drift(
+    paid: PaidProject, occasion: str | None, *, wait_seconds: float | None = None
+) -> Made[list[DriftRow]]:
+    """Call the asset's function on the pilot that is stored."""
+    folder = paid.project.folder / "storage" / "small"
+    pairs, verdicts = (
+        StoredTable(name, folder / name / "factuality" / "pilot.parquet")
+        for name in ("match_list", "judge_verdicts")
+    )
+    plan = build_plan(load_config(paid.project.config_path), paid.environment)
+    log = cast("Log", logging.getLogger("step"))
+    return judge_drift(
+        Step(plan.in_mode("pilot"), "pilot", "factuality", log, lambda asset, partition: None),
+        pairs,
+        verdicts,
+        DriftOptions(occasion, wait_seconds),
+        LedgerResource(url=default_ledger_url(paid.project.folder)),
+        JudgeConnection.from_environment(paid.environment, paid.project.folder),
+    )
 
 
-def check_drift(paid: PaidProject, occasion: str | None) -> dg.ExecuteInProcessResult:
-    result = launch(paid) if occasion is None else launch(paid, occasion=occasion)
-    assert result.success
-    return result
+def check_of(made: Made[list[DriftRow]]) -> Check:
+    (check,) = made.checks
+    assert check.name == "judge_has_not_drifted"
+    return check
 
 
-def check_of(result: dg.ExecuteInProcessResult) -> Any:
-    (evaluation,) = result.get_asset_check_evaluations()
-    assert evaluation.check_name == "judge_has_not_drifted"
-    return evaluation
-
-
-def metadata_of(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
-    (event,) = result.get_asset_materialization_events()
-    metadata = event.step_materialization_data.materialization.metadata
-    return {name: value.value for name, value in metadata.items()}
-
-
-def settle_by_hand(paid: PaidProject, keys: dict[str, str], row: dict[str, Any]) -> str:
+def settle_by_hand(paid: PaidProject, keys: dict[str, str]) -> str:
     """Settle a pair from the last lines of the two texts that the ledger holds."""
     with paid.ledger() as ledger:
         texts = {reply.request_key: reply.text for reply in ledger.iterate_replies(keys.values())}
     winners = []
     for side, first, second in (("ab", "a_wins", "b_wins"), ("ba", "b_wins", "a_wins")):
         last = (texts[keys[side]] or "").split("\n")[-1]
-        assert row["dimension"] == "factuality"
         winners.append(
             {"VERDICT: A": first, "VERDICT: B": second, "VERDICT: TIE": "tie"}.get(last, "nobody")
         )
@@ -69,18 +87,20 @@ def settle_by_hand(paid: PaidProject, keys: dict[str, str], row: dict[str, Any])
     return winners[0] if winners[0] == winners[1] else "inconsistent"
 
 
-def flips_by_hand(paid: PaidProject, occasion: str) -> tuple[int, int, int]:
+def flips_by_hand(
+    paid: PaidProject, rows: Sequence[DriftRow], occasion: str
+) -> tuple[int, int, int]:
     """Count flips, pairs judged both times and pairs not judged, one pair after the other."""
     verdicts = {
         (row["prompt_id"], row["entrant_a"], row["entrant_b"]): row
         for row in paid.rows("judge_verdicts")
     }
     flipped = judged = missing = 0
-    for row in paid.rows("judge_drift"):
-        known = verdicts[row["prompt_id"], row["entrant_a"], row["entrant_b"]]
+    for row in rows:
+        known = verdicts[row.prompt_id, row.entrant_a, row.entrant_b]
         first = {side: known[f"request_key_{side}"] for side in ("ab", "ba")}
         again = {side: fingerprint([key, "drift", occasion]) for side, key in first.items()}
-        then, now = settle_by_hand(paid, first, row), settle_by_hand(paid, again, row)
+        then, now = settle_by_hand(paid, first), settle_by_hand(paid, again)
         if now == "unjudged":
             missing += 1
         else:
@@ -89,37 +109,34 @@ def flips_by_hand(paid: PaidProject, occasion: str) -> tuple[int, int, int]:
     return flipped, judged, missing
 
 
-def test_the_same_judge_flips_nothing_and_is_asked_for_the_anchors_alone(
+def test_the_same_judge_flips_nothing_and_is_paid_once_an_occasion_for_the_anchors_alone(
     judged: PaidProject,
 ) -> None:
-    stored = judged.project.stored_files()
     before = judged.server.log.requests
-    result = check_drift(judged, "monday")
+    made = check_drift(judged, "monday")
     assert judged.server.log.requests - before == PRESENTATIONS
-    assert check_of(result).passed
-    numbers = metadata_of(result)
-    assert (numbers["flip_rate"], numbers["anchors_judged"]) == (0.0, ANCHORS)
-    assert numbers["requests_submitted_now"] == PRESENTATIONS
-    assert {row["occasion"] for row in judged.rows("judge_drift")} == {"monday"}
-    assert all(row["earlier_occasion"] is None for row in judged.rows("judge_drift"))
-    after = judged.project.stored_files()
-    changed = {name for name, content in after.items() if stored.get(name) != content}
-    assert {name.split("/")[1] for name in changed} == {"judge_drift"}
+    assert check_of(made).passed
+    assert (made.metadata["flip_rate"], made.metadata["anchors_judged"]) == (0.0, ANCHORS)
+    assert made.metadata["requests_submitted_now"] == PRESENTATIONS
+    assert {(row.occasion, row.earlier_occasion) for row in made.value} == {("monday", None)}
+    again = check_drift(judged, "monday")
+    assert again.metadata["requests_submitted_now"] == 0
+    assert judged.server.log.requests - before == PRESENTATIONS
+    assert again.value == made.value
 
 
-def test_the_same_occasion_is_not_paid_for_twice(judged: PaidProject) -> None:
-    before = judged.server.log.requests
-    rows = judged.rows("judge_drift")
-    assert metadata_of(check_drift(judged, "monday"))["requests_submitted_now"] == 0
-    assert judged.server.log.requests == before
-    assert judged.rows("judge_drift") == rows
-
-
-def test_the_ui_shows_the_check_and_repeats_it_for_nothing(judged: PaidProject) -> None:
-    before = judged.server.log.requests
+def test_the_job_stores_the_anchors_and_the_ui_shows_its_check_for_nothing(
+    judged: PaidProject,
+) -> None:
     graph = judged.definitions().resolve_asset_graph()
     shown = {(key.asset_key.path[-1], key.name) for key in graph.asset_check_keys}
     assert ("judge_drift", "judge_has_not_drifted") in shown
+    stored = judged.project.stored_files()
+    assert judged.events(JOB).success
+    after = judged.project.stored_files()
+    changed = {name for name, content in after.items() if stored.get(name) != content}
+    assert {name.split("/")[1] for name in changed} == {"judge_drift"}
+    before = judged.server.log.requests
     plan = build_plan(load_config(judged.project.config_path), judged.environment)
     (check,) = build_reported_checks(plan, rows_of(plan).values())
     with dg.DagsterInstance.from_config(judged.project.environment["DAGSTER_HOME"]) as instance:
@@ -130,75 +147,127 @@ def test_the_ui_shows_the_check_and_repeats_it_for_nothing(judged: PaidProject) 
     assert found.passed
     assert "factuality, pilot: " in (found.description or "")
     assert not never.passed
-    assert "the job small_check_drift looks" in (never.description or "")
+    assert JOB in (never.description or "")
     assert judged.server.log.requests == before
 
 
 def test_the_next_occasion_asks_anew_and_looks_back(judged: PaidProject) -> None:
-    before = judged.server.log.requests
-    result = check_drift(judged, "tuesday")
-    assert judged.server.log.requests - before == PRESENTATIONS
-    rows = judged.rows("judge_drift")
-    assert {row["earlier_occasion"] for row in rows} == {"monday"}
-    assert not any(row["flipped_since"] for row in rows)
-    assert metadata_of(result)["flip_rate_since_earlier"] == 0.0
-    # An occasion of long ago is compared with what was before it, not with what came later.
     check_drift(judged, "monday")
-    assert {row["earlier_occasion"] for row in judged.rows("judge_drift")} == {None}
+    before = judged.server.log.requests
+    made = check_drift(judged, "tuesday")
+    assert judged.server.log.requests - before == PRESENTATIONS
+    assert {row.earlier_occasion for row in made.value} == {"monday"}
+    assert not any(row.flipped_since for row in made.value)
+    assert made.metadata["flip_rate_since_earlier"] == 0.0
+    # An occasion of long ago is compared with what was before it, not with what came later.
+    assert {row.earlier_occasion for row in check_drift(judged, "monday").value} == {None}
 
 
 def test_a_judge_that_has_changed_is_found(judged: PaidProject) -> None:
+    check_drift(judged, "tuesday")
     with ChangedJudge("hedges once") as server:
-        result = check_drift(replace(judged, server=server), "wednesday")
+        made = check_drift(replace(judged, server=server), "wednesday")
         assert server.log.requests == PRESENTATIONS
-    flipped, both, missing = flips_by_hand(judged, "wednesday")
+    flipped, both, missing = flips_by_hand(judged, made.value, "wednesday")
     assert 0 < flipped < both == ANCHORS
     assert missing == 0
-    numbers = metadata_of(result)
-    assert numbers["flip_rate"] == flipped / both
-    assert numbers["flip_rate_since_earlier"] == flipped / both
-    assert sum(row["flipped"] for row in judged.rows("judge_drift")) == flipped
-    check = check_of(result)
+    assert made.metadata["flip_rate"] == flipped / both
+    assert made.metadata["flip_rate_since_earlier"] == flipped / both
+    assert sum(row.flipped or False for row in made.value) == flipped
+    check = check_of(made)
     assert not check.passed
-    assert numbers["flip_rate_low"] > 0.10
-    assert f"{flipped} of {both} anchor pairs" in check.description
-    assert "10.0 % (checks.max_drift_rate): the judge has drifted" in check.description
-    assert "judge everything by another judge_model" in check.description
+    assert made.metadata["flip_rate_low"] > check.metadata["max_drift_rate"] == 0.10
+    assert f"{flipped} of {both} " in check.description
+    assert "the judge has drifted" in check.description
 
 
 def test_what_is_not_judged_is_neither_a_flip_nor_agreement(judged: PaidProject) -> None:
+    check_drift(judged, "wednesday")
     with LoopbackServer(processing_seconds=0, faults=("row_invalid_request_error:3",)) as server:
-        result = check_drift(replace(judged, server=server), "thursday")
-    flipped, both, missing = flips_by_hand(judged, "thursday")
+        made = check_drift(replace(judged, server=server), "thursday")
+    flipped, both, missing = flips_by_hand(judged, made.value, "thursday")
     assert (flipped, both + missing) == (0, ANCHORS)
     assert missing in (2, 3)
-    numbers = metadata_of(result)
+    numbers = made.metadata
     assert (numbers["anchors_judged"], numbers["anchors_unjudged"]) == (both, missing)
-    unjudged = [row for row in judged.rows("judge_drift") if row["outcome"] == "unjudged"]
+    unjudged = [row for row in made.value if row.outcome == "unjudged"]
     assert len(unjudged) == missing
-    assert all(row["flipped"] is None and row["flipped_since"] is None for row in unjudged)
-    assert f"counted as neither: {missing}" in check_of(result).description
+    assert all(row.flipped is None and row.flipped_since is None for row in unjudged)
 
 
 def test_an_occasion_that_waits_for_its_batch_is_gone_on_with(judged: PaidProject) -> None:
-    with LoopbackServer(processing_seconds=1) as server:
+    with LoopbackServer(processing_seconds=UNTIL_ENDED) as server:
         slow = replace(judged, server=server)
-        assert not launch(slow, occasion="friday", wait_seconds=0.0).success
-        result = check_drift(slow, None)
+        with pytest.raises(WorkError):
+            check_drift(slow, "friday", wait_seconds=0.0)
+        slow.end_batches()
+        made = check_drift(slow, None)
         assert server.log.requests == PRESENTATIONS
-    assert metadata_of(result)["occasion"] == "friday"
+    assert made.metadata["occasion"] == "friday"
 
 
 def test_an_edited_rubric_is_no_drift_and_costs_nothing(judged: PaidProject) -> None:
     rubric = judged.project.folder / "rubrics" / "factuality.txt"
-    text = rubric.read_text()
     before = judged.server.log.requests
-    rubric.write_text(text + "\nPrefer the shorter one.\n")
-    result = check_drift(judged, "saturday")
-    rubric.write_text(text)
+    rubric.write_text(rubric.read_text() + "\nPrefer the shorter one.\n")
+    made = check_drift(judged, "saturday")
     assert judged.server.log.requests == before
-    assert judged.rows("judge_drift") == []
-    check = check_of(result)
+    assert made.value == []
+    check = check_of(made)
     assert not check.passed
-    assert "none of them by the rubric and the texts as they are now" in check.description
-    assert "flip_rate" not in metadata_of(result)
+    assert "no anchor pair" in check.description
+    assert "flip_rate" not in made.metadata
+
+
+MONDAY, TUESDAY = (replace(SCOPE, purpose=f"drift {day}") for day in ("monday", "tuesday"))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    opened = Ledger(f"sqlite:///{tmp_path}/ledger.sqlite")
+    yield opened
+    opened.close()
+
+
+def choose(ledger: Ledger, given: str | None = None, *, days: float = 1) -> str:
+    return choose_drift_check(
+        given,
+        tournament_id=SCOPE.tournament_id,
+        values={"mode": SCOPE.mode, "dimension": SCOPE.dimension},
+        ledger=ledger,
+        now=BEGUN_AT + timedelta(days=days),
+    )
+
+
+def test_an_occasion_without_a_name_is_today(ledger: Ledger) -> None:
+    assert choose(ledger) == "2026-03-02"
+
+
+def test_the_newest_occasion_that_waits_for_a_batch_is_gone_on_with(ledger: Ledger) -> None:
+    begin_batch(ledger, "n1", scope=TUESDAY, begun_at=BEGUN_AT + timedelta(hours=1))
+    begin_batch(ledger, "n2", scope=MONDAY)
+    assert choose(ledger) == "tuesday"
+    assert choose(ledger, " rerun 7 ") == "rerun 7"
+    ledger.record_closed("n1", state="harvested")
+    assert choose(ledger) == "monday"
+    ledger.record_closed("n2", state="harvested")
+    assert choose(ledger) == "2026-03-02"
+
+
+def test_what_waits_for_longer_than_a_week_is_another_occasion(ledger: Ledger) -> None:
+    begin_batch(ledger, "n1", scope=MONDAY)
+    assert choose(ledger, days=6.9) == "monday"
+    assert choose(ledger, days=7.1) == "2026-03-08"
+
+
+def test_what_else_waits_is_no_occasion(ledger: Ledger) -> None:
+    begin_batch(ledger, "n1")
+    begin_batch(ledger, "n2", scope=replace(MONDAY, mode="headline"))
+    begin_batch(ledger, "n3", scope=replace(MONDAY, dimension="calibration"))
+    begin_batch(ledger, "n4", scope=replace(MONDAY, tournament_id="other"))
+    assert choose(ledger) == "2026-03-02"
+
+
+def test_a_blank_name_is_refused(ledger: Ledger) -> None:
+    with pytest.raises(InputError, match="' '"):
+        choose(ledger, " ")

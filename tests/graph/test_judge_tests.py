@@ -1,22 +1,38 @@
+"""The tests of the judge, and the lights that they switch on in the trust panel."""
+
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from .paid_projects import PaidProject, paid_project
 
 JOB = "small_test_judge"
+TABLES = ("judge_controls", "judge_retest", "judge_agreement")
+CHECKS = {
+    "min_retest_agreement": 0.5,
+    "min_identical_ties": 0.5,
+    "min_transitivity_p": 0.01,
+    "max_length_effect": 10_000,
+}
 
 
 @pytest.fixture(scope="module")
 def tested(tmp_path_factory: pytest.TempPathFactory) -> PaidProject:
     with paid_project(tmp_path_factory.mktemp("tested")) as paid:
         paid.configure_judge(retest_pairs=5, control_pairs=2)
-        paid.run_recorded()
+        paid.tables("judge_verdicts")
         before = paid.project.stored_files()
-        assert paid.events(JOB).success
+        for name in TABLES:
+            paid.tables(name)
         after = paid.project.stored_files()
         changed = {name for name, content in after.items() if before.get(name) != content}
-        tables = {"judge_controls", "judge_retest", "judge_agreement"}
-        assert {name.split("/")[1] for name in changed} == tables
+        assert {name.split("/")[1] for name in changed} == {*TABLES}
         return paid
+
+
+def panel_of(paid: PaidProject) -> dict[tuple[str, str | None], dict[str, Any]]:
+    return {(row["measure"], row["subject"]): row for row in paid.rows("trust_panel")}
 
 
 def test_controls_of_every_kind_are_judged(tested: PaidProject) -> None:
@@ -45,3 +61,78 @@ def test_what_is_asked_to_test_the_judge_is_never_rated(tested: PaidProject) -> 
     assert names == {"careful", "sloppy", "mixed"}
     with tested.ledger() as ledger:
         assert ledger.open_scopes("small") == {}
+
+
+def test_the_job_makes_what_a_run_in_python_makes(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid:
+        paid.configure_judge(retest_pairs=5, control_pairs=2)
+        paid.tables("judge_verdicts")
+        assert paid.events(JOB).success
+        by_job, asked = paid.project.stored_files(), paid.n_asked
+        for name in TABLES:
+            assert paid.rows(name) or name == "judge_agreement"
+            paid.tables(name)
+        assert paid.project.stored_files() == by_job
+        assert paid.n_asked == asked
+
+
+def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
+    tmp_path: Path,
+) -> None:
+    with paid_project(tmp_path) as paid:
+        paid.configure_judge(retest_pairs=5, control_pairs=2)
+        paid.project.edit_config(checks=CHECKS)
+        untested = paid.tables("trust_panel").warnings
+        before = panel_of(paid)
+        assert before["test_retest", None]["state"] == "not measured"
+        assert JOB in before["test_retest", None]["detail"]
+        assert any("test_retest" in each and "not measured" in each for each in untested)
+        assert before["unjudged", "careful"]["state"] == "green"
+
+        paid.tables("judge_controls")
+        paid.tables("judge_retest")
+        made = paid.tables("trust_panel").checks["trust_panel", "factuality"]
+        checks = {each.name: each for each in made}
+        after = panel_of(paid)
+        assert set(checks) == {
+            "position_bias",
+            "flip_direction",
+            "swap_consistency",
+            "test_retest",
+            "length_effect",
+            "longer_wins",
+            "identical_controls",
+            "transitivity_within_prompts",
+            "transitivity_of_majorities",
+            "unjudged",
+        }
+        for measure in ("test_retest", "identical_controls"):
+            assert after[measure, None]["state"] == "green"
+            assert after[measure, None]["value"] == 1.0
+            assert checks[measure].passed
+        assert after["test_retest", None]["n"] == 5
+        assert after["corrupted_controls", None]["state"] == "no threshold"
+        assert after["judge_agreement", None]["state"] == "not measured"
+
+        rubric = paid.project.folder / "rubrics" / "factuality.txt"
+        rubric.write_text(rubric.read_text() + "\nAnd be strict.\n")
+        paid.tables("trust_panel")
+        outdated = panel_of(paid)
+        for measure in ("test_retest", "identical_controls"):
+            assert outdated[measure, None]["state"] == "not measured"
+            assert JOB in outdated[measure, None]["detail"]
+
+
+def test_the_judges_of_two_modes_are_compared_on_what_both_were_shown(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid:
+        paid.tables("judge_verdicts")
+        paid.tables("judge_verdicts", mode="headline")
+        paid.tables("judge_agreement")
+        (row,) = paid.rows("judge_agreement")
+        assert (row["judge_model"], row["other_judge_model"]) == ("claude-pilot", "claude-headline")
+        assert row["other_mode"] == "headline"
+        # One judge under two names: it says the same of the four prompts of the pilot.
+        assert (row["n"], row["agreement"]) == (12, 1.0)
+        paid.tables("trust_panel")
+        line = panel_of(paid)["judge_agreement", "claude-headline"]
+        assert (line["value"], line["n"]) == (row["kappa"], 12)

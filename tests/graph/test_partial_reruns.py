@@ -3,7 +3,6 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.test_utils import create_run_for_test
 
 from tests.graph.paid_projects import paid_project
 from tests.graph.rerun_driver import TICK, Driver, driver
@@ -64,14 +63,6 @@ def tick(d: Driver, choice: Choice | None) -> list[dg.RunRequest]:
     return list(sensor.evaluate_tick(context).run_requests or [])
 
 
-def succeeded(d: Driver, request: dg.RunRequest) -> None:
-    """Note a run as one that was executed."""
-    tags = {**request.tags, "dagster/partition": str(request.partition_key)}
-    create_run_for_test(
-        d.instance, str(request.job_name), status=dg.DagsterRunStatus.SUCCESS, tags=tags
-    )
-
-
 def test_stages_with_nothing_to_run_are_skipped(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid, driver(paid) as d:
         choice = choice_of(prompt_bank_and_selection=["pilot"], responses=["careful|pilot"])
@@ -116,7 +107,7 @@ def test_a_partition_that_is_requested_again_runs_what_the_rerun_chose_and_no_mo
         driver(paid) as d,
     ):
         (first,) = begin(d, choice_of(prompt_bank_and_selection=["pilot"]))
-        succeeded(d, first)
+        d.note_success(first)
         ratings = dg.AssetKey(["small", "elo_ratings"])
         keys = [
             dg.MultiPartitionKey({"mode": "pilot", "dimension": dimension})
@@ -124,7 +115,7 @@ def test_a_partition_that_is_requested_again_runs_what_the_rerun_chose_and_no_mo
         ]
         requests = tick(d, choice_of(assets=(ratings,), judging_and_ratings=[*keys]))
         assert len(requests) == 2
-        succeeded(d, requests[0])
+        d.note_success(requests[0])
         (again,) = tick(d, choice_of())
         assert again == requests[1]
         assert again.asset_selection == [ratings]

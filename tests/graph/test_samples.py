@@ -6,7 +6,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
 import pytest
 import yaml
 
@@ -14,7 +13,7 @@ from tests.chat_server import MODEL, ChatServer, chat_server
 from tests.projects import SmallProject, bank_rows, make_project
 from tests.rows import table_rows
 from tournament_assets.definitions import build_plan, default_ledger_url
-from tournament_assets.graph.run_summaries import RunSummary
+from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.launching import estimate_tournament
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import load_config
@@ -41,21 +40,6 @@ def rows_of(project: SmallProject, table: str, name: str) -> list[dict[str, Any]
     return table_rows(table, decode_parquet(table, payload))
 
 
-def metadata_of(project: SmallProject, *key: str, partition: str | None = None) -> dict[str, Any]:
-    """Read the metadata of the newest materialisation."""
-    with dg.DagsterInstance.from_config(project.environment["DAGSTER_HOME"]) as instance:
-        found = instance.fetch_materializations(
-            dg.AssetRecordsFilter(
-                asset_key=dg.AssetKey([*key]),
-                asset_partitions=None if partition is None else [partition],
-            ),
-            limit=1,
-        )
-        (record,) = found.records
-        assert record.asset_materialization is not None
-        return {name: each.value for name, each in record.asset_materialization.metadata.items()}
-
-
 def lucky(body: dict[str, Any]) -> str:
     """Answer well or badly by the seed, unless it is greedy."""
     good = body["seed"] % 2 if body["temperature"] else 0
@@ -66,7 +50,7 @@ def lucky(body: dict[str, Any]) -> str:
 @pytest.fixture(scope="module")
 def played(
     tmp_path_factory: pytest.TempPathFactory,
-) -> tuple[SmallProject, RunSummary, ChatServer]:
+) -> tuple[SmallProject, PlainRun, ChatServer]:
     project = make_project(tmp_path_factory.mktemp("samples"), dimensions=("factuality",))
     with chat_server() as chat:
         chat.reply = lucky
@@ -86,17 +70,22 @@ def played(
                 {**served, "entrant_id": "greedy"},
             ],
         )
-        summary = project.run_recorded("pilot")
-    return project, summary, chat
+        made = project.tables()
+    return project, made, chat
+
+
+def directory_of(made: PlainRun) -> Path:
+    return Path(made.metadata["run_artifacts", ""]["directory"])
 
 
 def test_who_samples_is_asked_twice_with_seeds_of_its_own_and_who_does_not_once(
-    played: tuple[SmallProject, RunSummary, ChatServer],
+    played: tuple[SmallProject, PlainRun, ChatServer],
 ) -> None:
-    project, summary, chat = played
+    project, made, chat = played
     sampling = [each.body["seed"] for each in chat.asked if each.body["temperature"]]
     assert len(sampling) == len(set(sampling)) == 2 * N_PROMPTS
-    assert len(chat.asked) == 3 * N_PROMPTS == summary.responses_generated
+    assert len(chat.asked) == 3 * N_PROMPTS
+    assert made.metadata["entrant_requests", ""]["generated_now"] == 3 * N_PROMPTS
     answers = {}
     for name in ("careful", "sampling", "greedy"):
         rows = rows_of(project, "entrant_responses", name)
@@ -111,34 +100,34 @@ def test_who_samples_is_asked_twice_with_seeds_of_its_own_and_who_does_not_once(
 
 
 def test_samples_meet_by_number_and_the_same_pair_is_asked_once(
-    played: tuple[SmallProject, RunSummary, ChatServer],
+    played: tuple[SmallProject, PlainRun, ChatServer],
 ) -> None:
-    project, summary, _ = played
+    project, made, _ = played
     verdicts = rows_of(project, "judge_verdicts", "factuality")
     assert len(verdicts) == 3 * 2 * N_PROMPTS
     keys = [row[f"request_key_{shown}"] for row in verdicts for shown in ("ab", "ba")]
     # Whoever samples is in two of the three pairs; the pair of the other two is the same twice.
     assert len(set(keys)) == 2 * (2 * 2 * N_PROMPTS + N_PROMPTS)
-    manifest = json.loads((summary.directory / "manifest.json").read_text())
+    manifest = json.loads((directory_of(made) / "manifest.json").read_text())
     assert manifest["selected_prompts"] == N_PROMPTS
     assert manifest["samples_of_each_prompt"] == 2
     assert manifest["cost"]["by_dimension"]["factuality"]["requests"] == len(set(keys))
 
 
 def test_ratings_count_prompts_and_luck_stands_apart(
-    played: tuple[SmallProject, RunSummary, ChatServer],
+    played: tuple[SmallProject, PlainRun, ChatServer],
 ) -> None:
-    project, summary, _ = played
+    project, made, _ = played
     (elo, *_) = rows_of(project, "elo_ratings", "factuality")
     assert elo["n_decisive_matches"] <= 3 * N_PROMPTS
     panel = rows_of(project, "trust_panel", "factuality")
     luck = {row["subject"]: row for row in panel if row["measure"] == "sampling_luck"}
     assert set(luck) == {"careful", "sampling", "greedy"}
     assert {row["unit"] for row in luck.values()} == {"points"}
-    report = (summary.directory / "report.md").read_text()
+    report = (directory_of(made) / "report.md").read_text()
     assert "sampling luck" in report
     assert f"{N_PROMPTS} prompts" in report
-    assert "each answered 2 times" in report
+    assert "2 times" in report
     findings = rows_of(project, "prompt_audit", ".")
     names = {row["prompt_id"] for row in findings if row["prompt_id"]}
     assert names == {
@@ -147,14 +136,14 @@ def test_ratings_count_prompts_and_luck_stands_apart(
 
 
 def test_figures_stand_where_somebody_measured_them(
-    played: tuple[SmallProject, RunSummary, ChatServer],
+    played: tuple[SmallProject, PlainRun, ChatServer],
 ) -> None:
-    project, _, _ = played
-    asked = metadata_of(project, "small", "entrant_requests")
+    _, made, _ = played
+    asked = made.metadata["entrant_requests", ""]
     for name in ("sampling", "greedy"):
         assert asked[f"generation_seconds_{name}"] > 0
         assert asked[f"tokens_per_second_{name}"] > 0
-    recorded = metadata_of(project, "small", "entrant_responses", partition="careful|pilot")
+    recorded = made.metadata["entrant_responses", "careful"]
     assert recorded["responses"] == 2 * N_PROMPTS
     figures = {"generation_seconds", "tokens_per_second", "peak_memory_gb", "batch_size"}
     assert not figures & recorded.keys()
@@ -188,7 +177,7 @@ def test_labels_of_samples_are_refused(tmp_path: Path) -> None:
     plan = build_plan(load_config(project.config_path), {})
     with (
         closing(Ledger(default_ledger_url(project.folder))) as ledger,
-        pytest.raises(InputError, match="n_samples is 2; expected 1, because labels"),
+        pytest.raises(InputError, match="n_samples is 2;"),
     ):
         pairs_to_label(plan, "pilot", None, ledger=ledger)
 
@@ -256,9 +245,9 @@ def test_models_on_this_machine_answer_twice_and_a_killed_run_goes_on(tmp_path: 
         begin(project, ledger)
     with closing(Ledger(f"sqlite:///{tmp_path / 'another.sqlite'}")) as ledger:
         undisturbed = begin(project, ledger)
-    summary = project.run("pilot")
+    made = project.tables("elo_ratings")
     # Two entrants, two samples; the batch of two that was kept is not generated again.
-    assert summary.responses_generated == 2 * 2 * n_prompts - 2
+    assert generated_in(made) == 2 * 2 * n_prompts - 2
     for name in ("one_voice", "jury"):
         rows = rows_of(project, "entrant_responses", name)
         assert [sample_of(row["prompt_id"]) for row in rows] == [1, 2] * n_prompts
@@ -274,4 +263,12 @@ def test_models_on_this_machine_answer_twice_and_a_killed_run_goes_on(tmp_path: 
     ratings = rows_of(project, "elo_ratings", "factuality")
     assert {row["entrant_id"] for row in ratings} == {"one_voice", "jury"}
     assert all(row["n_decisive_matches"] <= n_prompts for row in ratings)
-    assert project.run("pilot").responses_generated == 0
+    assert generated_in(project.tables("entrant_responses")) == 0
+
+
+def generated_in(made: PlainRun) -> int:
+    return sum(
+        each["generated_now"]
+        for (asset, _), each in made.metadata.items()
+        if asset == "entrant_responses"
+    )

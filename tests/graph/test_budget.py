@@ -148,10 +148,10 @@ def test_replies_that_are_longer_than_assumed_take_more_of_the_budget(
 
 
 def test_nothing_is_approved_whose_price_nobody_knows(treasurer: Treasurer, ledger: Ledger) -> None:
-    with pytest.raises(BudgetError, match="no price for asking 2 requests of claude-unheard-of"):
+    with pytest.raises(BudgetError, match="claude-unheard-of"):
         treasurer.approve(2, model="claude-unheard-of")
     bill(ledger, "n1", [TokenUsage(output_tokens=1)], model="claude-forgotten")
-    with pytest.raises(BudgetError, match="no price of claude-forgotten is known"):
+    with pytest.raises(BudgetError, match="claude-forgotten"):
         treasurer.approve(2)
 
 

@@ -12,9 +12,6 @@ import yaml
 from tests.projects import FinishedPilot, SmallProject, bank_rows, make_project, write_json_lines
 from tournament_assets.graph.automation.jobs import Stage
 from tournament_assets.graph.run_summaries import RunSummary
-from tournament_assets.reports.figures import figures
-
-pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
@@ -25,17 +22,12 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> FinishedPilot:
     return FinishedPilot(project, project.run_recorded())
 
 
-@pytest.fixture
-def project(finished_pilot: FinishedPilot, tmp_path: Path) -> SmallProject:
-    return finished_pilot.copy(tmp_path / "project")
-
-
-def run(project: SmallProject, **options: Any) -> tuple[list[str], RunSummary]:
-    """Run without what is fresh; return what ran, and what there is to show."""
-    ran: list[str] = []
+def run(project: SmallProject, **options: Any) -> tuple[list[tuple[str, str]], RunSummary]:
+    """Run without what is fresh; return the jobs that ran, and what there is to show."""
+    ran: list[tuple[str, str]] = []
 
     def note(stage: Stage, label: str) -> None:
-        ran.append(f"{stage.title} {label}".strip())
+        ran.append((stage.job_name.removeprefix("small_"), label))
 
     return ran, project.run_recorded(everything=False, on_start=note, **options)
 
@@ -115,18 +107,15 @@ def test_a_run_with_nothing_changed_runs_nothing_and_shows_the_run_before(
 
     shutil.rmtree(first.directory)
     ran, third = run(project)
-    assert ran == ["leaderboard and report pilot"]
+    assert ran == [("6_report", "pilot")]
     assert third.is_new
     assert third.directory.is_dir()
 
     ran, _ = run(project, n_perms=7)
-    assert ran == [
-        "judging and ratings calibration · pilot",
-        "leaderboard and report pilot",
-    ]
+    assert ran == [("5_judge_and_rate", "calibration · pilot"), ("6_report", "pilot")]
     # The orderings of the last run are not those that are asked for now.
     ran, _ = run(project)
-    assert "judging and ratings calibration · pilot" in ran
+    assert ("5_judge_and_rate", "calibration · pilot") in ran
 
 
 @pytest.mark.parametrize("change", [*EDITS, *EDITS_OF_EVERY_DIMENSION])
@@ -140,49 +129,15 @@ def test_after_an_edit_a_run_that_skips_stores_what_one_of_everything_would(
     skipping = project.stored_files()
     project.run()
     assert skipping == project.stored_files()
-    assert "responses careful · pilot" not in ran or change is edit_bank
-
-
-def test_an_edited_bank_is_read_and_drawn_from_in_one_run(
-    narrow: FinishedPilot, tmp_path: Path
-) -> None:
-    project = narrow.copy(tmp_path / "project")
-    edit_bank(project)
-    ran, _ = run(project)
-    assert ran[:3] == ["inputs", "prompt bank and selection pilot", "responses careful · pilot"]
-
-
-def test_pictures_are_drawn_again_only_where_an_edit_changed_a_result(
-    project: SmallProject, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[str] = []
-
-    def note(name: str, draw: Any) -> dict[str, bytes]:
-        drawn.append(name)
-        return draw_both(name, draw)
-
-    draw_both = figures._draw_both
-    monkeypatch.setattr(figures, "_draw_both", note)
-    edit_rubric(project)
-    _, summary = run(project)
-    assert summary.is_new
-    # The judge of the tests does not read rubrics.
-    assert drawn == []
-    folder = summary.directory / "figures"
-    n_pictures = len(list(folder.glob("*.png")))
-    assert n_pictures == len(list(folder.glob("*.svg"))) > 0
-    edit_k_factor(project)
-    run(project)
-    assert {"ladders", "ladder_calibration"} <= set(drawn)
-
-
-def test_an_edited_rubric_runs_its_dimension_and_the_report(project: SmallProject) -> None:
-    edit_rubric(project)
-    ran, _ = run(project)
-    assert ran == [
-        "inputs",
-        "price of judging pilot",
-        "replies of the judge pilot",
-        "judging and ratings factuality · pilot",
-        "leaderboard and report pilot",
-    ]
+    if change is edit_rubric:
+        assert ran == [
+            ("0_observe_inputs", ""),
+            ("4_estimate", "pilot"),
+            ("5_ask_judge", "pilot"),
+            ("5_judge_and_rate", "factuality · pilot"),
+            ("6_report", "pilot"),
+        ]
+    if change is edit_bank:
+        assert [job for job, _ in ran[:3]] == ["0_observe_inputs", "1_prompts", "2_respond"]
+    else:
+        assert ("2_respond", "careful · pilot") not in ran

@@ -1,20 +1,20 @@
 """A ledger that is lost with everything in it, and the commands that follow."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from tournament_assets.cli import main
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.tournament.config import BUILT_IN_MODES
+from tournament_assets.tournament.errors import WorkError
 
-from .paid_projects import PaidProject, paid_project
-
-JOB = "small_5_judge_and_rate"
+from .paid_projects import SECRET, PaidProject, paid_project
 
 
 def lose_ledger(paid: PaidProject) -> None:
@@ -22,34 +22,34 @@ def lose_ledger(paid: PaidProject) -> None:
         path.unlink()
 
 
-def recover(paid: PaidProject, environment: pytest.MonkeyPatch) -> Result:
+def recover(paid: PaidProject, environment: pytest.MonkeyPatch) -> tuple[int, int]:
+    """Run the command; return the replies and the batches that are back in the ledger."""
+    environment.setenv("ANTHROPIC_API_KEY", SECRET)
     environment.setenv("ANTHROPIC_BASE_URL", paid.server.url)
     result = CliRunner().invoke(
         main, ["ledger", "recover", "--config", str(paid.project.config_path)]
     )
     assert result.exit_code == 0, result.output
-    return result
+    found = re.search(r"(\d+) repl.* of (\d+) batch", " ".join(result.output.split()))
+    assert found is not None
+    return int(found[1]), int(found[2])
 
 
 def test_a_lost_ledger_is_told_before_anything_is_paid_and_filled_again_by_one_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with paid_project(tmp_path, "no_verdict:1") as paid:
-        paid.run_until_judging()
-        assert paid.events(JOB).success
+        paid.tables("judge_verdicts")
         before, bought = paid.rows("judge_replies"), paid.server.log.to_dict()
         lose_ledger(paid)
-        failed = paid.events(JOB)
-        assert not failed.success
-        (event,) = failed.get_step_failure_events()
-        assert "tournament ledger recover --config" in str(event.event_specific_data)
+        with pytest.raises(WorkError, match="tournament ledger recover --config"):
+            paid.tables("judge_verdicts")
         assert paid.server.log.to_dict() == bought
-        output = recover(paid, monkeypatch).output
-        assert f"{bought['requests']} replies of 2 batches are back in the ledger" in output
-        assert paid.events(JOB).success
+        assert recover(paid, monkeypatch) == (bought["requests"], 2)
+        paid.tables("judge_verdicts")
         assert paid.server.log.to_dict() == bought
         assert paid.rows("judge_replies") == before
-        assert "0 replies of 0 batches are back" in recover(paid, monkeypatch).output
+        assert recover(paid, monkeypatch) == (0, 0)
 
 
 @pytest.fixture
@@ -77,12 +77,10 @@ def test_every_service_is_asked_that_reaches_a_judge_of_a_panel(
         modes = yaml.safe_load(paid.project.config_path.read_text())
         led = {name: {**modes[name], "judge_model": claude["model"]} for name in BUILT_IN_MODES}
         paid.project.edit_config(**led)
-        paid.run_until_judging()
-        assert paid.events(JOB).success
+        paid.tables("judge_verdicts")
         bought = paid.server.log.requests + second_server.log.requests
         lose_ledger(paid)
-        output = recover(paid, monkeypatch).output
-        assert f"{bought} replies of 2 batches are back in the ledger" in output
+        assert recover(paid, monkeypatch) == (bought, 2)
 
 
 def test_the_service_is_asked_that_a_mode_of_its_own_is_judged_by(
@@ -93,8 +91,6 @@ def test_the_service_is_asked_that_a_mode_of_its_own_is_judged_by(
         judge = elsewhere(second_server)
         nightly = {"judge_model": "gpt-elsewhere", "judge": judge, "share": 1.0}
         paid.project.edit_config(modes={"nightly": nightly})
-        paid.run(mode="nightly")
+        paid.tables("judge_verdicts", mode="nightly")
         lose_ledger(paid)
-        output = recover(paid, monkeypatch).output
-        bought = second_server.log.requests
-        assert f"{bought} replies of 1 batch are back in the ledger" in output
+        assert recover(paid, monkeypatch) == (second_server.log.requests, 1)
