@@ -27,7 +27,7 @@ def running_redis(folder: Path, *, password: str) -> Iterator[int]:
     if program is None:
         reason = "Redis is not installed: apt-get install redis-server"
         if os.environ.get("CI"):
-            pytest.fail(f"{reason}; make test does so as root")
+            pytest.fail(f"{reason}; make e2e does so as root")
         pytest.skip(reason)
     port = free_port()
     # On standard input: a command line is there for everybody to read.
