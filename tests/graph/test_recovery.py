@@ -14,7 +14,7 @@ from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.tournament.config import BUILT_IN_MODES
 from tournament_assets.tournament.errors import WorkError
 
-from .paid_projects import SECRET, PaidProject, paid_project
+from .paid_projects import PaidProject, paid_project
 
 
 def lose_ledger(paid: PaidProject) -> None:
@@ -22,11 +22,9 @@ def lose_ledger(paid: PaidProject) -> None:
         path.unlink()
 
 
-def recover(paid: PaidProject, environment: pytest.MonkeyPatch) -> tuple[int, int]:
+def recover(paid: PaidProject) -> tuple[int, int]:
     """Run the command; return the replies and the batches that are back in the ledger."""
-    environment.setenv("ANTHROPIC_API_KEY", SECRET)
-    environment.setenv("ANTHROPIC_BASE_URL", paid.server.url)
-    result = CliRunner().invoke(
+    result = CliRunner(env=paid.environment).invoke(
         main, ["ledger", "recover", "--config", str(paid.project.config_path)]
     )
     assert result.exit_code == 0, result.output
@@ -36,7 +34,7 @@ def recover(paid: PaidProject, environment: pytest.MonkeyPatch) -> tuple[int, in
 
 
 def test_a_lost_ledger_is_told_before_anything_is_paid_and_filled_again_by_one_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     with paid_project(tmp_path, "no_verdict:1") as paid:
         paid.tables("judge_verdicts")
@@ -45,11 +43,11 @@ def test_a_lost_ledger_is_told_before_anything_is_paid_and_filled_again_by_one_c
         with pytest.raises(WorkError, match="tournament ledger recover --config"):
             paid.tables("judge_verdicts")
         assert paid.server.log.to_dict() == bought
-        assert recover(paid, monkeypatch) == (bought["requests"], 2)
+        assert recover(paid) == (bought["requests"], 2)
         paid.tables("judge_verdicts")
         assert paid.server.log.to_dict() == bought
         assert paid.rows("judge_replies") == before
-        assert recover(paid, monkeypatch) == (0, 0)
+        assert recover(paid) == (0, 0)
 
 
 @pytest.fixture
@@ -68,7 +66,7 @@ def price_judging_elsewhere(paid: PaidProject, **judge: Any) -> None:
 
 
 def test_every_service_is_asked_that_reaches_a_judge_of_a_panel(
-    tmp_path: Path, second_server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, second_server: LoopbackServer
 ) -> None:
     with paid_project(tmp_path) as paid:
         claude = {"model": "claude-opus-5-5", "service": "anthropic"}
@@ -80,11 +78,11 @@ def test_every_service_is_asked_that_reaches_a_judge_of_a_panel(
         paid.tables("judge_verdicts")
         bought = paid.server.log.requests + second_server.log.requests
         lose_ledger(paid)
-        assert recover(paid, monkeypatch) == (bought, 2)
+        assert recover(paid) == (bought, 2)
 
 
 def test_the_service_is_asked_that_a_mode_of_its_own_is_judged_by(
-    tmp_path: Path, second_server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, second_server: LoopbackServer
 ) -> None:
     with paid_project(tmp_path) as paid:
         price_judging_elsewhere(paid)
@@ -93,4 +91,4 @@ def test_the_service_is_asked_that_a_mode_of_its_own_is_judged_by(
         paid.project.edit_config(modes={"nightly": nightly})
         paid.tables("judge_verdicts", mode="nightly")
         lose_ledger(paid)
-        assert recover(paid, monkeypatch) == (second_server.log.requests, 1)
+        assert recover(paid) == (second_server.log.requests, 1)
