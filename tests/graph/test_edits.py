@@ -162,6 +162,19 @@ def test_a_new_entrant_makes_its_responses_and_the_pairs_out_of_date(project: Sm
     }
 
 
+def test_a_price_in_the_config_is_part_of_the_price_lists_version(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+
+    def version() -> str | None:
+        (found,) = read_inputs(build_plan(load_config(project.config_path), {}), "price_list")
+        return found.version
+
+    listed = version()
+    judge = yaml.safe_load(project.config_path.read_text())["judge"]
+    project.edit_config(judge={**judge, "prices": {"own": {"input": 1.0, "output": 2.0}}})
+    assert version() != listed
+
+
 def test_a_new_price_list_makes_only_the_estimate_out_of_date(
     project: SmallProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

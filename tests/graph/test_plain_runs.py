@@ -17,7 +17,7 @@ from tests.graph.test_human_labels import label
 from tests.projects import SmallProject, make_project, write_json_lines
 from tests.torture.rounds import ADAPTIVE, make_larger
 from tournament_assets.storage.tables import rows_of
-from tournament_assets.tournament.asset_rows import VerdictRow, WinRateRow
+from tournament_assets.tournament.asset_rows import PromptRow, VerdictRow, WinRateRow
 from tournament_assets.tournament.errors import InputError, WorkError
 
 JURY = [{"model": "loopback-pilot"}, {"model": "loopback-b"}, {"model": "loopback-c", "share": 0.5}]
@@ -116,6 +116,13 @@ def test_verdicts_that_are_given_are_rated_and_nobody_is_asked(tmp_path: Path) -
         counted = list(rows_of(WinRateRow, rated.frame("win_rates", "factuality")))
         assert sum(row.judged + row.same_text for row in counted) == 6
         assert paid.n_asked == asked
+
+
+def test_rows_that_are_given_are_the_table(tmp_path: Path) -> None:
+    small = tournament(make_project(tmp_path / "project"))
+    bank = list(rows_of(PromptRow, small.tables("pilot", until="prompt_bank").frame("prompt_bank")))
+    given = small.tables("pilot", until="prompt_bank", given={("prompt_bank", ""): bank[:2]})
+    assert list(rows_of(PromptRow, given.frame("prompt_bank"))) == bank[:2]
 
 
 def test_a_check_that_stops_what_comes_next_stops_it_before_anything_is_sent(

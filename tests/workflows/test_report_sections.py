@@ -1,4 +1,4 @@
-"""What entrants cost and how fast they are, from the table of their responses."""
+"""What entrants cost and how fast they are, and who the judge is."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from tests.tournament.test_config import load
 from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import ResponseRow
-from tournament_assets.workflows.report_sections import entrant_economies
+from tournament_assets.workflows.report_sections import entrant_economies, judge_sentence
 
 ENTRANTS = [
     {"entrant_id": "claude", "loader": "anthropic_api", "model": "claude-opus-5-5"},
@@ -65,3 +65,20 @@ def test_speed_is_of_the_responses_that_were_timed() -> None:
 
 def test_responses_from_before_anybody_timed_them_have_no_speed() -> None:
     assert economies(own=answered((1, 30, None)))["own"] == EntrantEconomy("own")
+
+
+def test_a_jury_is_named_with_how_it_decides() -> None:
+    models = ("loopback-a", "loopback-b")
+
+    def named(**judge: Any) -> str:
+        panel = [{"model": each} for each in models]
+        modes = {
+            "pilot": {"judge_model": models[0], "strata": {"recall": 1}},
+            "headline": {"judge_model": models[0]},
+        }
+        config = load(judge={"service": "loopback", "panel": panel, **judge}, **modes)
+        return judge_sentence(config, "pilot", models)
+
+    assert named(aggregate="single").startswith("The judge is loopback-a, who decides")
+    assert named(aggregate="plurality").endswith("most of them say.")
+    assert judge_sentence(load(), "pilot", models[:1]) == "The judge is loopback-a."
