@@ -58,7 +58,7 @@ class ChatServer:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew, at the same address."""
+        """Begin anew, at the same address; what is still being answered takes no fault of later."""
         self.asked: list[Asked] = []
         self.looks = 0
         self.peak = 0
@@ -67,8 +67,8 @@ class ChatServer:
         self.usage: dict[str, Any] | None = dict(_USAGE)
         self.models: Response = JSONResponse({"object": "list", "data": [{"id": MODEL}]})
         self.reply: Callable[[dict[str, Any]], str] | None = None
-        self._under_way = 0
         self._faults: dict[str, list[Response]] = {}
+        self._under_way = [0]
 
     def fail(self, prompt: str, *answers: Response, times: int = 1) -> None:
         """Give these answers first to every prompt that holds a text; '' is in all of them."""
@@ -82,13 +82,14 @@ class ChatServer:
         body = json.loads(await request.body())
         asked = Asked(dict(request.headers), body)
         self.asked.append(asked)
-        self._under_way += 1
-        self.peak = max(self.peak, self._under_way)
+        faults, under_way = self._faults, self._under_way
+        under_way[0] += 1
+        self.peak = max(self.peak, under_way[0])
         try:
             await asyncio.sleep(self.delay)
         finally:
-            self._under_way -= 1
-        answer = self._refuse(request) or self._take_fault(asked.prompt)
+            under_way[0] -= 1
+        answer = self._refuse(request) or _take_fault(faults, asked.prompt)
         text = f"Answer to: {asked.prompt}" if self.reply is None else self.reply(body)
         usual = {**completion(text), "usage": self.usage}
         return await self._deliver(request, answer or JSONResponse(usual))
@@ -104,11 +105,12 @@ class ChatServer:
             return None
         return refusal(401, f"the key in {given!r} is wrong")
 
-    def _take_fault(self, prompt: str) -> Response | None:
-        for text, answers in self._faults.items():
-            if text in prompt and answers:
-                return answers.pop(0)
-        return None
+
+def _take_fault(faults: dict[str, list[Response]], prompt: str) -> Response | None:
+    for text, answers in faults.items():
+        if text in prompt and answers:
+            return answers.pop(0)
+    return None
 
 
 @contextmanager
