@@ -134,7 +134,7 @@ class EvalicaBradleyTerry:
         return centred(dict(zip(scores.index, np.log(scores.to_numpy()), strict=True)))
 
     def bootstrap(self, *, n_resamples: int) -> object:
-        """Fit, and fit resamples of the rows; percentiles, because BCa refits once per row."""
+        """Fit, and fit resamples of the rows; percentiles."""
         import evalica
 
         return evalica.bootstrap(

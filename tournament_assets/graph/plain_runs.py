@@ -127,7 +127,6 @@ def run_unrecorded(
         WorkError: If a step failed; what was paid for until then is in the ledger.
     """
     plan = plan_of(load_config(options.config_path), environment)
-    refuse_upstream_assets(plan)
     refuse_bad_input(
         plan,
         options.mode,
@@ -179,11 +178,13 @@ def run_plainly(
         on_done: Told when it has succeeded.
 
     Raises:
-        InputError: If there is no such mode or asset.
+        InputError: If there is no such mode or asset, or responses come from an asset of a project
+            around, which Dagster alone can load.
         WorkError: If a step failed; what was paid for until then is in the ledger.
     """
     from tournament_assets.ledger import Ledger
 
+    refuse_upstream_assets(plan)
     with (
         tempfile.TemporaryDirectory(prefix="tournament-") as temporary,
         closing(Ledger(_ledger_url(plan, environment))) as ledger,

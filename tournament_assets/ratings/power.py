@@ -269,8 +269,6 @@ class PowerCurve:
 
 def _ratio(shares: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     """Return the first less the second over the sandwich's error, shape (n_tournaments,)."""
-    # Imported here, so that loading the definitions does not pay for numba.
-
     above, below = np.triu_indices(k, 1)
     n_prompts = shares.shape[1]
     wins = np.zeros((len(shares), k, k))

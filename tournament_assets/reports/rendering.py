@@ -140,8 +140,6 @@ def render_macro(name: str, macro: str, *values: Any) -> str:
 
 @functools.cache
 def _environment() -> Environment:
-    # Imported here, so that loading the definitions does not pay for it.
-
     def markdown_text(value: object) -> Markup:
         return Markup(escape_markdown(str(value)))  # noqa: S704 (escaped on this very line)
 

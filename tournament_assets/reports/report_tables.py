@@ -339,8 +339,6 @@ def print_section(section: ReportSection, console: Console, *, style: str) -> No
 
 def print_text(text: str, console: Console, *, style: str = "") -> None:
     """Print a text; what would steer the terminal is shown instead, and no word is broken."""
-    # Imported here, so that loading the definitions does not pay for it.
-
     for line in escape_terminal(text).split("\n"):
         if max(map(cell_len, line.split()), default=0) <= console.width:
             console.print(Text(line, style=style))
@@ -409,8 +407,6 @@ def _fitting_widths(table: ReportTable, columns: Sequence[int], width: int) -> d
 def _print_side_by_side(
     title: str, cells: ReportTable, widths: Mapping[int, int], console: Console
 ) -> None:
-    # Imported here, so that loading the definitions does not pay for it.
-
     table = Table(
         title=Text(escape_terminal(title), style="bold") if title else None,
         title_justify="left",

@@ -394,8 +394,6 @@ class HumanLabels:
     @property
     def votes(self) -> list[Vote]:
         """The labels as ratings take them."""
-        # Imported here: looking whether anything is new needs no statistics.
-
         return [
             Vote(
                 each.pair.prompt_id,
