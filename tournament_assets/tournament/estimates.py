@@ -1,0 +1,37 @@
+"""A number with its interval, and how an interval is resampled: one class for each."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number, how sure it is, and what it was counted over.
+
+    Attributes:
+        value: The number; None where the data do not tell, and the note says why.
+        low: Lower end of its interval; None where the data set no bound.
+        high: Upper end of the interval; None where the data set no bound.
+        n: Prompts, pairs, replies or whatever it was counted over.
+        note: Why a number is missing, or what to know of it; None if nothing.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """How whole prompts are resampled for an interval.
+
+    Attributes:
+        n: How many resamples are drawn.
+        seed: Seeds the draws.
+        confidence: Coverage of the interval, between 0 and 1.
+    """
+
+    n: int = 1000
+    seed: int = 0
+    confidence: float = 0.95
