@@ -161,9 +161,10 @@ class FakeJudge:
             self.direct_rows.append(row)
             return row
 
-    def check_model(self, model: str) -> None:
+    def check_model(self, model: str) -> str | None:
         self.events.append("judge: check")
         self.checked_models.append(model)
+        return None
 
     def add_batch(
         self,

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest
 from tournament_assets.judging.settlement.sessions import JudgingOptions, Tally
 from tournament_assets.judging.settlement.settlement import ask_directly, settle_requests
+from tournament_assets.judging.settlement.submission import write_intent
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, LedgerError
 
 from .bench import Bench
@@ -192,14 +194,27 @@ def test_a_direct_reply_without_a_message_of_its_own_failed_in_passing() -> None
     assert not bench.ledger.replies
 
 
+@dataclass
+class WithoutBatches:
+    """The part of a fake judge that is asked directly."""
+
+    judge: FakeJudge
+
+    def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
+        return self.judge.ask_directly(request)
+
+    def check_model(self, model: str) -> str | None:
+        return self.judge.check_model(model)
+
+
 def settle(bench: Bench, n_pairs: int, **options: Any) -> Tally:
     return settle_requests(
         requests_for(n_pairs),
         scope=SCOPE,
         ledger=bench.ledger,
-        service=bench.judge,
+        service=WithoutBatches(bench.judge),
         progress=bench.progress,
-        options=JudgingOptions(patience(bench.clock), has_batches=False, **options),
+        options=JudgingOptions(patience(bench.clock), **options),
     )
 
 
@@ -255,3 +270,16 @@ def test_what_the_budget_has_no_room_for_is_approved_at_the_direct_price() -> No
     channels: list[str] = []
     settle(bench, 1, approve=lambda _requests, channel: channels.append(channel))
     assert channels == ["direct"]
+
+
+def test_batches_that_another_service_was_sent_are_not_given_up_where_there_are_none() -> None:
+    bench = Bench()
+    session = bench.session()
+    intent = write_intent(session, requests_for(1), attempt=1, channel="batch")
+    assert intent is not None
+    bench.ledger.record_created(intent.nonce, "b1")
+    bench.ledger.release_lease(session.lease)
+    with pytest.raises(JudgeError, match=r"WithoutBatches.* takes none"):
+        settle(bench, 1)
+    assert bench.ledger.states == ["created"]
+    assert not bench.judge.direct_requests

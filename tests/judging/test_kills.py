@@ -7,7 +7,7 @@ from typing import cast
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.judging.batch_service import BatchService, ReplyRow, SubmittedRequest
+from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest, TakesBatches
 from tournament_assets.judging.settlement.records import JudgingLedger
 from tournament_assets.judging.settlement.sessions import JudgingOptions
 from tournament_assets.judging.settlement.settlement import find_work_left, settle_requests
@@ -107,7 +107,7 @@ def live(bench: Bench, weather: Weather, life: Life) -> None:
             REQUESTS,
             scope=SCOPE,
             ledger=cast("JudgingLedger", Mortal(bench.ledger, life)),
-            service=cast("BatchService", Mortal(bench.judge, life)),
+            service=cast("TakesBatches", Mortal(bench.judge, life)),
             progress=bench.progress,
             options=JudgingOptions(
                 policy=patience(

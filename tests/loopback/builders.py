@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx2
 
-from tournament_assets.judging.batch_service import BatchService, BatchStatus
+from tournament_assets.judging.batch_service import BatchStatus, TakesBatches
 from tournament_assets.loopback.running import LoopbackServer
 
 
@@ -59,7 +59,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def wait_until_ended(service: BatchService, batch_id: str) -> BatchStatus:
+def wait_until_ended(service: TakesBatches, batch_id: str) -> BatchStatus:
     for _ in range(6_000):
         status = service.get_batch(batch_id)
         if status.has_ended:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from tests.judging.builders import SCOPE, SETTINGS, Progress
 from tests.torture.boundaries import Life, MortalLedger, MortalService
 from tests.torture.scenarios import BATCH_REQUESTS, CHUNK_ROWS, SCENARIOS, Scenario
-from tournament_assets.judging.batch_service import BatchService
+from tournament_assets.judging.batch_service import AsksDirectly, TakesBatches
 from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.judging.settlement import harvest as harvesting
 from tournament_assets.judging.settlement import recovery, submission
@@ -35,7 +35,7 @@ from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.providers.openers import OPENERS
 from tournament_assets.tournament.errors import TournamentError
-from tournament_assets.tournament.judge_services import SERVICES, ServiceConnection
+from tournament_assets.tournament.judge_services import ServiceConnection
 
 REFUSED = 3
 """The exit code of a process that ended with one of the project's own errors."""
@@ -67,12 +67,9 @@ def settle(
                 requests,
                 scope=scope,
                 ledger=cast("JudgingLedger", ledger),
-                service=cast("BatchService", service),
+                service=cast("AsksDirectly", service),
                 progress=progress,
-                options=JudgingOptions(
-                    policy=replace(_policy(chosen), sleep=sleep),
-                    has_batches=SERVICES[chosen.service].has_batches,
-                ),
+                options=JudgingOptions(policy=replace(_policy(chosen), sleep=sleep)),
             )
 
         parts = chosen.parts.items()
@@ -101,7 +98,7 @@ def recover(
             report = recover_batches(
                 planned,
                 ledger=cast("RecoveryLedger", ledger),
-                service=cast("BatchService", service),
+                service=cast("TakesBatches", service),
                 policy=_policy(chosen),
                 progress=progress,
             )
@@ -153,7 +150,7 @@ def _live(
 
 
 @contextmanager
-def connect(service: str, judge_url: str) -> Iterator[BatchService]:
+def connect(service: str, judge_url: str) -> Iterator[AsksDirectly]:
     """Connect to the judge in the protocol of a service."""
     url = judge_url if service == "anthropic" else f"{judge_url}/v1"
     with OPENERS[service](ServiceConnection("any", url, Path())) as opened:

@@ -26,6 +26,7 @@ from tests.workflows.builders import (
     judge_at,
     wait_until,
 )
+from tournament_assets.judging.batch_service import takes_batches
 from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices, most_usd
 from tournament_assets.judging.settlement.records import Lease
 from tournament_assets.judging.settlement.recovery import recover_batches
@@ -283,6 +284,7 @@ def test_a_lost_ledger_gets_responses_back_that_were_paid_for() -> None:
             bench.complete(ledger=ledger)
         judge = judge_at(bench.server.url)
         with judge.service(JudgeConfig(service="anthropic")) as service:
+            assert takes_batches(service)
             report = recover_batches(
                 planned_responses(claude(), PROMPTS),
                 ledger=ledger,

@@ -18,7 +18,7 @@ from typing import Any
 from tournament_assets.archives.config import ArchiveFile, JudgeInput, Rejudging
 from tournament_assets.archives.reading import BrokenRunError, is_blank, number_of, value_at
 from tournament_assets.archives.runs import ArchivedRun
-from tournament_assets.judging.batch_service import BatchService, Channel
+from tournament_assets.judging.batch_service import AsksDirectly, Channel
 from tournament_assets.judging.costs.estimates import ASSUMED_OUTPUT_TOKENS, measure_workload
 from tournament_assets.judging.costs.prices import BudgetTerms, format_usd, load_newest_prices
 from tournament_assets.judging.requests.requests import ModelRequest, printable, with_larger_cap
@@ -188,7 +188,7 @@ def ask_judge(
     archive: ArchiveFile,
     *,
     ledger: JudgingLedger,
-    connect: Callable[[], AbstractContextManager[BatchService]],
+    connect: Callable[[], AbstractContextManager[AsksDirectly]],
     policy: WaitingPolicy,
     log: Callable[[str], None],
 ) -> None:
@@ -226,7 +226,6 @@ def ask_judge(
         ),
         reply_format=None,
         remedy=_REMEDY,
-        has_batches=SERVICES[rejudging.service].has_batches,
     )
     with (
         connect() as service,
@@ -467,7 +466,7 @@ def ask_for_scores(
     *,
     scope: JudgingScope,
     ledger: JudgingLedger,
-    service: BatchService,
+    service: AsksDirectly,
     progress: JudgingProgress,
     options: JudgingOptions,
     ceiling: float,

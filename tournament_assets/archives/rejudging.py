@@ -38,7 +38,7 @@ from tournament_assets.archives.runs import (
     wrong_weights,
 )
 from tournament_assets.archives.tables import LISTED
-from tournament_assets.judging.batch_service import BatchService
+from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.judging.requests.requests import ModelRequest
 from tournament_assets.judging.settlement.records import JudgingLedger
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
@@ -273,7 +273,7 @@ def rejudge_runs(
     failed: Sequence[FailedJudging],
     *,
     ledger: JudgingLedger,
-    connect: Callable[[], AbstractContextManager[BatchService]],
+    connect: Callable[[], AbstractContextManager[AsksDirectly]],
     log: Callable[[str], None],
     policy: WaitingPolicy = _POLICY,
 ) -> RejudgeResult:

@@ -41,7 +41,7 @@ from tournament_assets.cli.options import (
     open_console,
     show_report,
 )
-from tournament_assets.judging.batch_service import BatchService
+from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.reports.rendering import escape_terminal
 from tournament_assets.reports.report_tables import print_sections
 from tournament_assets.tournament.errors import InputError, JudgeError
@@ -165,7 +165,7 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
 
 def _judge_of(
     rejudging: Rejudging, *, folder: Path, environment: Mapping[str, str]
-) -> Callable[[], AbstractContextManager[BatchService]]:
+) -> Callable[[], AbstractContextManager[AsksDirectly]]:
     """Return what connects to the judge that an archive names."""
     service = JudgeConfig.model_validate({"service": rejudging.service})
     judge = JudgeConnection.from_environment(environment, folder)

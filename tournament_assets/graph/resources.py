@@ -16,7 +16,7 @@ import pandas as pd
 import upath
 from pydantic import Field
 
-from tournament_assets.judging.batch_service import BatchService
+from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.atomic_files import write_atomically, write_bytes_atomically
 from tournament_assets.storage.tables import (
@@ -50,7 +50,7 @@ class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its p
     loopback_folder: str
     variables: dict[str, str]
 
-    def service(self, config: ServiceAccess) -> AbstractContextManager[BatchService]:
+    def service(self, config: ServiceAccess) -> AbstractContextManager[AsksDirectly]:
         """Connect to the service; the loopback judge is started, and stopped again.
 
         Raises:

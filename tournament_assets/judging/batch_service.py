@@ -1,4 +1,4 @@
-"""The batch service as the judging stage sees it: what goes in, what comes out.
+"""The services as the judging stage sees them: what goes in, what comes out.
 
 The classes hold what a service said, not what it means: a reply's text is parsed, and a failed row
 classified, elsewhere.
@@ -7,7 +7,7 @@ classified, elsewhere.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeGuard, runtime_checkable
 
 from tournament_assets.tournament.errors import JudgeError
 
@@ -135,11 +135,31 @@ class TokenCounter(Protocol):
         ...
 
 
-class BatchService(Protocol):
-    """A service that judges requests in batches, and single ones at once.
+class AsksDirectly(Protocol):
+    """A service that answers single requests at once.
 
     Every `JudgeError` says by its `failure` what it means for what is done next.
     """
+
+    def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
+        """Send one request, once, and wait for its reply.
+
+        Raises:
+            JudgeError: If no reply came. Where the failure is ambiguous one may have been paid for.
+        """
+        ...
+
+    def check_model(self, model: str) -> str | None:
+        """Return if the service lets this key use the model, or does not say; then, a warning.
+
+        Raises:
+            JudgeError: If the model or the key is refused, or the service cannot be asked.
+        """
+        ...
+
+
+class TakesBatches(AsksDirectly, Protocol):
+    """A service that answers requests in batches as well."""
 
     def create_batch(self, requests: Iterable[SubmittedRequest]) -> BatchStatus:
         """Submit a batch, once.
@@ -179,18 +199,7 @@ class BatchService(Protocol):
         """
         ...
 
-    def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
-        """Send one request outside any batch, once, and wait for its reply.
 
-        Raises:
-            JudgeError: If no reply came. Where the failure is ambiguous one may have been paid for.
-        """
-        ...
-
-    def check_model(self, model: str) -> str | None:
-        """Return if the service lets this key use the model, or does not say; then, a warning.
-
-        Raises:
-            JudgeError: If the model or the key is refused, or the service cannot be asked.
-        """
-        ...
+def takes_batches(service: AsksDirectly) -> TypeGuard[TakesBatches]:
+    """Say whether a service takes batches, which it shows by having a way to create one."""
+    return hasattr(service, "create_batch")

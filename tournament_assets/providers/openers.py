@@ -6,34 +6,34 @@ A service's SDK is imported when it is opened, so that definitions load without 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from tournament_assets.judging.batch_service import BatchService
+from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.tournament.judge_services import ServiceConnection
 
-Opener = Callable[[ServiceConnection], AbstractContextManager[BatchService]]
+Opener = Callable[[ServiceConnection], AbstractContextManager[AsksDirectly]]
 
 
-def _loopback(connection: ServiceConnection) -> AbstractContextManager[BatchService]:
+def _loopback(connection: ServiceConnection) -> AbstractContextManager[AsksDirectly]:
 
     from tournament_assets.providers.anthropic.message_batches import open_loopback
 
     return open_loopback(connection)
 
 
-def _anthropic(connection: ServiceConnection) -> AbstractContextManager[BatchService]:
+def _anthropic(connection: ServiceConnection) -> AbstractContextManager[AsksDirectly]:
 
     from tournament_assets.providers.anthropic.message_batches import open_anthropic
 
     return open_anthropic(connection)
 
 
-def _openai_batch(connection: ServiceConnection) -> AbstractContextManager[BatchService]:
+def _openai_batch(connection: ServiceConnection) -> AbstractContextManager[AsksDirectly]:
 
     from tournament_assets.providers.openai.judge import open_batches
 
     return open_batches(connection)
 
 
-def _openai_api(connection: ServiceConnection) -> AbstractContextManager[BatchService]:
+def _openai_api(connection: ServiceConnection) -> AbstractContextManager[AsksDirectly]:
 
     from tournament_assets.providers.openai.judge import open_chat
 

@@ -7,6 +7,7 @@ To add one, write a folder in `providers/` with a function that opens it, name t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from pydantic_core import PydanticKnownError
 
@@ -48,7 +49,7 @@ class JudgeService:
         needs_price: Whether a model without a price is refused before anything is spent: no list
             of prices that is shipped names its models.
         is_language_model: Whether its verdicts say anything about quality.
-        has_batches: Whether it takes batches; without them every request is asked directly.
+        channel: How it is asked: in batches, or request by request where it takes none.
         max_batch_requests: The most requests of a batch; None for as many as usual.
         max_batch_bytes: The most bytes of a batch; None for as many as usual.
         is_in_keys: Whether its name is part of the keys of requests: another service's reply to
@@ -70,7 +71,7 @@ class JudgeService:
     is_free: bool = False
     needs_price: bool = False
     is_language_model: bool = True
-    has_batches: bool = True
+    channel: Literal["batch", "direct"] = "batch"
     max_batch_requests: int | None = None
     max_batch_bytes: int | None = None
     is_in_keys: bool = True
@@ -141,7 +142,7 @@ OPENAI_API = JudgeService(
     keeps_key_to_itself=True,
     may_be_elsewhere=True,
     needs_price=True,
-    has_batches=False,
+    channel="direct",
     poll_seconds=(1.0, 30.0),
 )
 OPENAI_BATCH = JudgeService(

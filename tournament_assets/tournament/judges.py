@@ -80,7 +80,7 @@ class ServiceAccess(Frozen):
     @property
     def is_free(self) -> bool:
         """Whether it costs nothing unless a price is written down, as far as its address tells."""
-        is_own = not self.row.has_batches and is_private(self.base_url or "")
+        is_own = self.row.channel == "direct" and is_private(self.base_url or "")
         return self.row.is_free or is_own
 
     @property

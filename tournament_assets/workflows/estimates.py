@@ -201,7 +201,7 @@ class _JudgeToPrice:
     ) -> None:
         self._judge, self._scope, self._plan, self._ledger = judge, scope, plan, ledger
         self._terms = judging_terms(plan, since=datetime.now(UTC), models=[judge.model])
-        self._channel: Channel = "batch" if judge.row.has_batches else "direct"
+        self._channel = judge.row.channel
         self._observation, self._tokens_per_reply = observe_ledger(ledger, judge.model)
         self._workloads: dict[str, Workload] = {}
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from tournament_assets.judging.batch_service import BatchService, Channel
+from tournament_assets.judging.batch_service import AsksDirectly, Channel
 from tournament_assets.judging.costs.estimates import (
     ASSUMED_OUTPUT_TOKENS,
     MIN_OBSERVED_REPLIES,
@@ -81,7 +81,7 @@ class JudgeAccess(Protocol):
     def variables(self) -> Mapping[str, str]:
         """What the environment says of services."""
 
-    def service(self, config: ServiceAccess) -> AbstractContextManager[BatchService]:
+    def service(self, config: ServiceAccess) -> AbstractContextManager[AsksDirectly]:
         """Connect to the service that a config names."""
 
 
@@ -115,7 +115,7 @@ class JudgeConnection:
         """
         return cls(folder / "ledger" / "loopback_judge", environment)
 
-    def service(self, config: ServiceAccess) -> AbstractContextManager[BatchService]:
+    def service(self, config: ServiceAccess) -> AbstractContextManager[AsksDirectly]:
         """Connect to the service; the loopback judge is started, and stopped again.
 
         Raises:
@@ -484,7 +484,7 @@ def ask_together(
     terms = judging_terms(plan, since=step.since or datetime.now(UTC), models=models)
     told = one_at_a_time(log)
     with ExitStack() as stack:
-        services: dict[ServiceAccess, BatchService] = {}
+        services: dict[ServiceAccess, AsksDirectly] = {}
         if not step.rejudges:
             _refuse_unbudgeted(askings, plan, step)
             _refuse_unaffordable(askings, left, terms, ledger)
@@ -512,7 +512,6 @@ def ask_together(
                         may_pay_again=step.may_pay_again,
                         failed_since=step.failed_since,
                         reply_format=plan.config.judge.reply_format,
-                        has_batches=asking.access.row.has_batches,
                         max_batch_requests=asking.access.row.max_batch_requests,
                         max_batch_bytes=asking.access.row.max_batch_bytes,
                         max_in_flight=asking.access.max_in_flight,
@@ -547,15 +546,15 @@ def _refuse_unaffordable(
         positions = first_positions(asking.requests)
         unanswered = [positions[key] for key in left[asking.scope].unanswered]
         asked.append(Selection(asking.requests, unanswered))
-    has_batches = all(asking.access.row.has_batches for asking in askings)
-    channel: Channel = "batch" if has_batches else "direct"
+    in_batches = all(asking.access.row.channel == "batch" for asking in askings)
+    channel: Channel = "batch" if in_batches else "direct"
     check_affordable(asked, channel, terms=terms, ledger=ledger, since=datetime.now(UTC))
 
 
 def _refuse_to_repay(
     askings: Sequence[Asking],
     left: Mapping[JudgingScope, WorkLeft],
-    services: Mapping[ServiceAccess, BatchService],
+    services: Mapping[ServiceAccess, AsksDirectly],
     plan: TournamentPlan,
     ledger: "Ledger",
     step: JudgingStep,

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.judging.batch_service import TOKEN_NAMES, TokenUsage
+from tournament_assets.judging.batch_service import TOKEN_NAMES, TokenUsage, takes_batches
 from tournament_assets.judging.requests.pairs import PairToJudge, Presentation
 from tournament_assets.judging.requests.requests import JudgeRequests
 from tournament_assets.judging.requests.verdict_parsing import FailureClass, classify_reply
@@ -473,15 +473,19 @@ def recover_replies(
 
     def recover_from(accesses: Iterable[ServiceAccess]) -> RecoveryReport:
         report = RecoveryReport()
-        doors = (each.door for each in accesses if each.row.has_batches)
-        for door in dict.fromkeys(doors):
+        for door in dict.fromkeys(each.door for each in accesses if each.row.channel == "batch"):
             title = f"replies of {door.service} are taken back"
             with judge.service(door) as service, JudgingBar(title, total=1, log=log) as progress:
-                report.add(
-                    recover_batches(
-                        planned, ledger=ledger, service=service, policy=policy, progress=progress
+                if takes_batches(service):
+                    report.add(
+                        recover_batches(
+                            planned,
+                            ledger=ledger,
+                            service=service,
+                            policy=policy,
+                            progress=progress,
+                        )
                     )
-                )
         return report
 
     sellers = [entrant_access(entrant, config) for entrant in bought]

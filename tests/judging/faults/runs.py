@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tests.judging.builders import SCOPE, Progress, keys_of, requests_for
-from tournament_assets.judging.batch_service import BatchService
+from tournament_assets.judging.batch_service import TakesBatches
 from tournament_assets.judging.requests.verdict_parsing import parse_verdict, read_reply
 from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.judging.settlement.sessions import JudgingOptions, Tally, WaitingPolicy
@@ -35,7 +35,7 @@ class Run:
         naps: How long it was waited, each time.
     """
 
-    def __init__(self, server: LoopbackServer, service: BatchService, path: Path) -> None:
+    def __init__(self, server: LoopbackServer, service: TakesBatches, path: Path) -> None:
         self.server = server
         self.service = service
         self.ledger = Ledger(f"sqlite:///{path}")

@@ -14,10 +14,10 @@ import pytest
 from tests.judging.builders import SCOPE, Progress, keys_of, requests_for
 from tests.loopback.builders import judge_params
 from tournament_assets.judging.batch_service import (
-    BatchService,
     BatchStatus,
     ReplyRow,
     SubmittedRequest,
+    TakesBatches,
 )
 from tournament_assets.judging.costs.prices import Spending
 from tournament_assets.judging.requests.requests import custom_id
@@ -175,7 +175,7 @@ def test_a_log_that_is_torn_anywhere_is_filled_again_and_nothing_is_bought_twice
 class BreaksOff:
     """A service whose results break off after some rows, but for the first readings."""
 
-    def __init__(self, service: BatchService, n_rows: int, *, whole: int = 0) -> None:
+    def __init__(self, service: TakesBatches, n_rows: int, *, whole: int = 0) -> None:
         self._service = service
         self._n_rows = n_rows
         self._whole = whole
@@ -197,10 +197,10 @@ def test_a_recovery_that_breaks_off_keeps_what_it_read_and_goes_on_from_there(
     run = start()
     run.settle()
     lose_ledger(run, tmp_path / "new.sqlite")
-    broken = recover(run, service=cast("BatchService", BreaksOff(run.service, 0)), n=1)
+    broken = recover(run, service=cast("TakesBatches", BreaksOff(run.service, 0)), n=1)
     assert (len(broken.incomplete), broken.replies, run.states) == (1, 0, [])
     # The third reading is the one that keeps rows: two before it look whose batch it is.
-    cut = recover(run, service=cast("BatchService", BreaksOff(run.service, 2, whole=2)), n=1)
+    cut = recover(run, service=cast("TakesBatches", BreaksOff(run.service, 2, whole=2)), n=1)
     assert (len(cut.incomplete), cut.replies, run.states) == (1, 2, ["recovering"])
     (unread,) = run.ledger.unbilled_batches()
     assert (unread.n_requests, unread.is_lost, unread.most_usd) == (2, True, None)
@@ -255,7 +255,7 @@ def test_of_a_large_batch_a_part_at_a_time_is_on_its_way_into_the_ledger(tmp_pat
         report = recover_batches(
             dict.fromkeys(keys, PlannedRequest(SCOPE, "judge-1", "line")),
             ledger=ledger,
-            service=cast("BatchService", service),
+            service=cast("TakesBatches", service),
             policy=WaitingPolicy(0.01, 0.02, 20.0),
             progress=Progress(),
         )
@@ -334,7 +334,7 @@ def test_nothing_is_sent_that_the_service_was_paid_for_without_the_ledger_knowin
 class Fails:
     """A service that fails at one thing, in one way."""
 
-    def __init__(self, service: BatchService, name: str, failure: JudgeFailure) -> None:
+    def __init__(self, service: TakesBatches, name: str, failure: JudgeFailure) -> None:
         self._service = service
         self._name = name
         self._failure = failure
@@ -462,7 +462,7 @@ class DiesOnceAccepted(BreaksOff):
 def test_a_batch_whose_creation_was_not_confirmed_is_left_to_its_own_run(start: Runner) -> None:
     run = start()
     whole = run.service
-    run.service = cast("BatchService", DiesOnceAccepted(whole, 0))
+    run.service = cast("TakesBatches", DiesOnceAccepted(whole, 0))
     with pytest.raises(KeyboardInterrupt):
         run.settle()
     run.service = whole

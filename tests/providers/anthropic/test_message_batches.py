@@ -13,10 +13,10 @@ from tests.loopback.builders import judge_params, wait_until_ended
 from tests.loopback.impostor import Impostor, succeeded
 from tests.providers.scripted_service import KEY, Script, batch, page, run_script
 from tournament_assets.judging.batch_service import (
-    BatchService,
     BatchStatus,
     ReplyRow,
     SubmittedRequest,
+    TakesBatches,
     TokenUsage,
 )
 from tournament_assets.loopback.running import LoopbackServer
@@ -81,7 +81,7 @@ def rows_of(service: AnthropicBatches, impostor: Impostor, *rows: Any) -> list[R
 
 def test_thirty_requests_go_and_thirty_replies_come_back(connect: Opener) -> None:
     with LoopbackServer() as server:
-        service: BatchService = connect(server.url)
+        service: TakesBatches = connect(server.url)
         created = service.create_batch([cached_request(number) for number in range(30)])
         assert created == BatchStatus(created.batch_id, False, 30)
         ended = wait_until_ended(service, created.batch_id)

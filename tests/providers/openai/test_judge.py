@@ -12,7 +12,12 @@ from tests.chat_server import DROP, ChatServer, chat_server, completion, refusal
 from tests.judging.builders import SETTINGS, requests_for
 from tests.loopback.builders import judge_params
 from tests.providers.scripted_service import Script, run_script
-from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest, TokenUsage
+from tournament_assets.judging.batch_service import (
+    ReplyRow,
+    SubmittedRequest,
+    TokenUsage,
+    takes_batches,
+)
 from tournament_assets.judging.requests.verdict_parsing import output_config
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.openai import judge as adapter
@@ -200,13 +205,11 @@ def test_a_server_without_a_look_up_of_models_is_asked_all_the_same(chat: ChatSe
     assert re.search(r"\b404\b.*'org/model-1'", warning or "")
 
 
-def test_a_service_without_batches_lists_none_and_takes_none(chat: ChatServer) -> None:
+def test_only_a_service_that_takes_batches_has_methods_for_them(chat: ChatServer) -> None:
     with judge(chat.url) as service:
-        assert list(service.list_batches()) == []
-        with pytest.raises(JudgeError, match="with batches"):
-            service.create_batch([SubmittedRequest("ours", params())])
-        with pytest.raises(JudgeError, match="a batch"):
-            service.get_batch("b1")
+        assert not takes_batches(service)
+    with closing(connect(chat.url)) as batches:
+        assert takes_batches(batches)
 
 
 UPLOADED = JSONResponse({"id": "file-1"})

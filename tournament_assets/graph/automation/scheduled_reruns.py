@@ -33,7 +33,7 @@ from tournament_assets.graph.automation.reruns import (
 )
 from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.resources import JudgeResource, LedgerResource
-from tournament_assets.judging.batch_service import BatchService
+from tournament_assets.judging.batch_service import AsksDirectly, takes_batches
 from tournament_assets.judging.settlement.records import JudgingScope, OpenBatch
 from tournament_assets.tournament.config import Mode, RerunSchedule, TournamentConfig
 from tournament_assets.tournament.errors import JudgeError
@@ -316,12 +316,12 @@ def _judge_of(scope: JudgingScope, tournament: TournamentConfig) -> ServiceAcces
 
 
 def _have_ended(
-    batches: Sequence[OpenBatch], service: BatchService, context: dg.SensorEvaluationContext
+    batches: Sequence[OpenBatch], service: AsksDirectly, context: dg.SensorEvaluationContext
 ) -> bool:
     try:
         # One without a name has to be looked for, which is the run's business.
         return all(
-            service.get_batch(batch.batch_id).has_ended
+            takes_batches(service) and service.get_batch(batch.batch_id).has_ended
             for batch in batches
             if batch.batch_id is not None
         )

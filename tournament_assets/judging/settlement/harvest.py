@@ -146,7 +146,7 @@ def _read_results(
     session: JudgingSession, batch: SubmittedBatch, keys: set[str], harvest: _Harvest
 ) -> JudgeError | None:
     """Read the results as far as they can be read; return why that ended early, if it is known."""
-    stream = session.service.iterate_results(batch.batch_id)
+    stream = session.batches.iterate_results(batch.batch_id)
     lines: list[str] = []
     while True:
         part: list[tuple[str, ReplyRow]] = []
@@ -318,7 +318,7 @@ def harvest_ended(
 
 def _harvest_if_ended(session: JudgingSession, batch: SubmittedBatch) -> bool:
     try:
-        status = session.service.get_batch(batch.batch_id)
+        status = session.batches.get_batch(batch.batch_id)
         if not status.has_ended:
             return False
         harvest_batch(session, batch, status)

@@ -14,7 +14,14 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby, islice, takewhile
 from typing import Protocol
 
-from tournament_assets.judging.batch_service import UNPARSABLE, BatchService, BatchStatus, ReplyRow
+from tournament_assets.judging.batch_service import (
+    UNPARSABLE,
+    AsksDirectly,
+    BatchStatus,
+    ReplyRow,
+    TakesBatches,
+    takes_batches,
+)
 from tournament_assets.judging.requests.requests import (
     JudgeRequest,
     Selection,
@@ -155,7 +162,7 @@ def find_forgotten(
     unanswered: AbstractSet[str],
     *,
     ledger: RecoveryLedger,
-    service: BatchService,
+    service: TakesBatches,
     now: datetime,
 ) -> ForgottenBatches:
     """Look whether requests that are about to be sent were paid for and forgotten.
@@ -188,7 +195,7 @@ def find_forgotten(
     return ForgottenBatches(paid, alike)
 
 
-def _first_names(listing: BatchStatus, service: BatchService) -> list[tuple[str, str]] | None:
+def _first_names(listing: BatchStatus, service: TakesBatches) -> list[tuple[str, str]] | None:
     """Return nonce and key of a batch's first requests of ours; None if it is too early to say.
 
     Of results that are out of reach for good there is nothing to take back.
@@ -219,7 +226,7 @@ def refuse_to_repay(
     unanswered: AbstractSet[str],
     *,
     ledger: RecoveryLedger,
-    service: BatchService,
+    service: AsksDirectly,
     note: Callable[[str], None],
     command: str,
     may_pay_again: bool,
@@ -232,6 +239,8 @@ def refuse_to_repay(
         JudgeError: If the requests were paid for and may not be paid for again, or the service
             refuses.
     """
+    if not takes_batches(service):
+        return  # it keeps no replies that could be had again
     try:
         found = find_forgotten(unanswered, ledger=ledger, service=service, now=datetime.now(UTC))
     except JudgeError as error:
@@ -260,7 +269,7 @@ def recover_batches(
     planned: Mapping[str, PlannedRequest],
     *,
     ledger: RecoveryLedger,
-    service: BatchService,
+    service: TakesBatches,
     policy: WaitingPolicy,
     progress: JudgingProgress,
 ) -> RecoveryReport:
@@ -294,7 +303,7 @@ def recover_batches(
 
 
 def _unknown_batches(
-    ledger: RecoveryLedger, service: BatchService, now: datetime, *, one_page: bool = False
+    ledger: RecoveryLedger, service: TakesBatches, now: datetime, *, one_page: bool = False
 ) -> Iterator[BatchStatus]:
     """Yield the batches that the ledger does not know or holds in part, the newest first."""
     kept = takewhile(
@@ -324,7 +333,7 @@ class _UnderWay:
     """
 
     ledger: RecoveryLedger
-    service: BatchService
+    service: TakesBatches
     found: dict[str, str] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
 
@@ -365,7 +374,7 @@ class _Recovery:
     planned: Mapping[str, PlannedRequest]
     listing: BatchStatus
     ledger: RecoveryLedger
-    service: BatchService
+    service: TakesBatches
     policy: WaitingPolicy
     progress: JudgingProgress
     report: RecoveryReport
@@ -550,7 +559,7 @@ def rejudge_requests(
     *,
     scope: JudgingScope,
     ledger: JudgingLedger,
-    service: BatchService,
+    service: AsksDirectly,
     progress: JudgingProgress,
     options: JudgingOptions,
 ) -> Tally:

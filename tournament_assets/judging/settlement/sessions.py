@@ -12,7 +12,13 @@ from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
-from tournament_assets.judging.batch_service import BatchService, Channel, ReplyRow
+from tournament_assets.judging.batch_service import (
+    AsksDirectly,
+    Channel,
+    ReplyRow,
+    TakesBatches,
+    takes_batches,
+)
 from tournament_assets.judging.costs.prices import BudgetTerms
 from tournament_assets.judging.requests.requests import ModelRequest
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
@@ -22,7 +28,12 @@ from tournament_assets.judging.settlement.records import (
     JudgingScope,
     Lease,
 )
-from tournament_assets.tournament.errors import InterruptedWorkError, JudgeWaitingError, LedgerError
+from tournament_assets.tournament.errors import (
+    InterruptedWorkError,
+    JudgeError,
+    JudgeWaitingError,
+    LedgerError,
+)
 
 
 class JudgingProgress(Protocol):
@@ -168,7 +179,6 @@ class JudgingOptions:
         on_final: Told of every final row once it is in the ledger.
         remedy: What a person can do if every request is refused as invalid.
         terms: What every single request is paid from; None sets no limit and knows no price.
-        has_batches: Whether the service takes batches; otherwise all is asked directly.
         max_batch_requests: The most requests of a batch; None for as many as usual.
         max_batch_bytes: The most bytes of a batch; None for as many as usual.
         max_in_flight: How many requests are asked directly at a time.
@@ -184,7 +194,6 @@ class JudgingOptions:
     on_final: Listener = tell_nobody
     remedy: str = JUDGE_REMEDY
     terms: BudgetTerms | None = None
-    has_batches: bool = True
     max_batch_requests: int | None = None
     max_batch_bytes: int | None = None
     max_in_flight: int = DIRECT_AT_ONCE
@@ -208,7 +217,7 @@ class JudgingSession:
 
     lease: Lease
     ledger: JudgingLedger
-    service: BatchService
+    service: AsksDirectly
     progress: JudgingProgress
     options: JudgingOptions
     tally: Tally = field(default_factory=Tally)
@@ -224,6 +233,21 @@ class JudgingSession:
     def scope(self) -> JudgingScope:
         """Whose work it is."""
         return self.lease.scope
+
+    @property
+    def batches(self) -> TakesBatches:
+        """The service, as one that takes batches.
+
+        Raises:
+            JudgeError: If it takes none, and so knows nothing of those under way at another.
+        """
+        if takes_batches(self.service):
+            return self.service
+        raise JudgeError(
+            f"batches of {self.scope.title} are under way, and {self.service!r} takes none; "
+            "expected the service that they were sent to: name it again, and run until they are "
+            "collected"
+        )
 
     def check_model(self, model: str) -> None:
         """Return if requests can be sent to a model, as far as the service says.
@@ -267,7 +291,7 @@ def open_session(
     scope: JudgingScope,
     *,
     ledger: JudgingLedger,
-    service: BatchService,
+    service: AsksDirectly,
     progress: JudgingProgress,
     options: JudgingOptions,
 ) -> Iterator[JudgingSession]:

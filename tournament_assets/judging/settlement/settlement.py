@@ -17,9 +17,10 @@ from itertools import groupby, islice
 from types import MappingProxyType
 
 from tournament_assets.judging.batch_service import (
-    BatchService,
+    AsksDirectly,
     ReplyRow,
     SubmittedRequest,
+    takes_batches,
 )
 from tournament_assets.judging.requests.requests import (
     ModelRequest,
@@ -221,7 +222,7 @@ def _ask_all(
                 lost.add(key)
             record_part(session, intent.nonce, [(key, row)])
             n_in_vain = 0 if row.result_type == "succeeded" else n_in_vain + 1
-            if not session.options.has_batches and n_in_vain >= max(_IN_VAIN, 2 * at_once):
+            if not takes_batches(session.service) and n_in_vain >= max(_IN_VAIN, 2 * at_once):
                 refused = refused or JudgeError(
                     f"the last {n_in_vain} requests failed one after another, the latest because "
                     f"{row.error_message}; nothing more is sent; {session.options.remedy}"
@@ -321,7 +322,7 @@ def settle_requests(
     *,
     scope: JudgingScope,
     ledger: JudgingLedger,
-    service: BatchService,
+    service: AsksDirectly,
     progress: JudgingProgress,
     options: JudgingOptions,
 ) -> Tally:
@@ -450,7 +451,7 @@ class _Settlement:
 
     def _ask(self, requests: Selection, *, attempt: int) -> None:
         session = self._session
-        has_batches = session.options.has_batches
+        has_batches = takes_batches(session.service)
         session.options.approve(requests, "batch" if has_batches else "direct")
         session.check_model(requests[0].params["model"])
         if not has_batches:

@@ -106,7 +106,7 @@ def _candidates(
     earliest = intent.begun_at - _CLOCK_SKEW
     latest = intent.begun_at + timedelta(seconds=session.policy.creation_seconds) + _CLOCK_SKEW
     found: list[BatchStatus] = []
-    for listing in session.service.list_batches():
+    for listing in session.batches.list_batches():
         if listing.created_at is not None and listing.created_at < earliest:
             break
         if listing.nonce:
@@ -135,7 +135,7 @@ def _is_ours(session: JudgingSession, intent: OpenBatch, listing: BatchStatus) -
         return None
     is_empty = True
     try:
-        for row in islice(session.service.iterate_results(listing.batch_id), _ROWS_THAT_PROVE):
+        for row in islice(session.batches.iterate_results(listing.batch_id), _ROWS_THAT_PROVE):
             if request_key_of(row.custom_id, nonce=intent.nonce) is not None:
                 return True
             if row.result_type != UNPARSABLE:
@@ -219,7 +219,7 @@ def create_batches(
             return Created([], 0)
         requests = requests[: intent.n_requests]
         try:
-            status = session.service.create_batch(_named(intent.nonce, requests))
+            status = session.batches.create_batch(_named(intent.nonce, requests))
         except JudgeError as error:
             if error.failure is JudgeFailure.AMBIGUOUS:
                 session.progress.note(str(error))

@@ -102,7 +102,7 @@ def open_loopback(connection: ServiceConnection) -> "Iterator[AnthropicBatches]"
 
 
 class AnthropicBatches(ServiceAnswers):
-    """A service behind the Anthropic protocol; satisfies `judging.batch_service.BatchService`.
+    """A service behind the Anthropic protocol; satisfies `judging.batch_service.TakesBatches`.
 
     Args:
         base_url: The service's address; None leaves it to the SDK, which asks the environment and

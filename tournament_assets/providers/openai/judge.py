@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 from urllib.parse import quote
 
 import httpx2
@@ -69,7 +69,7 @@ def open_chat(connection: ServiceConnection) -> "Iterator[ChatJudge]":
 
 
 class ChatJudge(ServiceAnswers):
-    """A service without batches; satisfies `judging.batch_service.BatchService`.
+    """A service without batches; satisfies `judging.batch_service.AsksDirectly`.
 
     Args:
         connection: Where it is, OpenAI's own address unless given, and the key to it, if it wants
@@ -86,28 +86,6 @@ class ChatJudge(ServiceAnswers):
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
-
-    def create_batch(self, requests: Iterable[SubmittedRequest]) -> BatchStatus:
-        """Refuse: there are no batches."""
-        self._refuse_batch(sum(1 for _ in requests))
-
-    def list_batches(self) -> Iterator[BatchStatus]:
-        """Yield nothing: there are no batches."""
-        yield from ()
-
-    def get_batch(self, batch_id: str) -> BatchStatus:
-        """Refuse: there are no batches."""
-        self._refuse_batch(batch_id)
-
-    def iterate_results(self, batch_id: str) -> Iterator[ReplyRow]:
-        """Refuse: there are no batches."""
-        self._refuse_batch(batch_id)
-
-    def _refuse_batch(self, what: object) -> NoReturn:
-        raise JudgeError(
-            f"{self._address} was asked for a batch ({what}); expected a service with batches: "
-            "this one is asked directly"
-        )
 
     def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
         """Send one request, once, and wait for its reply.
@@ -238,7 +216,7 @@ def _written_lines(requests: Iterable[SubmittedRequest]) -> Iterator[_File]:
 
 
 class BatchJudge(ChatJudge):
-    """A service with batches and chat completions; satisfies `batch_service.BatchService`."""
+    """A service with batches and chat completions; satisfies `batch_service.TakesBatches`."""
 
     def __init__(self, connection: ServiceConnection) -> None:
         super().__init__(connection)
