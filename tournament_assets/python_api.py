@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from tournament_assets.battles.columnar import Columns, read_frame
-from tournament_assets.battles.columns import BATTLE_SCHEMA
+from tournament_assets.battles.columns import BATTLE_SCHEMA, Preferences
 from tournament_assets.battles.files import BattleFile
 from tournament_assets.battles.rating import (
     EVERY_METHOD,
@@ -102,7 +102,7 @@ def rate(
     *,
     dimensions: Sequence[str] = (),
     settings: RatingSettings | None = None,
-    soft: bool = False,
+    preferences: Preferences = "share",
 ) -> Ratings:
     """Return ratings of whoever fought, from battles alone, as `tournament battles rate` does.
 
@@ -114,7 +114,8 @@ def rate(
         dimensions: Only these; all if empty.
         settings: How; those of a tournament's config by default. `run.rating_settings` gives the
             run's numbers to the bit.
-        soft: Let Bradley-Terry share a win by the preference, where a battle has one.
+        preferences: Whether `pref`, where a battle has one, shares the win, or the `winner` has
+            all of it.
 
     Raises:
         InputError: With everything that is wrong with the battles, the first 50 spelled out, or
@@ -149,7 +150,11 @@ def rate(
         )
     pooled = pool_battles([BattleFile("frame", table, left_out)])
     rated = rate_battles(
-        pooled.table, settings=checked, dimensions=dimensions, methods=methods, soft=soft
+        pooled.table,
+        settings=checked,
+        dimensions=dimensions,
+        methods=methods,
+        preferences=preferences,
     )
     return Ratings(tuple(rated), checked, dict(left_out), pooled.warnings)
 

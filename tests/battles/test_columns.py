@@ -9,6 +9,7 @@ from tests.battles.builders import any_battles, fight, problems_of
 from tests.ratings.builders import ENTRANTS, any_judgments
 from tournament_assets.battles import columns as coding
 from tournament_assets.battles.columns import (
+    PREFERENCES,
     CodedBattles,
     code_battles,
     make_battle_table,
@@ -27,7 +28,7 @@ def coded(battles: Sequence[Battle], **options: Any) -> CodedBattles:
 def test_battles_are_coded_as_the_judgments_they_came_from(judgments: list[Judgment]) -> None:
     found = coded(battles_from_judgments(judgments, judge_model="j"), entrants=ENTRANTS)
     matches = code_judgments(judgments, entrants=ENTRANTS)
-    assert found.shares is found.matches
+    assert found.apart is found.winners
     assert (found.matches.entrants, found.matches.prompts) == (matches.entrants, matches.prompts)
     for name in ("first", "second", "prompt_index", "preference", "weight"):
         column, expected = getattr(found.matches, name), getattr(matches, name)
@@ -41,10 +42,10 @@ def test_battles_are_coded_as_the_judgments_they_came_from(judgments: list[Judgm
 
 @given(any_battles())
 def test_every_battle_brings_its_weight_whatever_its_preference(battles: list[Battle]) -> None:
-    for soft in (False, True):
-        found = coded(battles, soft=soft)
+    for preferences in PREFERENCES:
+        found = coded(battles, preferences=preferences)
         total = sum(battle.weight for battle in battles)
-        assert found.shares.wins.sum() == pytest.approx(total)
+        assert found.matches.wins.sum() == pytest.approx(total)
 
 
 def test_prompts_are_sorted_as_python_sorts_texts() -> None:
@@ -62,17 +63,18 @@ def test_a_battle_without_a_prompt_is_a_prompt_of_its_own() -> None:
     assert found.n_without_prompt == 2
 
 
-def test_a_preference_is_shared_only_if_asked_for() -> None:
+def test_a_preference_shares_the_win_unless_the_winner_is_asked_for() -> None:
     battles = [fight("model_a", pref=0.25, weight=2.0, question_id="p"), fight(question_id="p")]
-    assert coded(battles).shares.wins.tolist() == [[0, 3], [0, 0]]
-    found = coded(battles, soft=True)
-    assert found.shares.wins.tolist() == [[0, 2.5], [0.5, 0]]
+    assert coded(battles, preferences="winner").matches.wins.tolist() == [[0, 3], [0, 0]]
+    found = coded(battles)
+    assert found.matches.wins.tolist() == [[0, 2.5], [0.5, 0]]
+    assert found.winners.wins.tolist() == [[0, 3], [0, 0]]
     assert (found.n_soft, found.n_weighted) == (1, 1)
 
 
 def test_a_preference_that_says_what_the_winner_says_is_not_soft() -> None:
     battles = [fight("model_a", pref=0.0), fight("model_b", pref=1.0), fight("tie", pref=0.5)]
-    assert coded(battles, soft=True).n_soft == 0
+    assert coded(battles).n_soft == 0
 
 
 def test_a_model_that_is_no_entrant_is_named() -> None:
@@ -122,4 +124,4 @@ def test_dimensions_are_taken_apart_and_no_dimension_is_one() -> None:
 def test_no_battle_at_all_is_coded_as_no_judgment_is() -> None:
     found = coded([], entrants=("ada", "bob"))
     assert found.matches.n_matches == 0
-    np.testing.assert_array_equal(found.shares.wins, np.zeros((2, 2)))
+    np.testing.assert_array_equal(found.matches.wins, np.zeros((2, 2)))

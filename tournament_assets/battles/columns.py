@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +44,10 @@ DEFAULTS: Mapping[str, Any] = {"inconsistent": False, "weight": 1.0}
 """What an absent value means in the columns that have one for every battle."""
 
 _ROWS_AT_ONCE = 65_536
+
+Preferences = Literal["share", "winner"]
+"""What a battle's preference does: it shares the win, or is ignored for the winner."""
+PREFERENCES: tuple[Preferences, ...] = get_args(Preferences)
 
 
 def make_battle_table(battles: Iterable[Battle]) -> pa.Table:
@@ -150,10 +154,10 @@ class CodedBattles:
     """The battles of one dimension as integers, and what was found on the way.
 
     Attributes:
-        matches: All of them in their order, won, lost or tied.
-            Where a prompt has several samples, each two met there once, with the mean as share.
-        shares: The same with shares of a win, if those are asked for.
-        apart: `matches` with every sample of a prompt for itself.
+        matches: All of them in their order, by their shares of a win. Where a prompt has several
+            samples, each two met there once, with the mean as share.
+        apart: The same with every sample of a prompt for itself.
+        winners: `apart` with what the winner alone says: won, lost or tied.
         n_ties: Those nobody won, inconsistent ones among them.
         n_inconsistent: Ties that stand for two presentations that disagreed.
         n_without_prompt: Battles without a question_id; each counts as a prompt of its own.
@@ -163,19 +167,14 @@ class CodedBattles:
     """
 
     matches: Matches
-    shares: Matches
     apart: Matches
+    winners: Matches
     n_ties: int
     n_inconsistent: int
     n_without_prompt: int
     n_weighted: int
     n_repeated: int
     n_soft: int
-
-    @property
-    def singly(self) -> Matches:
-        """What has texts of its own: `shares`, or `apart` where prompts have samples."""
-        return self.shares if self.shares.n_matches == self.apart.n_matches else self.apart
 
 
 def of_dimension(table: pa.Table, dimension: str | None) -> pa.Table:
@@ -186,7 +185,7 @@ def of_dimension(table: pa.Table, dimension: str | None) -> pa.Table:
 
 
 def code_battles(
-    table: pa.Table, *, entrants: Sequence[str] = (), soft: bool = False
+    table: pa.Table, *, entrants: Sequence[str] = (), preferences: Preferences = "share"
 ) -> CodedBattles:
     """Code the battles of one dimension as integers.
 
@@ -194,7 +193,7 @@ def code_battles(
         table: The battles, in the order in which they are to be rated.
         entrants: Everyone who may appear, in the order of the tables; all of the battles, sorted,
             if empty.
-        soft: Share a win by the preference where there is one, rather than give it to the winner.
+        preferences: What a preference that is finer than the winner does.
 
     Raises:
         InputError: With every model that is not among the entrants.
@@ -219,7 +218,7 @@ def code_battles(
     # The share of model_b: what the winner says, or the preference where that is finer.
     share = np.array([0.5, 0.0, 1.0])[outcome]
     is_soft = ~np.isnan(pref) & (pref != share)
-    matches = Matches(
+    winners = Matches(
         entrants=names,
         prompts=prompts,
         first=model_a,
@@ -228,13 +227,13 @@ def code_battles(
         preference=1.0 - share,
         weight=weight,
     )
-    shares = matches
-    if soft:
-        shares = replace(matches, preference=1.0 - np.where(is_soft, pref, share))
+    apart = winners
+    if preferences == "share" and is_soft.any():
+        apart = replace(winners, preference=1.0 - np.where(is_soft, pref, share))
     return CodedBattles(
-        matches=matches.averaged_over_samples(),
-        shares=shares.averaged_over_samples(),
-        apart=matches,
+        matches=apart.averaged_over_samples(),
+        apart=apart,
+        winners=winners,
         n_ties=int((outcome == 0).sum()),
         n_inconsistent=int(np.count_nonzero(table.column("inconsistent").to_numpy())),
         n_without_prompt=int(table.column("question_id").null_count),

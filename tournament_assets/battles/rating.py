@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tournament_assets.battles.columns import (
     CodedBattles,
+    Preferences,
     code_battles,
     different_names,
     of_dimension,
@@ -109,7 +110,7 @@ def rate_battles(
     settings: RatingSettings,
     dimensions: Sequence[str] = (),
     methods: Sequence[Method] = METHODS,
-    soft: bool = False,
+    preferences: Preferences = "share",
     pairs: bool = False,
     responses: Responses | None = None,
 ) -> list[BattleRatings]:
@@ -120,7 +121,7 @@ def rate_battles(
         settings: How.
         dimensions: Only these; all if empty.
         methods: Which ratings.
-        soft: Let Bradley-Terry share a win by the preference, where a battle has one.
+        preferences: Whether a preference shares a win, where a battle has one, or is ignored.
         pairs: Compare each two models, too.
         responses: What was written; with it everyone is also rated at equal style.
 
@@ -141,7 +142,7 @@ def rate_battles(
             each,
             settings,
             methods=methods,
-            soft=soft,
+            preferences=preferences,
             pairs=pairs,
             responses=responses,
         )
@@ -178,11 +179,11 @@ def _rate(
     settings: RatingSettings,
     *,
     methods: Sequence[Method],
-    soft: bool,
+    preferences: Preferences,
     pairs: bool,
     responses: Responses | None,
 ) -> BattleRatings:
-    coded = code_battles(table, entrants=settings.entrants, soft=soft)
+    coded = code_battles(table, entrants=settings.entrants, preferences=preferences)
     # The rows of a table have a dimension; where battles name none, nobody is shown the empty one.
     named = dimension or ""
     played = _as_often_as_they_weigh(coded.matches)
@@ -190,11 +191,11 @@ def _rate(
     bradley_terry: list[BradleyTerryRow] = []
     if "elo" in methods:
         traces = trace_elo(played, settings)
-        elo = elo_rows(played, traces, shares=coded.shares, dimension=named, settings=settings)
+        elo = elo_rows(played, traces, shares=coded.matches, dimension=named, settings=settings)
     if "bradley-terry" in methods:
-        bradley_terry = bradley_terry_rows(coded.shares, dimension=named, settings=settings)
+        bradley_terry = bradley_terry_rows(coded.matches, dimension=named, settings=settings)
     style = (
-        style_control_rows(coded.singly, responses, dimension=named, penalty=0.0, settings=settings)
+        style_control_rows(coded.apart, responses, dimension=named, penalty=0.0, settings=settings)
         if responses is not None
         else []
     )
@@ -209,7 +210,7 @@ def _rate(
             "inconsistent": coded.n_inconsistent,
             "prompts": len(coded.matches.prompts),
         },
-        notes=(*_notes(coded, soft=soft), *_rank_notes(elo, bradley_terry, coded)),
+        notes=(*_notes(coded, preferences), *_rank_notes(elo, bradley_terry, coded)),
         davidson=tuple(_davidson_rows(coded, settings)) if "davidson" in methods else (),
         style=tuple(style),
         win_rates=_win_rates(coded),
@@ -231,7 +232,7 @@ def _as_often_as_they_weigh(matches: Matches) -> Matches:
 
 
 def _davidson_rows(coded: CodedBattles, settings: RatingSettings) -> list[DavidsonRating]:
-    fit = fit_davidson(coded.singly.weighed_by_sample(), initial_rating=settings.initial_rating)
+    fit = fit_davidson(coded.winners.weighed_by_sample(), initial_rating=settings.initial_rating)
     return [
         DavidsonRating(
             entrant_id=each.entrant,
@@ -245,16 +246,15 @@ def _davidson_rows(coded: CodedBattles, settings: RatingSettings) -> list[Davids
     ]
 
 
-def _met(coded: CodedBattles) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Count battles between each two and those the row's model won, shape (n, n) each."""
-    met = coded.apart.table()
-    return met + met.T, coded.apart.decisive().table()
+def _met(matches: Matches) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Count matches of each two and sum the row's model's shares of them, shape (n, n) each."""
+    met, gained = matches.table(), matches.table(matches.preference)
+    return met + met.T, gained + (met - gained).T
 
 
 def _win_rates(coded: CodedBattles) -> dict[str, float]:
-    met, won = _met(coded)
-    ties = met - won - won.T
-    points, battles = (won + ties / 2).sum(axis=1), met.sum(axis=1)
+    met, gained = _met(coded.apart)
+    points, battles = gained.sum(axis=1), met.sum(axis=1)
     return {
         name: float(points[index] / battles[index])
         for index, name in enumerate(coded.matches.entrants)
@@ -263,10 +263,11 @@ def _win_rates(coded: CodedBattles) -> dict[str, float]:
 
 
 def _pair_rows(coded: CodedBattles, settings: RatingSettings) -> Iterator[PairOrder]:
-    met, won = _met(coded)
+    met, gained = _met(coded.apart)
+    won = coded.winners.decisive().table()
     order = pairwise_order(
         bootstrap_bradley_terry(
-            coded.shares, n_bootstraps=settings.n_bootstraps, seed=settings.bootstrap_seed
+            coded.matches, n_bootstraps=settings.n_bootstraps, seed=settings.bootstrap_seed
         )
     )
     for a, b in zip(*np.nonzero(np.triu(met, 1)), strict=True):
@@ -278,7 +279,7 @@ def _pair_rows(coded: CodedBattles, settings: RatingSettings) -> Iterator[PairOr
             wins_a=int(won[a, b]),
             wins_b=int(won[b, a]),
             ties=n_ties,
-            win_rate_a=float((won[a, b] + n_ties / 2) / met[a, b]),
+            win_rate_a=float(gained[a, b] / met[a, b]),
             p_a_above_b=None if np.isnan(above) else float(above),
         )
 
@@ -301,7 +302,7 @@ def _rank_notes(
     if not turned:
         return []
     more = f" and {len(turned) - _LISTED} more pairs" if len(turned) > _LISTED else ""
-    met, _ = _met(coded)
+    met, _ = _met(coded.apart)
     counts = met[np.triu_indices(len(met), 1)]
     tied = f"{coded.n_ties} ties, which Elo leaves out and Bradley–Terry counts as half wins"
     if counts.min() == counts.max():
@@ -320,7 +321,7 @@ def _rank_notes(
     ]
 
 
-def _notes(coded: CodedBattles, *, soft: bool) -> list[str]:
+def _notes(coded: CodedBattles, preferences: Preferences) -> list[str]:
     notes = []
     if coded.n_without_prompt:
         notes.append(
@@ -344,7 +345,11 @@ def _notes(coded: CodedBattles, *, soft: bool) -> list[str]:
     if coded.n_soft:
         notes.append(
             f"{coded.n_soft} battles have a preference finer than their winner: "
-            + ("Bradley-Terry shares the win by it, Elo does not" if soft else "it is not used")
+            + (
+                "it shares the win (Davidson's model knows only the winner)"
+                if preferences == "share"
+                else "it is not used"
+            )
         )
     return notes
 

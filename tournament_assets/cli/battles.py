@@ -9,7 +9,12 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 
-from tournament_assets.battles.columns import different_names, of_dimension
+from tournament_assets.battles.columns import (
+    PREFERENCES,
+    Preferences,
+    different_names,
+    of_dimension,
+)
 from tournament_assets.battles.files import BattleFile, FormatOptions
 from tournament_assets.battles.rating import (
     EVERY_METHOD,
@@ -191,7 +196,11 @@ def battles_export_command(
     help="Move all ratings so that MODEL has the rating ELO.",
 )
 @click.option(
-    "--soft", is_flag=True, help="Let Bradley-Terry share a win by the preference, if there is one."
+    "--preferences",
+    type=click.Choice(PREFERENCES),
+    default="share",
+    show_default=True,
+    help="A preference finer than the winner shares the win; winner: it is ignored.",
 )
 @click.option(
     "--pairs", is_flag=True, help="Print win rates and P(A above B) for every two models."
@@ -209,7 +218,7 @@ def battles_rate_command(
     dimensions: tuple[str, ...],
     method: str,
     anchor: tuple[str, float] | None,
-    soft: bool,
+    preferences: Preferences,
     pairs: bool,
     responses: Path | None,
     **others: Any,
@@ -233,7 +242,7 @@ def battles_rate_command(
         methods={"both": METHODS, "all": EVERY_METHOD}.get(
             method, [each for each in EVERY_METHOD if each == method]
         ),
-        soft=soft,
+        preferences=preferences,
         pairs=pairs,
         responses=None if responses is None else read_responses(responses),
     )

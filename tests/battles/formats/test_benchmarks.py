@@ -159,8 +159,8 @@ def test_much_better_weighs_three_but_is_one_battle(tmp_path: Path) -> None:
     coded = code_battles(table)
     assert coded.matches.n_matches == 4
     # The baseline o3-mini won 3 (of weight) and lost 3 single games.
-    assert coded.shares.wins.tolist() == [[0.0, 3.0], [3.0, 0.0]]
-    ratings = fit_bradley_terry(coded.shares)
+    assert coded.matches.wins.tolist() == [[0.0, 3.0], [3.0, 0.0]]
+    ratings = fit_bradley_terry(coded.matches)
     assert [result.rating for result in ratings] == pytest.approx([1400.0, 1400.0])
 
 
