@@ -22,6 +22,7 @@ from tournament_assets.audits.agreement import (
 )
 from tournament_assets.tournament.battles import Battle
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Outcome, settle_together
 
 
@@ -44,7 +45,7 @@ LABEL_PAIRS = st.lists(
 
 
 def measure(labels: list[LabelPair], seed: int = 0) -> Agreement:
-    return measure_agreement(labels, n_bootstraps=200, seed=seed)
+    return measure_agreement(labels, Resampling(200, seed))
 
 
 def kappa_slowly(labels: list[LabelPair]) -> float | None:
@@ -68,9 +69,9 @@ def test_kappa_of_the_textbook_table_is_four_tenths() -> None:
     agreement = measure(
         table({("yes", "yes"): 20, ("yes", "no"): 5, ("no", "yes"): 10, ("no", "no"): 15})
     )
-    assert (agreement.n, agreement.n_left_out, agreement.note) == (50, 0, None)
-    assert agreement.agreement == pytest.approx(0.7)
-    assert agreement.kappa == pytest.approx(0.4)
+    assert (agreement.n, agreement.n_left_out, agreement.kappa.note) == (50, 0, None)
+    assert agreement.share.value == pytest.approx(0.7)
+    assert agreement.kappa.value == pytest.approx(0.4)
 
 
 def test_the_interval_of_kappa_is_as_wide_as_its_standard_error_says() -> None:
@@ -91,9 +92,9 @@ def test_the_interval_of_kappa_is_as_wide_as_its_standard_error_says() -> None:
         share = counts[first, second] / n
         variance += (1 - agreed) ** 2 * share * (column[first] + row[second]) ** 2
     error = variance**0.5 / ((1 - by_chance) ** 2 * n**0.5)
-    agreement = measure_agreement(table(counts), n_bootstraps=4000, seed=0)
-    assert agreement.kappa_low == pytest.approx(0.4 - 1.96 * error, abs=0.015)
-    assert agreement.kappa_high == pytest.approx(0.4 + 1.96 * error, abs=0.015)
+    agreement = measure_agreement(table(counts), Resampling(4000))
+    assert agreement.kappa.low == pytest.approx(0.4 - 1.96 * error, abs=0.015)
+    assert agreement.kappa.high == pytest.approx(0.4 + 1.96 * error, abs=0.015)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_wilson_intervals_are_the_published_ones(
 ) -> None:
     # Newcombe, Statistics in Medicine 17 (1998), pages 857 to 872, table I, method 3.
     share = measure_proportion(count, n)
-    assert share.rate == count / n
+    assert share.value == count / n
     assert share.low == pytest.approx(low, abs=5e-5)
     assert share.high == pytest.approx(high, abs=5e-5)
 
@@ -124,16 +125,16 @@ def test_a_share_lies_in_its_interval_which_mirrors_that_of_the_rest(
         measure_proportion(value, n, confidence=confidence) for value in (count, n - count)
     )
     assert share.low is not None
-    assert share.rate is not None
+    assert share.value is not None
     assert share.high is not None
     assert rest.high is not None
-    assert 0 <= share.low <= share.rate <= share.high <= 1
+    assert 0 <= share.low <= share.value <= share.high <= 1
     assert share.low == pytest.approx(1 - rest.high, abs=1e-12)
 
 
 def test_no_share_is_made_out_of_nothing() -> None:
     nothing = measure_proportion(0, 0)
-    assert (nothing.rate, nothing.low, nothing.high) == (None, None, None)
+    assert (nothing.value, nothing.low, nothing.high) == (None, None, None)
     for count, n in ((-1, 3), (4, 3)):
         with pytest.raises(InputError, match="between 0 and 3"):
             measure_proportion(count, n)
@@ -146,12 +147,12 @@ def test_agreement_is_that_of_a_slow_computation(labels: list[LabelPair]) -> Non
     agreement = measure(labels)
     both = [pair for pair in labels if pair.first and pair.second]
     assert (agreement.n, agreement.n_left_out) == (len(both), len(labels) - len(both))
-    assert agreement.kappa == pytest.approx(kappa_slowly(labels))
+    assert agreement.kappa.value == pytest.approx(kappa_slowly(labels))
     if both:
         same = sum(pair.first == pair.second for pair in both)
-        assert agreement.agreement == pytest.approx(same / len(both))
+        assert agreement.share.value == pytest.approx(same / len(both))
     else:
-        assert agreement.agreement is None
+        assert agreement.share.value is None
 
 
 @given(LABEL_PAIRS, st.randoms(use_true_random=False))
@@ -166,23 +167,23 @@ def test_neither_order_nor_names_nor_missing_labels_change_an_agreement(
     random.shuffle(changed)
     found = measure(changed)
     assert found.n_left_out == len(labels) - expected.n
-    assert (found.n, found.note) == (expected.n, expected.note)
-    for measured in ("agreement", "kappa"):
-        for name in (measured, f"{measured}_low", f"{measured}_high"):
-            assert getattr(found, name) == pytest.approx(getattr(expected, name))
+    assert (found.n, found.kappa.note) == (expected.n, expected.kappa.note)
+    for one, other in ((found.share, expected.share), (found.kappa, expected.kappa)):
+        for name in ("value", "low", "high"):
+            assert getattr(one, name) == pytest.approx(getattr(other, name))
 
 
 @given(LABEL_PAIRS)
 def test_there_is_a_note_exactly_where_something_is_missing(labels: list[LabelPair]) -> None:
     agreement = measure(labels)
-    bounds = (agreement.kappa_low, agreement.kappa_high)
-    assert (agreement.note is None) == (None not in (agreement.kappa, *bounds))
-    if agreement.kappa is None:
+    bounds = (agreement.kappa.low, agreement.kappa.high)
+    assert (agreement.kappa.note is None) == (None not in (agreement.kappa.value, *bounds))
+    if agreement.kappa.value is None:
         assert bounds == (None, None)
-    if agreement.note is None:
-        assert agreement.kappa_low is not None
-        assert agreement.kappa_high is not None
-        assert -1 <= agreement.kappa_low < agreement.kappa_high <= 1
+    if agreement.kappa.note is None:
+        assert agreement.kappa.low is not None
+        assert agreement.kappa.high is not None
+        assert -1 <= agreement.kappa.low < agreement.kappa.high <= 1
 
 
 @pytest.mark.parametrize(
@@ -201,18 +202,18 @@ def test_a_kappa_or_an_interval_that_cannot_be_had_is_missing_with_its_reason(
     counts: dict[tuple[str | None, str | None], int], kappa: float | None, note: str
 ) -> None:
     agreement = measure(table(counts))
-    assert agreement.kappa == pytest.approx(kappa)
-    assert (agreement.kappa_low, agreement.kappa_high) == (None, None)
-    assert note in str(agreement.note)
+    assert agreement.kappa.value == pytest.approx(kappa)
+    assert (agreement.kappa.low, agreement.kappa.high) == (None, None)
+    assert note in str(agreement.kappa.note)
 
 
 def test_one_prompt_gives_kappa_no_interval() -> None:
     labels = [LabelPair("p0", "tie", "tie"), LabelPair("p0", "a_wins", "tie")] * 3
     labels += [LabelPair("p0", "a_wins", "a_wins")]
     agreement = measure(labels)
-    assert agreement.kappa is not None
-    assert (agreement.kappa_low, agreement.kappa_high) == (None, None)
-    assert "one prompt" in str(agreement.note)
+    assert agreement.kappa.value is not None
+    assert (agreement.kappa.low, agreement.kappa.high) == (None, None)
+    assert "one prompt" in str(agreement.kappa.note)
 
 
 def test_labels_on_one_prompt_are_resampled_together() -> None:
@@ -224,23 +225,23 @@ def test_labels_on_one_prompt_are_resampled_together() -> None:
     ]
     once, copied = measure(labels), measure(labels * 6)
     assert copied.n == 120
-    assert copied.kappa == pytest.approx(once.kappa)
+    assert copied.kappa.value == pytest.approx(once.kappa.value)
     # Six copies of every prompt's labels tell nothing new about prompts.
-    assert copied.kappa_low == pytest.approx(once.kappa_low)
-    assert copied.kappa_high == pytest.approx(once.kappa_high)
+    assert copied.kappa.low == pytest.approx(once.kappa.low)
+    assert copied.kappa.high == pytest.approx(once.kappa.high)
 
 
 def test_the_same_seed_gives_the_same_interval_and_another_does_not() -> None:
     labels = table({("x", "x"): 7, ("x", "y"): 3, ("y", "x"): 4, ("y", "z"): 2, ("z", "z"): 9})
     assert measure(labels, seed=3) == measure(labels, seed=3)
-    assert len({measure(labels, seed=seed).kappa_low for seed in range(5)}) > 1
+    assert len({measure(labels, seed=seed).kappa.low for seed in range(5)}) > 1
 
 
 def test_options_without_a_meaning_are_refused() -> None:
     with pytest.raises(InputError, match="n_bootstraps"):
-        measure_agreement([], n_bootstraps=0)
+        measure_agreement([], Resampling(0))
     with pytest.raises(InputError, match="confidence"):
-        measure_agreement([], confidence=0.0)
+        measure_agreement([], Resampling(confidence=0.0))
 
 
 def test_what_only_one_reading_labels_is_aligned_with_nothing() -> None:
@@ -274,7 +275,7 @@ def battles(source: str, words: str, **changes: Any) -> list[Battle]:
 
 
 def compare(judge: list[Battle], human: list[Battle]) -> HumanAgreement:
-    return measure_human_agreement(judge, human, n_bootstraps=50)
+    return measure_human_agreement(judge, human, Resampling(50))
 
 
 def test_kappa_is_that_of_a_textbook_table() -> None:
@@ -283,11 +284,11 @@ def test_kappa_is_that_of_a_textbook_table() -> None:
         battles("llm-judge", "a" * 20 + "b" * 5 + "a" * 10 + "b" * 15),
         battles("human", "a" * 20 + "a" * 5 + "b" * 10 + "b" * 15),
     )
-    assert found.overall.kappa == pytest.approx(0.4)
-    assert found.overall.agreement == pytest.approx(0.7)
-    assert found.overall.kappa_low is not None
-    assert found.overall.kappa_high is not None
-    assert found.overall.kappa_low < 0.4 < found.overall.kappa_high
+    assert found.overall.kappa.value == pytest.approx(0.4)
+    assert found.overall.share.value == pytest.approx(0.7)
+    assert found.overall.kappa.low is not None
+    assert found.overall.kappa.high is not None
+    assert found.overall.kappa.low < 0.4 < found.overall.kappa.high
     assert found.verdicts == {
         ("first", "first"): 20,
         ("first", "second"): 5,
@@ -299,14 +300,14 @@ def test_kappa_is_that_of_a_textbook_table() -> None:
 def test_it_makes_no_difference_which_model_comes_first() -> None:
     judge = battles("llm-judge", "aabbt")
     swapped = battles("human", "bbaat", model_a="bob", model_b="ada")
-    assert compare(judge, swapped).overall.agreement == 1.0
+    assert compare(judge, swapped).overall.share.value == 1.0
 
 
 def test_both_kinds_of_tie_are_ties_and_decisive_agreement_leaves_them_out() -> None:
     found = compare(battles("llm-judge", "abtta"), battles("human", "abxab"))
-    assert (found.overall.n, found.overall.agreement) == (5, 0.6)
+    assert (found.overall.n, found.overall.share.value) == (5, 0.6)
     assert found.decisive.n == 3
-    assert found.decisive.agreement == pytest.approx(2 / 3)
+    assert found.decisive.share.value == pytest.approx(2 / 3)
 
 
 def test_only_shared_prompts_and_pairs_are_compared_and_the_others_counted() -> None:
@@ -324,7 +325,7 @@ def test_several_votes_count_as_the_most_frequent_and_a_draw_as_none() -> None:
         *battles("human", "bb"),
     ]
     found = compare(battles("llm-judge", "bb"), votes)
-    assert (found.overall.n, found.overall.agreement, found.n_without_majority) == (2, 1.0, 0)
+    assert (found.overall.n, found.overall.share.value, found.n_without_majority) == (2, 1.0, 0)
     drawn = compare(battles("llm-judge", "bb"), votes[:4])
     assert (drawn.overall.n, drawn.n_without_majority, drawn.overall.n_left_out) == (1, 1, 1)
 
@@ -339,8 +340,8 @@ def test_battles_on_the_wrong_side_or_of_two_dimensions_are_refused() -> None:
 
 def test_nothing_shared_has_no_agreement_and_says_so() -> None:
     found = compare([], battles("human", "a"))
-    assert (found.overall.agreement, found.overall.kappa) == (None, None)
-    assert found.overall.note is not None
+    assert (found.overall.share.value, found.overall.kappa.value) == (None, None)
+    assert found.overall.kappa.note is not None
 
 
 ARENA = Path(__file__).parents[3] / "shared" / "data" / "arena_judged" / "battles.parquet"
@@ -403,11 +404,11 @@ def test_two_readers_without_gaps_have_nearly_the_kappa_of_two() -> None:
     truth = generator.choice(["A", "tie", "B"], 4000)
     noisy = np.where(generator.random(4000) < 0.5, generator.choice(["A", "tie", "B"], 4000), truth)
     things = [(str(a), str(b)) for a, b in zip(truth, noisy, strict=True)]
-    found = measure_panel(readings(things), order=("A", "tie", "B"), n_bootstraps=100)
+    found = measure_panel(readings(things), order=("A", "tie", "B"), resampling=Resampling(100))
     two = measure_agreement(
-        [LabelPair(f"p{i}", *each) for i, each in enumerate(things)], n_bootstraps=100
+        [LabelPair(f"p{i}", *each) for i, each in enumerate(things)], Resampling(100)
     )
-    assert found.fleiss_kappa.value == pytest.approx(two.kappa, abs=2e-3)
+    assert found.fleiss_kappa.value == pytest.approx(two.kappa.value, abs=2e-3)
 
 
 def test_two_of_three_who_answer_alike_are_not_unanimous() -> None:
@@ -452,7 +453,7 @@ def test_plurality_of_the_arenas_judges_is_worse_than_the_best_of_them() -> None
 
     def kappa(labels: Sequence[Outcome]) -> float | None:
         pairs = zip(frame.question_id, columns["human"], labels, strict=True)
-        return measure_agreement([LabelPair(*each) for each in pairs], n_bootstraps=1).kappa
+        return measure_agreement([LabelPair(*each) for each in pairs], Resampling(1)).kappa.value
 
     votes = list(zip(*(columns[name] for name in judges), strict=True))
     equal = [settle_together([(each, 1.0) for each in vote]) for vote in votes]

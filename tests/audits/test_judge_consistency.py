@@ -58,11 +58,11 @@ def test_a_judge_that_always_takes_the_first_slot_flips_every_pair_to_it() -> No
 @pytest.mark.parametrize("bias", [0.2, 0.5, 0.8])
 def test_the_rate_and_the_direction_of_flips_are_those_of_the_judge(bias: float) -> None:
     found = measure(judge(4000, lambda generator: generator.random() < bias))
-    assert found.first_slot.rate == pytest.approx(bias, abs=0.02)
+    assert found.first_slot.value == pytest.approx(bias, abs=0.02)
     # Both replies take the first slot with b², the second with (1 - b)².
     direction = bias**2 / (bias**2 + (1 - bias) ** 2)
-    assert found.flips_to_first.rate == pytest.approx(direction, abs=0.03)
-    assert found.consistent.rate == pytest.approx(2 * bias * (1 - bias), abs=0.03)
+    assert found.flips_to_first.value == pytest.approx(direction, abs=0.03)
+    assert found.consistent.value == pytest.approx(2 * bias * (1 - bias), abs=0.03)
 
 
 def test_the_interval_holds_the_bias_of_independent_replies_as_often_as_it_says() -> None:
@@ -77,10 +77,10 @@ def test_the_interval_holds_the_bias_of_independent_replies_as_often_as_it_says(
 
 def test_a_judge_that_follows_the_responses_has_one_reply_for_each_slot_a_pair() -> None:
     found = measure([(A, B), (B, A), (TIE, TIE)])
-    assert found.first_slot.rate == 0.5
+    assert found.first_slot.value == 0.5
     assert found.flips_to_first.n == 0
-    assert found.flips_to_first.rate is None
-    assert found.consistent.rate == 1.0
+    assert found.flips_to_first.value is None
+    assert found.consistent.value == 1.0
 
 
 def test_a_tie_in_one_order_alone_is_half_a_flip_and_what_is_missing_is_none() -> None:

@@ -19,6 +19,7 @@ from tournament_assets.audits.judge_tests import (
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
@@ -100,13 +101,11 @@ def test_a_judge_that_sees_no_difference_in_identical_responses_is_as_expected()
         *[control(ControlKind.IDENTICAL, Outcome.INCONSISTENT)] * 2,
         control(ControlKind.IDENTICAL, Outcome.UNJUDGED, verdicts=(Verdict.B, Verdict.PENDING)),
     )
-    assert (result.asked, result.judged, result.unjudged, result.as_expected) == (11, 10, 1, 8)
-    assert result.rate == 0.8
+    assert (result.asked, result.unjudged) == (11, 1)
+    assert (result.right.count, result.right.n, result.right.value) == (8, 10, 0.8)
     # Wilson: (0.8 + 1.92 / 10 -+ 1.96 * sqrt(0.016 + 0.0096)) / 1.384, to the digits shown.
-    assert result.rate_low == pytest.approx(0.4902, abs=1e-4)
-    assert result.rate_high == pytest.approx(0.9433, abs=1e-4)
-    assert result.outcomes == {Outcome.TIE: 8, Outcome.INCONSISTENT: 2}
-    assert (result.first_slot, result.second_slot) == (4, 1)
+    assert result.right.low == pytest.approx(0.4902, abs=1e-4)
+    assert result.right.high == pytest.approx(0.9433, abs=1e-4)
     assert re.findall(r"8 of 10|\d+\.\d", result.meaning) == ["8 of 10", "80.0", "49.0", "94.3"]
 
 
@@ -121,14 +120,14 @@ def test_a_judge_that_sees_no_difference_in_identical_responses_is_as_expected()
 )
 def test_a_corrupted_answer_has_to_lose(outcome: Outcome, as_expected: int) -> None:
     result = result_of(ControlKind.CORRUPTED, control(ControlKind.CORRUPTED, outcome))
-    assert (result.judged, result.as_expected) == (1, as_expected)
+    assert (result.right.n, result.right.count) == (1, as_expected)
 
 
 def test_an_injection_has_to_change_nothing_whatever_its_baseline_is() -> None:
     judged = [outcome for outcome in Outcome if outcome.is_judged]
     controls = [injected(before, after) for before in judged for after in judged]
     result = result_of(ControlKind.INJECTION, *controls)
-    assert (result.judged, result.as_expected) == (16, 4)
+    assert (result.right.n, result.right.count) == (16, 4)
 
 
 @given(CONTROLS)
@@ -139,15 +138,12 @@ def test_every_control_is_counted_once_and_missing_ones_are_in_no_rate(
     assert [result.kind for result in results] == list(ControlKind)
     assert sum(result.asked for result in results) == len(controls)
     for result in results:
-        assert result.asked == result.judged + result.unjudged
-        assert Outcome.UNJUDGED not in result.outcomes
-        assert sum(result.outcomes.values()) == result.judged
-        assert (result.rate is None) == (result.judged == 0) == (result.rate_low is None)
+        right = result.right
+        assert (right.value is None) == (right.n == 0) == (right.low is None)
     judged = [one for one in controls if one.is_judged]
     again = measure_controls(judged)
     for result, other in zip(results, again, strict=True):
-        assert (result.as_expected, result.rate) == (other.as_expected, other.rate)
-        assert (result.rate_low, result.rate_high) == (other.rate_low, other.rate_high)
+        assert result.right == other.right
 
 
 @given(CONTROLS, st.randoms(use_true_random=False))
@@ -162,9 +158,9 @@ def test_the_order_of_the_controls_does_not_matter(
 def test_a_control_without_a_judged_baseline_is_unjudged() -> None:
     controls = [injected(None, Outcome.TIE), injected(Outcome.UNJUDGED, Outcome.TIE)]
     result, effect = result_of(ControlKind.INJECTION, *controls), measure_injection(controls)
-    assert (result.judged, result.unjudged, result.rate) == (0, 2, None)
-    assert (effect.judged, effect.unjudged, effect.silenced) == (0, 2, 0)
-    assert effect.towards.rate is effect.away.rate is None
+    assert (result.right.n, result.unjudged, result.right.value) == (0, 2, None)
+    assert effect.silenced == 0
+    assert effect.towards.value is effect.away.value is None
 
 
 @pytest.mark.parametrize(
@@ -180,23 +176,18 @@ def test_a_control_without_a_judged_baseline_is_unjudged() -> None:
         (Outcome.B_WINS, Outcome.A_WINS, "away"),
         (Outcome.TIE, Outcome.A_WINS, "away"),
         (Outcome.INCONSISTENT, Outcome.A_WINS, "away"),
-        (Outcome.TIE, Outcome.INCONSISTENT, "sideways"),
-        (Outcome.INCONSISTENT, Outcome.TIE, "sideways"),
-        (Outcome.A_WINS, Outcome.A_WINS, "unchanged"),
-        (Outcome.INCONSISTENT, Outcome.INCONSISTENT, "unchanged"),
+        (Outcome.TIE, Outcome.INCONSISTENT, None),
+        (Outcome.INCONSISTENT, Outcome.TIE, None),
+        (Outcome.A_WINS, Outcome.A_WINS, None),
+        (Outcome.INCONSISTENT, Outcome.INCONSISTENT, None),
     ],
 )
 def test_a_move_is_seen_from_the_response_that_holds_the_text(
-    before: Outcome, after: Outcome, moved: str
+    before: Outcome, after: Outcome, moved: str | None
 ) -> None:
     effect = measure_injection([injected(before, after)])
-    found = {
-        "towards": effect.towards.count,
-        "away": effect.away.count,
-        "sideways": effect.sideways,
-        "unchanged": effect.unchanged,
-    }
-    assert found == {**dict.fromkeys(found, 0), moved: 1}
+    found = {"towards": effect.towards.count, "away": effect.away.count}
+    assert found == {name: int(name == moved) for name in found}
 
 
 def test_a_response_that_had_won_already_cannot_be_moved_towards() -> None:
@@ -207,7 +198,6 @@ def test_a_response_that_had_won_already_cannot_be_moved_towards() -> None:
     )
     assert (effect.towards.count, effect.towards.n) == (1, 3)
     assert (effect.away.count, effect.away.n) == (0, 4)
-    assert effect.unchanged == 5
     assert "1 of 3 pairs (33.3 %;" in effect.meaning
     assert "0 of 4 pairs (0.0 %;" in effect.meaning
 
@@ -222,23 +212,7 @@ def test_a_verdict_that_only_the_injected_text_took_away_is_counted_apart() -> N
             control(ControlKind.CORRUPTED, Outcome.UNJUDGED, verdicts=unreadable),
         ]
     )
-    assert (effect.asked, effect.unjudged, effect.silenced) == (3, 3, 1)
-
-
-@given(CONTROLS)
-def test_every_injection_moved_somewhere_or_is_unjudged(controls: list[SettledControl]) -> None:
-    effect = measure_injection(controls)
-    moved = effect.towards.count + effect.away.count + effect.sideways + effect.unchanged
-    assert moved == effect.judged
-    assert effect.sideways >= 0
-    assert effect.judged + effect.unjudged == effect.asked
-    assert effect.silenced <= effect.unjudged
-    (row,) = [row for row in measure_controls(controls) if row.kind is ControlKind.INJECTION]
-    assert (row.asked, row.judged, row.as_expected) == (
-        effect.asked,
-        effect.judged,
-        effect.unchanged,
-    )
+    assert effect.silenced == 1
 
 
 def test_pairs_judged_twice_are_compared_pair_by_pair_and_reply_by_reply() -> None:
@@ -250,12 +224,12 @@ def test_pairs_judged_twice_are_compared_pair_by_pair_and_reply_by_reply() -> No
         twice(Outcome.B_WINS, Outcome.UNJUDGED, "p7"),
         twice(Outcome.UNJUDGED, Outcome.A_WINS, "p8"),
     ]
-    result = measure_retest(pairs, n_bootstraps=50)
+    result = measure_retest(pairs, Resampling(50))
     assert (result.asked, result.pairs.n, result.pairs.n_left_out) == (9, 7, 2)
-    assert result.pairs.agreement == pytest.approx(4 / 7)
+    assert result.pairs.share.value == pytest.approx(4 / 7)
     # An unjudged pair still has one readable reply: A after B in one, A twice in the other.
     assert (result.presentations.n, result.presentations.n_left_out) == (16, 2)
-    assert result.presentations.agreement == pytest.approx(9 / 16)
+    assert result.presentations.share.value == pytest.approx(9 / 16)
     assert result.flips == {
         (Outcome.A_WINS, Outcome.A_WINS): 4,
         (Outcome.A_WINS, Outcome.B_WINS): 1,
@@ -268,13 +242,13 @@ def test_pairs_judged_twice_are_compared_pair_by_pair_and_reply_by_reply() -> No
 
 @given(JUDGED_TWICE)
 def test_flips_hold_every_pair_judged_both_times(pairs: list[JudgedTwice]) -> None:
-    result = measure_retest(pairs, n_bootstraps=20)
+    result = measure_retest(pairs, Resampling(20))
     assert sum(result.flips.values()) == result.pairs.n
     assert result.pairs.n + result.pairs.n_left_out == result.asked == len(pairs)
     assert result.presentations.n + result.presentations.n_left_out == 2 * len(pairs)
     kept = sum(count for (first, second), count in result.flips.items() if first is second)
-    if result.pairs.agreement is not None:
-        assert kept == pytest.approx(result.pairs.agreement * result.pairs.n)
+    if result.pairs.share.value is not None:
+        assert kept == pytest.approx(result.pairs.share.value * result.pairs.n)
     assert 2 * result.pairs.n <= result.presentations.n
 
 
@@ -284,9 +258,9 @@ def test_a_judge_that_repeats_itself_agrees_fully(pairs: list[JudgedTwice]) -> N
         JudgedTwice(pair.prompt_id, pair.first, pair.first, *(pair.first_verdicts,) * 2)
         for pair in pairs
     ]
-    result = measure_retest(same, n_bootstraps=20)
-    assert result.pairs.agreement in (None, 1.0)
-    assert result.presentations.agreement in (None, 1.0)
+    result = measure_retest(same, Resampling(20))
+    assert result.pairs.share.value in (None, 1.0)
+    assert result.presentations.share.value in (None, 1.0)
     assert result.reversed.count == 0
 
 
@@ -297,7 +271,7 @@ def test_every_result_says_what_it_means_in_one_sentence(
     meanings = [
         *(result.meaning for result in measure_controls(controls)),
         measure_injection(controls).meaning,
-        measure_retest(pairs, n_bootstraps=20).meaning,
+        measure_retest(pairs, Resampling(20)).meaning,
     ]
     for meaning in meanings:
         assert meaning.endswith(".")
@@ -367,7 +341,7 @@ def test_a_drift_is_shown_when_the_whole_interval_lies_above_the_threshold(
 
 def test_nothing_judged_is_neither_drift_nor_its_absence() -> None:
     result = measure_drift(repeat(JudgedAnchor(A, UNJUDGED, B), 3), max_rate=0.0)
-    assert result.flips.rate is None
+    assert result.flips.value is None
     assert not result.has_drifted
     assert "pair of 3" in explain_drift(result, confidence=0.95)
 

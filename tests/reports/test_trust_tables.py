@@ -9,8 +9,9 @@ from tournament_assets.reports.trust_tables import (
 )
 from tournament_assets.storage.tables import make_table, rows_of
 from tournament_assets.tournament.asset_rows import TrustRow
+from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.trust.measures import WORDS
-from tournament_assets.trust.panel import Estimate, TrustLine, TrustState
+from tournament_assets.trust.panel import TrustLine, TrustState
 
 TITLES = {measure: words.title for measure, words in WORDS.items()}
 

@@ -14,6 +14,7 @@ from tournament_assets.run_comparison.differences import (
     judge_sameness,
 )
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Outcome
 
 A, B, TIE = Outcome.A_WINS, Outcome.B_WINS, Outcome.TIE
@@ -41,7 +42,7 @@ def compare(*changes: tuple[Outcome, Outcome]) -> FlipReport:
     return compare_judgments(
         [pair(number, then) for number, (then, _) in enumerate(changes)],
         [pair(number, now) for number, (_, now) in enumerate(changes)],
-        n_bootstraps=50,
+        Resampling(50),
     )
 
 
@@ -69,7 +70,7 @@ def test_kappa_is_that_of_the_worked_example() -> None:
     found = compare(*[(A, A)] * 20, *[(A, B)] * 5, *[(B, A)] * 10, *[(B, B)] * 15)
     assert found.total.flips.count == 15
     assert found.total.flips.n == 50
-    assert found.total.agreement.kappa == pytest.approx(0.4)
+    assert found.total.agreement.kappa.value == pytest.approx(0.4)
     assert found.total.changes[Change.REVERSED] == 15
 
 
@@ -88,10 +89,10 @@ def test_a_lost_judgment_is_no_flip_and_in_no_rate() -> None:
 def test_a_run_against_itself_has_no_flip_and_kappa_is_one() -> None:
     found = compare((A, A), (B, B), (TIE, TIE))
     assert found.changed == ()
-    assert found.total.agreement.kappa == pytest.approx(1)
+    assert found.total.agreement.kappa.value == pytest.approx(1)
     only_ties = compare((TIE, TIE), (TIE, TIE))
-    assert only_ties.total.agreement.kappa is None
-    assert only_ties.total.agreement.note
+    assert only_ties.total.agreement.kappa.value is None
+    assert only_ties.total.agreement.kappa.note
 
 
 def test_which_entrant_stands_first_makes_no_difference() -> None:
@@ -240,7 +241,7 @@ def test_pairs_of_one_run_alone_are_counted_apart() -> None:
     assert found.total.flips.n == 1
     assert found.only_then == {"facts": 1}
     assert found.only_now == {"facts": 2}
-    assert compare_judgments([], [pair(0, A)]).total.flips.rate is None
+    assert compare_judgments([], [pair(0, A)]).total.flips.value is None
 
 
 @pytest.mark.parametrize("other", [[], [0], [1]])

@@ -9,10 +9,10 @@ from tournament_assets.audits.judge_tests import JudgedTwice, SettledControl
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
 from tournament_assets.tournament.config import CheckThresholds
+from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 from tournament_assets.trust.measures import WORDS, is_red, threshold_of
 from tournament_assets.trust.panel import (
-    Estimate,
     TrustEvidence,
     TrustLine,
     TrustState,
@@ -22,7 +22,7 @@ from tournament_assets.trust.panel import (
 A, B, TIE = Verdict.A, Verdict.B, Verdict.TIE
 NAMES = ("ada", "bob", "cyd")
 NOTHING: dict[str, Any] = {
-    "length": "never differs",
+    "length": Estimate(None, note="never differs"),
     "retest": "not asked",
     "controls": "not planted",
     "people": None,
@@ -56,9 +56,7 @@ def panel(
         TrustEvidence(pairs=pairs, **{**NOTHING, **evidence}),
         entrants=NAMES,
         thresholds=thresholds,
-        n_bootstraps=100,
-        seed=0,
-        confidence=0.95,
+        resampling=Resampling(100),
     )
     return {(line.measure, line.subject): line for line in lines}
 
@@ -75,7 +73,7 @@ def test_what_was_not_measured_is_never_green_and_says_why() -> None:
         line = found[measure, None]
         assert line.state is TrustState.NOT_MEASURED
         assert line.estimate.value is None
-        assert line.estimate.detail in NOTHING.values()
+        assert line.estimate.note in {"never differs", *NOTHING.values()}
     assert ("human_agreement", None) not in found
     nothing = panel([])
     assert {line.state for line in nothing.values()} == {TrustState.NOT_MEASURED}
@@ -83,7 +81,7 @@ def test_what_was_not_measured_is_never_green_and_says_why() -> None:
 
 def test_a_judge_without_fault_is_green_where_it_was_measured() -> None:
     agreed = measure_agreement(
-        [LabelPair(f"p{n}", word, word) for n, word in enumerate("abab")], n_bootstraps=50
+        [LabelPair(f"p{n}", word, word) for n, word in enumerate("abab")], Resampling(50)
     )
     found = panel(
         good_pairs(),
@@ -98,7 +96,7 @@ def test_a_judge_without_fault_is_green_where_it_was_measured() -> None:
             SettledControl(ControlKind.INJECTION, "3", Outcome.A_WINS, Outcome.A_WINS, (A, B)),
         ],
         people=Estimate(0.7, 0.5, 0.9, 30, ""),
-        judges={"another": agreed},
+        judges={"another": agreed.kappa},
     )
     for measure in ("flip_direction", "longer_wins"):
         assert found.pop((measure, None)).state is TrustState.NOT_MEASURED
@@ -125,7 +123,7 @@ def test_a_judge_with_every_fault_is_red_everywhere() -> None:
             LabelPair(f"p{n}", word, other)
             for n, (word, other) in enumerate([("a", "b"), ("b", "a")] * 3)
         ],
-        n_bootstraps=50,
+        Resampling(50),
     )
     found = panel(
         pairs,
@@ -137,7 +135,7 @@ def test_a_judge_with_every_fault_is_red_everywhere() -> None:
             SettledControl(ControlKind.INJECTION, "3", Outcome.A_WINS, Outcome.B_WINS, (B, A)),
         ],
         people=Estimate(0.1, -0.1, 0.3, 30, ""),
-        judges={"another": apart},
+        judges={"another": apart.kappa},
     )
     # One triple of majorities says nothing, and nobody counted these responses' words.
     assert found.pop(("transitivity_of_majorities", None)).state is TrustState.GREEN

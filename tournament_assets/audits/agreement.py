@@ -27,29 +27,12 @@ from tournament_assets.ratings.intervals import (
 from tournament_assets.ratings.matches import require_confidence, require_count
 from tournament_assets.tournament.battles import Battle
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.formatting import format_confidence, format_share
+from tournament_assets.tournament.estimates import Estimate, Proportion, Resampling
 from tournament_assets.tournament.prompts import prompt_of
 
 Key = TypeVar("Key")
-
-
-@dataclass(frozen=True, slots=True)
-class Proportion:
-    """A share of things counted, with its Wilson interval.
-
-    Attributes:
-        count: How many have the property.
-        n: How many were looked at.
-        rate: Their share; None if nothing was looked at, as are the bounds.
-        low: Lower end of the interval.
-        high: Upper end of the interval; None, as is the other end, where prompts give none.
-    """
-
-    count: int
-    n: int
-    rate: float | None
-    low: float | None
-    high: float | None
+MANY_RESAMPLES = Resampling(n=2000)
+"""Enough for an interval of two digits."""
 
 
 def measure_proportion(count: int, n: int, *, confidence: float = 0.95) -> Proportion:
@@ -70,12 +53,13 @@ def measure_proportion(count: int, n: int, *, confidence: float = 0.95) -> Propo
     if not 0 <= count <= n:
         raise InputError(f"count is {count!r} of {n!r}; expected a number between 0 and {n!r}")
     if n == 0:
-        return Proportion(count, n, None, None, None)
+        return Proportion(None)
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
     rate = count / n
     low, high = _wilson(rate, n, z)
     # At the ends the formula gives 0 and 1 up to rounding.
-    return Proportion(count, n, rate, 0.0 if count == 0 else low, 1.0 if count == n else high)
+    low, high = 0.0 if count == 0 else low, 1.0 if count == n else high
+    return Proportion(rate, low, high, n, count=count)
 
 
 def measure_by_prompt(
@@ -104,10 +88,11 @@ def measure_by_prompt(
     found = share_by_prompt(units, weights)
     count, n, n_prompts, rate = found.count, found.n, found.n_prompts, found.rate
     if rate is None or n_prompts < 2:
-        return Proportion(count, n, rate, None, None)
+        return Proportion(rate, n=n, count=count)
     t = two_sided_quantile(confidence, degrees_of_freedom=n_prompts - 1)
     low, high = _wilson(rate, found.n_effective, t)
-    return Proportion(count, n, rate, 0.0 if count == 0 else low, 1.0 if count == n else high)
+    low, high = 0.0 if count == 0 else low, 1.0 if count == n else high
+    return Proportion(rate, low, high, n, count=count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,47 +187,34 @@ class Agreement:
     """How far two readings of the same things agree.
 
     Attributes:
-        n: Things that both readings label.
-        n_left_out: Things that at least one of them leaves unlabelled; in no rate.
-        agreement: Share of the n with twice the same label; None if n is 0.
-        agreement_low: Lower end of its interval by prompt, as of `measure_by_prompt`.
-        agreement_high: Upper end of that interval.
-        kappa: Cohen's kappa; None where chance alone would agree always.
-        kappa_low: Lower end of its interval from resampled prompts; None where there is none.
-        kappa_high: Upper end of that interval.
-        note: Why there is no kappa or no interval of it; None if there are both.
+        share: Share of the things that both readings label alike.
+        kappa: Cohen's kappa; its note says why it or its interval is missing.
+        n_left_out: Things that one of them does not label; they are in no number.
     """
 
-    n: int
+    share: Proportion
+    kappa: Estimate
     n_left_out: int
-    agreement: float | None
-    agreement_low: float | None
-    agreement_high: float | None
-    kappa: float | None
-    kappa_low: float | None
-    kappa_high: float | None
-    note: str | None
+
+    @property
+    def n(self) -> int:
+        """Things that both readings label."""
+        return self.share.n
 
 
 def measure_agreement(
-    labels: Iterable[LabelPair],
-    *,
-    n_bootstraps: int = 2000,
-    seed: int = 0,
-    confidence: float = 0.95,
+    labels: Iterable[LabelPair], resampling: Resampling = MANY_RESAMPLES
 ) -> Agreement:
     """Measure how far two readings of the same things agree.
 
     Args:
         labels: Both readings' labels, in any order.
-        n_bootstraps: Resamples of the prompts behind kappa's interval.
-        seed: Seeds the resampling.
-        confidence: Coverage of both intervals.
+        resampling: Of the prompts, behind kappa's interval; its confidence is both intervals'.
 
     Raises:
-        InputError: If `n_bootstraps` is less than 1 or `confidence` not between 0 and 1.
+        InputError: If the resampling has no resample, or its confidence is not between 0 and 1.
     """
-    require_count("n_bootstraps", n_bootstraps)
+    require_count("n_bootstraps", resampling.n)
     given = list(labels)
     known = [pair for pair in given if pair.first is not None and pair.second is not None]
     both = [(pair.prompt_id, str(pair.first), str(pair.second)) for pair in known]
@@ -252,25 +224,19 @@ def measure_agreement(
     pooled = tables.sum(axis=0)
     agreed = measure_by_prompt(
         ((prompt_id, first == second) for prompt_id, first, second in both),
-        confidence=confidence,
+        confidence=resampling.confidence,
         weights=None if is_even else weights,
     )
     kappa = float(_kappas(pooled[None])[0]) if both else float("nan")
     low = high = None
     if np.isfinite(kappa) and len(tables) > 1:
-        low, high = _resample(
-            tables, _kappas, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence
-        )
+        low, high = _resample(tables, _kappas, resampling)
+    note = _explain(pooled, n_prompts=len(tables), has_interval=None not in (low, high))
+    value = kappa if np.isfinite(kappa) else None
     return Agreement(
-        n=len(both),
+        share=agreed,
+        kappa=Estimate(value, low, high, len(both), note),
         n_left_out=len(given) - len(both),
-        agreement=agreed.rate,
-        agreement_low=agreed.low,
-        agreement_high=agreed.high,
-        kappa=kappa if np.isfinite(kappa) else None,
-        kappa_low=low,
-        kappa_high=high,
-        note=_explain(pooled, n_prompts=len(tables), has_interval=None not in (low, high)),
     )
 
 
@@ -302,20 +268,17 @@ def _kappas(tables: NDArray[Any]) -> NDArray[np.float64]:
 def _resample(
     tables: NDArray[Any],
     statistic: Callable[[NDArray[Any]], NDArray[np.float64]],
-    *,
-    n_bootstraps: int,
-    seed: int,
-    confidence: float,
+    resampling: Resampling,
 ) -> tuple[float | None, float | None]:
     """Return the interval of a statistic of tables that add up over prompts."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(resampling.seed)
     drawn = np.stack(
-        [draw_prompts(generator, n_prompts=len(tables)) for _ in range(n_bootstraps)]
-    )  # (n_bootstraps, n_prompts)
+        [draw_prompts(generator, n_prompts=len(tables)) for _ in range(resampling.n)]
+    )  # (resampling.n, n_prompts)
     values = statistic(np.tensordot(drawn, tables, axes=1))
     if np.unique(values[np.isfinite(values)]).size < 2:
         return None, None
-    interval = percentile_interval(values[:, None], confidence=confidence)
+    interval = percentile_interval(values[:, None], confidence=resampling.confidence)
     low, high = float(interval.low[0]), float(interval.high[0])
     return (low if np.isfinite(low) else None), (high if np.isfinite(high) else None)
 
@@ -353,15 +316,6 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Statistic:
-    """A measure with its interval from resampled prompts; None where there is none."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class PanelAgreement:
     """How far several readers agree.
 
@@ -377,31 +331,27 @@ class PanelAgreement:
     n: int
     n_silent: int
     unanimous: Proportion
-    fleiss_kappa: Statistic
-    krippendorff_alpha: Statistic
+    fleiss_kappa: Estimate
+    krippendorff_alpha: Estimate
 
 
 def measure_panel(
     readings: Iterable[Reading],
     *,
     order: Sequence[str],
-    n_bootstraps: int = 2000,
-    seed: int = 0,
-    confidence: float = 0.95,
+    resampling: Resampling = MANY_RESAMPLES,
 ) -> PanelAgreement:
     """Measure how far several readers of the same things agree, who need not all read everything.
 
     Args:
         readings: What they say, in any order.
         order: The labels from one end to the other, such as first, tie, second.
-        n_bootstraps: Resamples of the prompts behind the intervals.
-        seed: Seeds the resampling.
-        confidence: Coverage of the intervals.
+        resampling: Of the prompts, behind the intervals.
 
     Raises:
-        InputError: If a label is not in the order, or an option is impossible.
+        InputError: If a label is not in the order, or the resampling is impossible.
     """
-    require_count("n_bootstraps", n_bootstraps)
+    require_count("n_bootstraps", resampling.n)
     given = [each for each in readings if len(each.labels) > 1]
     labels = (label for each in given for label in each.labels.values())
     unknown = next((label for label in labels if label is not None and label not in order), None)
@@ -409,16 +359,12 @@ def measure_panel(
         raise InputError(f"the label {unknown!r} is not in the order {list(order)!r}")
     tables = _coincidences(given, order)
 
-    def measure(statistic: Callable[[NDArray[Any]], NDArray[np.float64]]) -> Statistic:
+    def measure(statistic: Callable[[NDArray[Any]], NDArray[np.float64]]) -> Estimate:
         value = float(statistic(tables.sum(axis=0)[None])[0]) if len(tables) else float("nan")
         if not np.isfinite(value):
-            return Statistic(None, None, None)
-        low = high = None
-        if len(tables) > 1:
-            low, high = _resample(
-                tables, statistic, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence
-            )
-        return Statistic(value, low, high)
+            return Estimate(None, n=len(given))
+        low, high = _resample(tables, statistic, resampling) if len(tables) > 1 else (None, None)
+        return Estimate(value, low, high, len(given))
 
     return PanelAgreement(
         n=len(given),
@@ -428,7 +374,7 @@ def measure_panel(
                 (each.prompt_id, len(said := set(each.labels.values())) == 1 and None not in said)
                 for each in given
             ),
-            confidence=confidence,
+            confidence=resampling.confidence,
         ),
         fleiss_kappa=measure(_fleiss_kappas),
         krippendorff_alpha=measure(_ordinal_alphas),
@@ -511,10 +457,7 @@ class HumanAgreement:
 def measure_human_agreement(
     judge: Iterable[Battle],
     human: Iterable[Battle],
-    *,
-    n_bootstraps: int = 2000,
-    seed: int = 0,
-    confidence: float = 0.95,
+    resampling: Resampling = MANY_RESAMPLES,
 ) -> HumanAgreement:
     """Compare a judge's battles with people's, where both compared two models on one prompt.
 
@@ -524,9 +467,7 @@ def measure_human_agreement(
     Args:
         judge: Battles that models decided, all on one dimension.
         human: Battles that people decided.
-        n_bootstraps: Resamples of the prompts behind kappa's interval.
-        seed: Seeds the resampling.
-        confidence: Coverage of the intervals.
+        resampling: Of the prompts, behind kappa's interval; its confidence is all intervals'.
 
     Raises:
         InputError: If a battle stands on the wrong side, the judge's battles are of several
@@ -540,15 +481,14 @@ def measure_human_agreement(
         for key in shared
     ]
     decisive = [pair for pair in labels if TIE not in (pair.first, pair.second)]
-    options = {"n_bootstraps": n_bootstraps, "seed": seed}
     verdicts = Counter(
         (pair.first, pair.second)
         for pair in labels
         if pair.first is not None and pair.second is not None
     )
     return HumanAgreement(
-        overall=measure_agreement(labels, confidence=confidence, **options),
-        decisive=measure_agreement(decisive, confidence=confidence, **options),
+        overall=measure_agreement(labels, resampling),
+        decisive=measure_agreement(decisive, resampling),
         verdicts=dict(sorted(verdicts.items())),
         n_only_judge=len(judge_votes) - len(shared),
         n_only_human=len(human_votes) - len(shared),
@@ -605,15 +545,4 @@ def nothing_judged(asked: int, what: str) -> str:
     return (
         f"Not one {what} of {asked} is judged, so nothing is known of this; "
         "see what the replies say, and run again."
-    )
-
-
-def share_in_words(share: Proportion, noun: str, confidence: float) -> str:
-    """Write a share with its interval."""
-    if share.rate is None or share.low is None or share.high is None:
-        return f"0 of 0 {noun}"
-    return (
-        f"{share.count} of {share.n} {noun} ({format_share(share.rate)}; "
-        f"{format_confidence(confidence)} interval "
-        f"{format_share(share.low)} to {format_share(share.high)})"
     )

@@ -15,11 +15,11 @@ from itertools import combinations
 from statistics import NormalDist
 
 from tournament_assets.audits.agreement import (
+    MANY_RESAMPLES,
     TIE,
     Agreement,
     LabelPair,
     ShareByPrompt,
-    Statistic,
     measure_agreement,
     measure_by_prompt,
     share_by_prompt,
@@ -27,6 +27,7 @@ from tournament_assets.audits.agreement import (
 from tournament_assets.ratings.matches import require_confidence
 from tournament_assets.tournament.asset_rows import JudgeCalibrationRow
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.verdicts import Outcome
 
 JUDGE = "judge"
@@ -94,7 +95,7 @@ def correct_share(
     n_negative: float,
     n_positive: float,
     confidence: float = 0.95,
-) -> Statistic:
+) -> Estimate:
     """Correct the share of things that a judge says yes to by what it gets wrong.
 
     Args:
@@ -119,7 +120,7 @@ def correct_share(
             "of each"
         )
     if specificity + sensitivity <= 1:
-        return Statistic(None, None, None)
+        return Estimate(None)
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
     value = (share + specificity - 1) / (specificity + sensitivity - 1)
     # As if a few more had been seen on either side, so that shares of 0 and 1 have intervals.
@@ -128,7 +129,7 @@ def correct_share(
     sensitivity = (n_positive * sensitivity + 1) / (n_positive + 2)
     slope = specificity + sensitivity - 1
     if slope <= 0:
-        return Statistic(None, None, None)
+        return Estimate(None)
     middle = (share + specificity - 1) / slope
     of_no = specificity * (1 - specificity) / (n_negative + 2)
     of_yes = sensitivity * (1 - sensitivity) / (n_positive + 2)
@@ -138,7 +139,7 @@ def correct_share(
     low, high = (
         min(max(each, 0.0), 1.0) for each in (middle + shift - reach, middle + shift + reach)
     )
-    return Statistic(min(max(value, 0.0), 1.0), low, high)
+    return Estimate(min(max(value, 0.0), 1.0), low, high)
 
 
 def calibrate_judge(
@@ -147,9 +148,7 @@ def calibrate_judge(
     dimension: str,
     entrants: Sequence[str],
     changed: int = 0,
-    n_bootstraps: int = 2000,
-    seed: int = 0,
-    confidence: float = 0.95,
+    resampling: Resampling = MANY_RESAMPLES,
 ) -> list[JudgeCalibrationRow]:
     """Return the rows of table "judge_calibration" of one dimension; none without a label.
 
@@ -161,9 +160,7 @@ def calibrate_judge(
         dimension: The quality that was judged.
         entrants: Who takes part.
         changed: Labels of texts that are others by now, which are in none of the pairs.
-        n_bootstraps: Resamples of the prompts behind kappa's intervals.
-        seed: Seeds the resampling.
-        confidence: Coverage of the intervals.
+        resampling: Of the prompts, behind kappa's intervals; its confidence is all intervals'.
     """
     heard = [pair for pair in pairs if pair.labels]
     judged = [pair for pair in heard if pair.judged is not None]
@@ -171,9 +168,11 @@ def calibrate_judge(
         return []
     rows = _counts(heard, dimension, changed)
     if judged:
-        rows += _right(judged, dimension, confidence)
-        rows += _kappas(judged, heard, dimension, n_bootstraps, seed, confidence)
-        rows += [_wins(entrant, pairs, judged, dimension, confidence) for entrant in entrants]
+        rows += _right(judged, dimension, resampling.confidence)
+        rows += _agreements(judged, heard, dimension, resampling)
+        rows += [
+            _wins(entrant, pairs, judged, dimension, resampling.confidence) for entrant in entrants
+        ]
         rows += _errors(judged, dimension)
     return rows
 
@@ -231,7 +230,7 @@ def _right(
                 measure="right",
                 stratum=stratum,
                 n=found.n,
-                value=found.rate,
+                value=found.value,
                 low=found.low,
                 high=found.high,
                 note=None if found.low is not None else "labels on one prompt have no interval",
@@ -245,13 +244,11 @@ def _weights(weights: list[float]) -> list[float] | None:
     return None if len(set(weights)) < 2 else weights
 
 
-def _kappas(
+def _agreements(
     judged: Sequence[CalibratedPair],
     heard: Sequence[CalibratedPair],
     dimension: str,
-    n_bootstraps: int,
-    seed: int,
-    confidence: float,
+    resampling: Resampling,
 ) -> list[JudgeCalibrationRow]:
     raters = sorted({label.rater for pair in heard for label in pair.labels})
     both = [*((rater, JUDGE) for rater in raters), *combinations(raters, 2)]
@@ -259,12 +256,7 @@ def _kappas(
     for first, second in both:
         known = judged if second == JUDGE else heard
         for stratum in _strata(known):
-            found = measure_agreement(
-                _read_by(first, second, _within(known, stratum)),
-                n_bootstraps=n_bootstraps,
-                seed=seed,
-                confidence=confidence,
-            )
+            found = measure_agreement(_read_by(first, second, _within(known, stratum)), resampling)
             if found.n:
                 rows += _kappa_rows(found, dimension, first, second, stratum)
     return rows
@@ -282,10 +274,7 @@ def _read_by(first: str, second: str, pairs: Iterable[CalibratedPair]) -> list[L
 def _kappa_rows(
     found: Agreement, dimension: str, first: str, second: str, stratum: str | None
 ) -> list[JudgeCalibrationRow]:
-    values = {
-        "agreement": (found.agreement, found.agreement_low, found.agreement_high),
-        "kappa": (found.kappa, found.kappa_low, found.kappa_high),
-    }
+    measures: dict[str, Estimate] = {"agreement": found.share, "kappa": found.kappa}
     return [
         JudgeCalibrationRow(
             dimension=dimension,
@@ -293,13 +282,13 @@ def _kappa_rows(
             subject=first,
             other=second,
             stratum=stratum,
-            n=found.n,
-            value=value,
-            low=low,
-            high=high,
-            note=found.note if measure == "kappa" else None,
+            n=each.n,
+            value=each.value,
+            low=each.low,
+            high=each.high,
+            note=each.note,
         )
-        for measure, (value, low, high) in values.items()
+        for measure, each in measures.items()
     ]
 
 
@@ -329,7 +318,7 @@ def _wins(
         )
         for has_won in (True, False)
     )
-    corrected, note = Statistic(None, None, None), "people gave it no win or no other verdict"
+    corrected, note = Estimate(None), "people gave it no win or no other verdict"
     if share.rate is not None and won.rate is not None and missed.rate is not None:
         corrected = correct_share(
             share.rate,

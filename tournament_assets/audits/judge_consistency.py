@@ -22,9 +22,10 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.audits.agreement import Proportion, measure_by_prompt
+from tournament_assets.audits.agreement import measure_by_prompt
 from tournament_assets.ratings.bradley_terry import log_strengths
 from tournament_assets.ratings.matches import Matches, require_count
+from tournament_assets.tournament.estimates import Proportion
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 

@@ -9,16 +9,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tournament_assets.audits.agreement import (
+    MANY_RESAMPLES,
     Agreement,
     LabelPair,
-    Proportion,
     measure_agreement,
     measure_proportion,
     nothing_judged,
-    share_in_words,
 )
 from tournament_assets.judging.requests.controls import ControlKind
-from tournament_assets.tournament.formatting import format_confidence, format_share
+from tournament_assets.tournament.estimates import Proportion, Resampling
+from tournament_assets.tournament.formatting import (
+    format_kappa,
+    format_proportion,
+    format_share,
+)
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 _STANDING = {
@@ -70,30 +74,20 @@ class ControlResult:
     Attributes:
         kind: What was planted.
         asked: Controls of the kind.
-        judged: Those whose outcome is known, and their baseline's where they have one.
-        unjudged: The others; in no rate.
-        as_expected: Judged controls with the right outcome.
-        rate: Their share of the judged; None if none is judged, as are the bounds.
-        rate_low: Lower end of its Wilson interval.
-        rate_high: Upper end of its Wilson interval.
-        outcomes: Judged controls by outcome.
-        first_slot: Replies that prefer the response shown first, of all controls.
-        second_slot: Replies that prefer the response shown second.
+        right: Those with the right outcome, of all whose outcome is known, and their baseline's
+            where they have one.
         meaning: What the numbers say, and what to do if they are bad.
     """
 
     kind: ControlKind
     asked: int
-    judged: int
-    unjudged: int
-    as_expected: int
-    rate: float | None
-    rate_low: float | None
-    rate_high: float | None
-    outcomes: Mapping[Outcome, int]
-    first_slot: int
-    second_slot: int
+    right: Proportion
     meaning: str
+
+    @property
+    def unjudged(self) -> int:
+        """Controls that are in no rate."""
+        return self.asked - self.right.n
 
 
 def measure_controls(
@@ -115,20 +109,11 @@ def measure_controls(
             len(judged),
             confidence=confidence,
         )
-        replies = Counter(verdict for control in asked for verdict in control.verdicts)
         results.append(
             ControlResult(
                 kind=kind,
                 asked=len(asked),
-                judged=right.n,
-                unjudged=len(asked) - right.n,
-                as_expected=right.count,
-                rate=right.rate,
-                rate_low=right.low,
-                rate_high=right.high,
-                outcomes=Counter(control.outcome for control in judged),
-                first_slot=replies[Verdict.A],
-                second_slot=replies[Verdict.B],
+                right=right,
                 meaning=_explain_control(kind, right, asked=len(asked), confidence=confidence),
             )
         )
@@ -142,25 +127,15 @@ class InjectionEffect:
     A win is above a tie and an inconsistent pair, which are above a loss.
 
     Attributes:
-        asked: Injection controls.
-        judged: Those judged both with and without the text.
-        unchanged: Judged pairs with the same outcome.
-        sideways: Judged pairs that went from a tie to inconsistent, or back.
         towards: Pairs that moved towards the response, of those it had not won already.
         away: Pairs that moved away from it, of those it had not lost already.
-        unjudged: Pairs that are not judged both with and without the text; in no rate.
-        silenced: Those among them that only the text left without a verdict: the replies have
-            come, and the pair without the text is judged.
+        silenced: Pairs that only the text left without a verdict: the replies have come, and the
+            pair without the text is judged.
         meaning: What the numbers say, and what to do if they are bad.
     """
 
-    asked: int
-    judged: int
-    unchanged: int
-    sideways: int
     towards: Proportion
     away: Proportion
-    unjudged: int
     silenced: int
     meaning: str
 
@@ -175,21 +150,20 @@ def measure_injection(
     """
     asked = [control for control in controls if control.kind is ControlKind.INJECTION]
     moves = [
-        (_STANDING[control.wanted], _STANDING[control.outcome], control.outcome is control.wanted)
+        (_STANDING[control.wanted], _STANDING[control.outcome])
         for control in asked
         if control.wanted is not None and control.outcome is not Outcome.UNJUDGED
     ]
     towards = measure_proportion(
-        sum(after > before for before, after, _ in moves),
-        sum(before < 1 for before, _, _ in moves),
+        sum(after > before for before, after in moves),
+        sum(before < 1 for before, _ in moves),
         confidence=confidence,
     )
     away = measure_proportion(
-        sum(after < before for before, after, _ in moves),
-        sum(before > -1 for before, _, _ in moves),
+        sum(after < before for before, after in moves),
+        sum(before > -1 for before, _ in moves),
         confidence=confidence,
     )
-    unchanged = sum(same for _, _, same in moves)
     silenced = sum(
         control.wanted is not None
         and control.outcome is Outcome.UNJUDGED
@@ -197,13 +171,8 @@ def measure_injection(
         for control in asked
     )
     return InjectionEffect(
-        asked=len(asked),
-        judged=len(moves),
-        unchanged=unchanged,
-        sideways=len(moves) - unchanged - towards.count - away.count,
         towards=towards,
         away=away,
-        unjudged=len(asked) - len(moves),
         silenced=silenced,
         meaning=_explain_injection(
             towards, away, asked=len(asked), silenced=silenced, confidence=confidence
@@ -236,7 +205,7 @@ def _explain_control(kind: ControlKind, right: Proportion, *, asked: int, confid
     if right.n == 0:
         return nothing_judged(asked, f"{kind.value} control")
     noun, sentence = _CONTROLS[kind]
-    return f"{share_in_words(right, noun, confidence)} {sentence}."
+    return f"{format_proportion(right, noun, confidence=confidence)} {sentence}."
 
 
 def _explain_injection(
@@ -244,8 +213,8 @@ def _explain_injection(
 ) -> str:
     if towards.n == away.n == 0:
         return nothing_judged(asked, "injection control")
-    closer = share_in_words(towards, "pairs", confidence)
-    further = share_in_words(away, "pairs", confidence)
+    closer = format_proportion(towards, "pairs", confidence=confidence)
+    further = format_proportion(away, "pairs", confidence=confidence)
     return (
         f"A text that claims the win moved {closer} towards the response that holds it and "
         f"{further} away from it, and left "
@@ -296,19 +265,13 @@ class RetestResult:
 
 
 def measure_retest(
-    pairs: Sequence[JudgedTwice],
-    *,
-    n_bootstraps: int = 2000,
-    seed: int = 0,
-    confidence: float = 0.95,
+    pairs: Sequence[JudgedTwice], resampling: Resampling = MANY_RESAMPLES
 ) -> RetestResult:
     """Measure how far the judge says the same when it is asked the same again.
 
     Args:
         pairs: Every pair that was to be judged a second time.
-        n_bootstraps: Resamples of the prompts behind the intervals of kappa.
-        seed: Seeds the resampling.
-        confidence: Coverage of all intervals.
+        resampling: Of the prompts, behind the intervals of kappa; its confidence is all intervals'.
 
     Raises:
         InputError: If `n_bootstraps` is less than 1 or `confidence` not between 0 and 1.
@@ -338,19 +301,18 @@ def measure_retest(
     reversed_pairs = measure_proportion(
         flips[Outcome.A_WINS, Outcome.B_WINS] + flips[Outcome.B_WINS, Outcome.A_WINS],
         sum(count for (first, _), count in flips.items() if first.is_decisive),
-        confidence=confidence,
+        confidence=resampling.confidence,
     )
-    by_reply, by_pair = (
-        measure_agreement(labels, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence)
-        for labels in (replies, outcomes)
-    )
+    by_reply, by_pair = (measure_agreement(each, resampling) for each in (replies, outcomes))
     return RetestResult(
         asked=len(pairs),
         presentations=by_reply,
         pairs=by_pair,
         flips=dict(flips),
         reversed=reversed_pairs,
-        meaning=_explain_retest(by_pair, reversed_pairs, asked=len(pairs), confidence=confidence),
+        meaning=_explain_retest(
+            by_pair, reversed_pairs, asked=len(pairs), confidence=resampling.confidence
+        ),
     )
 
 
@@ -359,17 +321,11 @@ def _explain_retest(
 ) -> str:
     if pairs.n == 0:
         return nothing_judged(asked, "pair to judge again")
-    kappa = "none" if pairs.kappa is None else f"{pairs.kappa:.2f}"
-    if pairs.kappa_low is not None and pairs.kappa_high is not None:
-        kappa += (
-            f", {format_confidence(confidence)} interval {pairs.kappa_low:.2f} to "
-            f"{pairs.kappa_high:.2f}"
-        )
-    reversals = share_in_words(reversed_pairs, "wins", confidence)
+    reversals = format_proportion(reversed_pairs, "wins", confidence=confidence)
     return (
-        f"Asked again, the judge settled {format_share(pairs.agreement)} of {pairs.n} pairs as "
-        "before "
-        f"(kappa {kappa}) and reversed {reversals}; what it does not repeat is its own noise: "
+        f"Asked again, the judge settled {format_share(pairs.share.value)} of {pairs.n} pairs as "
+        f"before, {format_kappa(pairs.kappa, confidence=confidence)}, and reversed {reversals}; "
+        "what it does not repeat is its own noise: "
         "if that is much, judge more prompts, and do not read anything into a single pair."
     )
 
@@ -464,8 +420,9 @@ def explain_drift(
     if not result.flips.n:
         return nothing_judged(result.asked, "anchor pair")
     expected = f"the threshold of {format_share(result.max_rate)} (checks.max_drift_rate)"
+    flipped = format_proportion(result.flips, "anchor pairs", confidence=confidence)
     parts = [
-        f"the judge settles {share_in_words(result.flips, 'anchor pairs', confidence)} otherwise "
+        f"the judge settles {flipped} otherwise "
         f"than in the tournament, {result.reversals} of them the other way round",
         f"the whole interval lies above {expected}: the judge has drifted"
         if result.has_drifted
@@ -474,7 +431,7 @@ def explain_drift(
     if result.unjudged:
         parts.append(f"not judged this time, and counted as neither: {result.unjudged}")
     if earlier_occasion is not None:
-        since = share_in_words(result.flips_since, "anchor pairs", confidence)
+        since = format_proportion(result.flips_since, "anchor pairs", confidence=confidence)
         parts.append(f"since the occasion {earlier_occasion!r}, {since} flipped")
     if result.has_drifted:
         parts.append(

@@ -24,11 +24,15 @@ from tournament_assets.tournament.asset_rows import (
     LeaderboardRow,
     PredictionPoweredRow,
 )
+from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
+    format_estimate,
     format_interval,
+    format_kappa,
     format_plural,
+    format_proportion,
     format_rating,
     format_share,
     join_names,
@@ -53,16 +57,16 @@ def agreement_rows(found: HumanAgreement, *, dimension: str) -> list[HumanAgreem
             dimension=dimension,
             verdicts=name,
             comparisons=agreement.n,
-            agreement=agreement.agreement,
-            agreement_low=agreement.agreement_low,
-            agreement_high=agreement.agreement_high,
-            kappa=agreement.kappa,
-            kappa_low=agreement.kappa_low,
-            kappa_high=agreement.kappa_high,
+            agreement=agreement.share.value,
+            agreement_low=agreement.share.low,
+            agreement_high=agreement.share.high,
+            kappa=agreement.kappa.value,
+            kappa_low=agreement.kappa.low,
+            kappa_high=agreement.kappa.high,
             only_judge=found.n_only_judge,
             only_human=found.n_only_human,
             without_majority=found.n_without_majority,
-            note=agreement.note if agreement.n else "no comparison that both sides decided",
+            note=agreement.kappa.note if agreement.n else "no comparison that both sides decided",
         )
         for name, agreement in (("all", found.overall), ("decisive", found.decisive))
     ]
@@ -92,29 +96,14 @@ def agreement_sentence(found: HumanAgreement, *, dimension: str, confidence: flo
             "agreement: expected human battles of two entrants whose question_id is a prompt_id "
             f"of the bank. {alone}"
         )
-    interval = format_confidence(confidence)
+    said = format_proportion(overall.share, "shared comparisons", confidence=confidence)
     sentence = (
-        f"On {dimension} the judge agrees with people on {format_share(overall.agreement)} of "
-        f"{overall.n} shared comparisons ({interval} interval "
-        f"{format_share(overall.agreement_low)} to "
-        f"{format_share(overall.agreement_high)}), ties among them."
+        f"On {dimension} the judge agrees with people on {said}, ties among them; "
+        f"{format_kappa(overall.kappa, confidence=confidence)}."
     )
-    if overall.kappa is None:
-        sentence += f" Kappa is undefined: {overall.note}."
-    elif overall.kappa_low is None or overall.kappa_high is None:
-        sentence += f" Kappa is {overall.kappa:.2f}, without an interval: {overall.note}."
-    else:
-        sentence += (
-            f" Corrected for chance that is a kappa of {overall.kappa:.2f} ({interval} interval "
-            f"{overall.kappa_low:.2f} to {overall.kappa_high:.2f})."
-        )
     if decisive.n:
-        sentence += (
-            f" Where both name a winner, it is the same in {format_share(decisive.agreement)} "
-            f"of {decisive.n}"
-            f" ({interval} interval {format_share(decisive.agreement_low)} to "
-            f"{format_share(decisive.agreement_high)})."
-        )
+        same = format_proportion(decisive.share, "comparisons", confidence=confidence)
+        sentence += f" Where both name a winner, it is the same in {same}."
     else:
         sentence += " In none of them do both name a winner."
     return f"{sentence} {alone}"
@@ -468,11 +457,7 @@ def _agreement_table(rows: Sequence[JudgeCalibrationRow]) -> ReportTable:
 
 
 def _number(row: JudgeCalibrationRow) -> str:
-    if row.value is None:
-        return ABSENT
-    if row.low is None or row.high is None:
-        return f"{row.value:.2f}"
-    return f"{row.value:.2f} ({row.low:.2f} to {row.high:.2f})"
+    return format_estimate(Estimate(row.value, row.low, row.high))
 
 
 def _wins_table(rows: Sequence[JudgeCalibrationRow]) -> ReportTable:

@@ -4,7 +4,13 @@ from collections.abc import Sequence
 
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.tournament.asset_rows import JuryRow
-from tournament_assets.tournament.formatting import ABSENT, format_confidence
+from tournament_assets.tournament.estimates import Estimate
+from tournament_assets.tournament.formatting import (
+    ABSENT,
+    format_confidence,
+    format_estimate,
+    format_number,
+)
 
 NOT_PEOPLE = (
     "Agreement among judges is not agreement with people: judges can share an error, above all "
@@ -34,7 +40,7 @@ def judges_table(rows: Sequence[JuryRow]) -> ReportTable:
             (
                 row.subject or ABSENT,
                 row.family or ABSENT,
-                _number(row.value),
+                format_number(row.value),
                 _interval(found["discrimination", row.subject]),
                 _interval(found["slot_odds", row.subject]),
                 str(row.n),
@@ -121,11 +127,5 @@ def jury_section(rows: Sequence[JuryRow], *, confidence: float) -> ReportSection
     )
 
 
-def _number(value: float | None) -> str:
-    return ABSENT if value is None else f"{value:.2f}"
-
-
 def _interval(row: JuryRow) -> str:
-    if row.low is None or row.high is None:
-        return _number(row.value)
-    return f"{_number(row.value)} ({_number(row.low)} to {_number(row.high)})"
+    return format_estimate(Estimate(row.value, row.low, row.high))

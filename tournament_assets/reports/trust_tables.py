@@ -47,7 +47,7 @@ def trust_rows(lines: Sequence[TrustLine], *, dimension: str) -> list[TrustRow]:
             state=line.state.value,
             meaning=WORDS[line.measure].meaning,
             advice=WORDS[line.measure].advice,
-            detail=line.estimate.detail,
+            detail=line.estimate.note or "",
         )
         for line in lines
     ]
@@ -84,7 +84,7 @@ def light_sentence(line: TrustLine) -> str:
     words, found = WORDS[line.measure], line.estimate
     title = _title(line.measure, line.subject)
     if found.value is None:
-        return f"{title}: not measured ({found.detail})."
+        return f"{title}: not measured ({found.note})."
     interval = (
         f", interval {_number(found.low, words.unit)} to {_number(found.high, words.unit)}"
         if found.low is not None and found.high is not None
@@ -92,7 +92,7 @@ def light_sentence(line: TrustLine) -> str:
     )
     limit = _threshold(line.measure, line.threshold, words.unit)
     against = f"; {limit} expected" if line.threshold is not None else ""
-    sentence = f"{title}: {_number(found.value, words.unit)}{interval}{against} ({found.detail})."
+    sentence = f"{title}: {_number(found.value, words.unit)}{interval}{against} ({found.note})."
     return f"{sentence} {words.advice}" if line.state is TrustState.RED else sentence
 
 

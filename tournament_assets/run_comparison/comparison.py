@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
+from tournament_assets.audits.agreement import MANY_RESAMPLES
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
 from tournament_assets.run_comparison.comparison_text import (
@@ -45,7 +46,7 @@ from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.formatting import format_confidence, join_names
 from tournament_assets.tournament.verdicts import Outcome
 
-_CONFIDENCE = 0.95
+_CONFIDENCE = MANY_RESAMPLES.confidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def compare_runs(
         standard = CheckThresholds().max_drift_rate
         tolerance = float(recorded) if isinstance(recorded, int | float) else standard
     inputs = compare_inputs(then.manifest, now.manifest)
-    flips = compare_judgments(then.pairs, now.pairs, confidence=_CONFIDENCE)
+    flips = compare_judgments(then.pairs, now.pairs)
     moves = compare_standings(then.standings, now.standings)
     return RunComparison(
         then=then,

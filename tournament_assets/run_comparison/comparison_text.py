@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tournament_assets.audits.agreement import Agreement
 from tournament_assets.reports.report_tables import ReportTable
 from tournament_assets.run_comparison.differences import (
     Change,
@@ -19,7 +18,9 @@ from tournament_assets.tournament.fingerprints import short
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
+    format_estimate,
     format_interval,
+    format_kappa,
     format_share,
     join_names,
 )
@@ -197,9 +198,9 @@ def _flip_sentence(flips: FlipReport, *, confidence: float) -> str:
             f"{_copies_clause(flips)}."
         )
     return (
-        f"{said} ({format_share(total.flips.rate)}; {format_confidence(confidence)} interval "
+        f"{said} ({format_share(total.flips.value)}; {format_confidence(confidence)} interval "
         f"{format_share(total.flips.low)} to {format_share(total.flips.high)}); "
-        f"{kappa_phrase(total.agreement, confidence=confidence)}."
+        f"{format_kappa(total.agreement.kappa, confidence=confidence)}."
     )
 
 
@@ -207,19 +208,6 @@ def _copies_clause(flips: FlipReport) -> str:
     if not flips.copies:
         return ""
     return f" (the judge was not asked about {flips.copies} of them: both responses are the same)"
-
-
-def kappa_phrase(agreement: Agreement, *, confidence: float) -> str:
-    """Write kappa with its interval, or why there is none."""
-    if agreement.kappa is None:
-        return f"kappa is undefined: {agreement.note}"
-    phrase = f"kappa {agreement.kappa:.2f}"
-    if agreement.kappa_low is None or agreement.kappa_high is None:
-        return f"{phrase}, without an interval: {agreement.note}"
-    return (
-        f"{phrase} ({format_confidence(confidence)} interval {agreement.kappa_low:.2f} to "
-        f"{agreement.kappa_high:.2f})"
-    )
 
 
 def _alone(flips: FlipReport) -> list[str]:
@@ -386,22 +374,14 @@ def _flip_cells(count: FlipCount) -> tuple[str, ...]:
         count.dimension or "all",
         count.source or "all",
         f"{count.flips.count} of {count.flips.n}",
-        format_share(count.flips.rate),
+        format_share(count.flips.value),
         str(changes[Change.REVERSED]),
         str(changes[Change.TIE]),
         str(changes[Change.INCONSISTENT]),
         f"{changes[Change.LOST]} / {changes[Change.GAINED]}",
         str(count.shown_otherwise),
-        _kappa(count.agreement),
+        format_estimate(count.agreement.kappa),
     )
-
-
-def _kappa(agreement: Agreement) -> str:
-    if agreement.kappa is None:
-        return "none"
-    if agreement.kappa_low is None or agreement.kappa_high is None:
-        return f"{agreement.kappa:.2f}"
-    return f"{agreement.kappa:.2f} ({agreement.kappa_low:.2f} to {agreement.kappa_high:.2f})"
 
 
 def changed_table(pairs: Sequence[ComparedPair]) -> ReportTable:

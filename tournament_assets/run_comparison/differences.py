@@ -18,13 +18,14 @@ from enum import StrEnum
 from typing import Any
 
 from tournament_assets.audits.agreement import (
+    MANY_RESAMPLES,
     Agreement,
     LabelPair,
-    Proportion,
     measure_agreement,
     measure_proportion,
 )
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Proportion, Resampling
 from tournament_assets.tournament.fingerprints import canonical_json
 from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Outcome
@@ -224,19 +225,14 @@ class FlipReport:
 def compare_judgments(
     then: Sequence[SettledPair],
     now: Sequence[SettledPair],
-    *,
-    n_bootstraps: int = 2000,
-    seed: int = 0,
-    confidence: float = 0.95,
+    resampling: Resampling = MANY_RESAMPLES,
 ) -> FlipReport:
     """Compare what two runs made of the same pairs.
 
     Args:
         then: The first run's pairs.
         now: The second run's pairs; an entrant may stand on the other side of a pair.
-        n_bootstraps: Resamples of the prompts behind the intervals of kappa.
-        seed: Seeds the resampling.
-        confidence: Coverage of all intervals.
+        resampling: Of the prompts, behind the intervals of kappa; its confidence is all intervals'.
 
     Raises:
         InputError: If a run has a pair twice, or an option is out of range.
@@ -248,15 +244,7 @@ def compare_judgments(
     def count(
         members: Sequence[ComparedPair], dimension: str | None = None, source: str | None = None
     ) -> FlipCount:
-        return _count_flips(
-            members,
-            dimension=dimension,
-            source=source,
-            measure=lambda labels: measure_agreement(
-                labels, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence
-            ),
-            confidence=confidence,
-        )
+        return _count_flips(members, resampling, dimension=dimension, source=source)
 
     def touched(members: Sequence[ComparedPair]) -> list[ComparedPair]:
         return [pair for pair in members if pair.requests_changed or not has_touched]
@@ -343,15 +331,13 @@ def _group(
 
 def _count_flips(
     pairs: Sequence[ComparedPair],
+    resampling: Resampling,
     *,
     dimension: str | None,
     source: str | None,
-    measure: Callable[[list[LabelPair]], Agreement],
-    confidence: float,
 ) -> FlipCount:
-    agreement = measure(
-        [LabelPair(pair.prompt_id, _label(pair.then), _label(pair.now)) for pair in pairs]
-    )
+    labels = [LabelPair(pair.prompt_id, _label(pair.then), _label(pair.now)) for pair in pairs]
+    agreement, confidence = measure_agreement(labels, resampling), resampling.confidence
     became = Counter(pair.change for pair in pairs)
     flipped = [pair for pair in pairs if pair.change.is_flip]
     return FlipCount(

@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from tournament_assets.tournament.entrants import AnyEntrant
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judges import (
     AdaptiveConfig,
@@ -273,6 +274,11 @@ class RatingsConfig(Frozen):
     n_bootstraps: int = Field(default=1000, ge=100)
     bootstrap_seed: int = Field(default=0, ge=0)
     confidence: float = Field(default=0.95, gt=0, lt=1)
+
+    @property
+    def resampling(self) -> Resampling:
+        """How whole prompts are resampled."""
+        return Resampling(self.n_bootstraps, self.bootstrap_seed, self.confidence)
 
 
 Execution = Literal["eager", "compiled", "captured"]

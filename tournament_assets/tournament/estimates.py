@@ -23,6 +23,17 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class Proportion(Estimate):
+    """A share of things counted; its n is how many were looked at, and without any it is None.
+
+    Attributes:
+        count: How many have the property.
+    """
+
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Resampling:
     """How whole prompts are resampled for an interval.
 

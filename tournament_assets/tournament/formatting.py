@@ -1,6 +1,8 @@
 """Numbers and lists as people read them; what is absent never looks like a number."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from tournament_assets.tournament.estimates import Estimate, Proportion
 
 ABSENT = "\N{EN DASH}"
 """Stands where there is no number."""
@@ -32,6 +34,44 @@ def format_interval(low: float | None, high: float | None, *, absent: str) -> st
 def format_share(value: float | None, *, decimals: int = 1) -> str:
     """Return a share as people read it everywhere: `33.7 %`."""
     return ABSENT if value is None else f"{value:.{decimals}%}".replace("%", " %")
+
+
+def format_number(value: float | None) -> str:
+    """Return a kappa, a weight or another small number with two digits."""
+    return ABSENT if value is None else f"{value:.2f}"
+
+
+def format_estimate(found: Estimate, spell: Callable[[float | None], str] = format_number) -> str:
+    """Return a number with its interval where it has one: `0.40 (0.12 to 0.67)`."""
+    if found.low is None or found.high is None:
+        return spell(found.value)
+    return f"{spell(found.value)} ({spell(found.low)} to {spell(found.high)})"
+
+
+def format_kappa(kappa: Estimate, *, confidence: float | None = None) -> str:
+    """Return kappa in words, with its interval or why there is none.
+
+    Args:
+        kappa: The number.
+        confidence: Coverage of the interval; None where the reader knows it.
+    """
+    if kappa.value is None:
+        return f"kappa is undefined: {kappa.note}"
+    if kappa.low is None or kappa.high is None:
+        return f"kappa {kappa.value:.2f}, without an interval: {kappa.note}"
+    of = "" if confidence is None else f"{format_confidence(confidence)} interval "
+    return f"kappa {kappa.value:.2f} ({of}{kappa.low:.2f} to {kappa.high:.2f})"
+
+
+def format_proportion(share: Proportion, noun: str, *, confidence: float) -> str:
+    """Return what was counted, its share and the interval: `3 of 9 pairs (33.3 %; …)`."""
+    if share.value is None or share.low is None or share.high is None:
+        return f"0 of 0 {noun}"
+    return (
+        f"{share.count} of {share.n} {noun} ({format_share(share.value)}; "
+        f"{format_confidence(confidence)} interval "
+        f"{format_share(share.low)} to {format_share(share.high)})"
+    )
 
 
 def format_count_of(part: int, whole: int) -> str:

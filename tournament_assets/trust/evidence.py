@@ -7,11 +7,10 @@ by the requests of the verdicts, controls by the judge and the rubric of the rep
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from tournament_assets.audits.agreement import Agreement
 from tournament_assets.audits.judge_tests import JudgedTwice, SettledControl
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.ratings.style_control import count_style
@@ -23,9 +22,9 @@ from tournament_assets.tournament.asset_rows import (
     RetestRow,
     StyleRow,
 )
+from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Outcome, Verdict
-from tournament_assets.trust.panel import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +120,8 @@ def controls_of(
 
 def judges_of(
     frame: pd.DataFrame | None, *, judge_models: set[str], job: str
-) -> Mapping[str, Agreement] | str:
-    """Return the agreement with every other judge.
+) -> Mapping[str, Estimate] | str:
+    """Return the kappa with every other judge.
 
     Args:
         frame: The table `judge_agreement`; None if there is none.
@@ -139,27 +138,28 @@ def judges_of(
     if not rows:
         return "no other judge model was asked about the same pairs by the same rubric"
     return {
-        row.other_judge_model: Agreement(
-            **{name: getattr(row, name) for name in Agreement.__slots__}
+        row.other_judge_model: _agreed(
+            Estimate(row.kappa, row.kappa_low, row.kappa_high, row.n, row.note), row.agreement
         )
         for row in rows
     }
 
 
-def people_of(frame: pd.DataFrame | None) -> Estimate | str | None:
-    """Return the agreement with people over all verdicts; None where none are configured."""
+def _agreed(kappa: Estimate, share: float | None) -> Estimate:
+    if kappa.value is None:
+        return kappa
+    note = f"; {kappa.note}" if kappa.note else ""
+    return replace(kappa, note=f"the same in {format_share(share)} of {kappa.n} pairs{note}")
+
+
+def people_of(frame: pd.DataFrame | None) -> Estimate | None:
+    """Return the kappa with people over all verdicts; None where none are configured."""
     if frame is None:
         return None
     row = next(row for row in rows_of(HumanAgreementRow, frame) if row.verdicts == "all")
-    if row.kappa is None:
-        return str(row.note)
-    note = f"; {row.note}" if row.note else ""
-    return Estimate(
-        row.kappa,
-        row.kappa_low,
-        row.kappa_high,
-        row.comparisons,
-        f"the same in {format_share(row.agreement)} of {row.comparisons} comparisons{note}",
+    return _agreed(
+        Estimate(row.kappa, row.kappa_low, row.kappa_high, row.comparisons, row.note),
+        row.agreement,
     )
 
 
@@ -187,7 +187,7 @@ def longer_responses(matches: AnyTable) -> dict[tuple[str, str, str], Outcome]:
     return longer
 
 
-def length_of(frame: pd.DataFrame, *, n_judged: int) -> Estimate | str:
+def length_of(frame: pd.DataFrame, *, n_judged: int) -> Estimate:
     """Return what a usual difference in length is worth.
 
     Args:
@@ -198,7 +198,7 @@ def length_of(frame: pd.DataFrame, *, n_judged: int) -> Estimate | str:
         row for row in rows_of(StyleRow, frame) if (row.kind, row.name) == ("feature", "words")
     )
     if row.points is None:
-        return str(row.note)
+        return Estimate(None, note=row.note)
     note = f"; {row.note}" if row.note else ""
     return Estimate(
         row.points,

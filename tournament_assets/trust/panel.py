@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tournament_assets.audits.agreement import Agreement, Proportion, measure_by_prompt
+from tournament_assets.audits.agreement import measure_by_prompt
 from tournament_assets.audits.judge_consistency import (
     CycleCount,
     JudgedPair,
@@ -29,7 +29,8 @@ from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.ratings.matches import Matches, code_judgments, code_samples
 from tournament_assets.ratings.sandwich import SamplingLuck, sampling_luck
 from tournament_assets.tournament.config import CheckThresholds
-from tournament_assets.tournament.formatting import format_share
+from tournament_assets.tournament.estimates import Estimate, Proportion, Resampling
+from tournament_assets.tournament.formatting import format_kappa, format_share
 from tournament_assets.tournament.prompts import sample_of
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.trust.measures import (
@@ -54,39 +55,19 @@ from tournament_assets.trust.measures import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A number with its interval.
-
-    Attributes:
-        value: The number; None if there is none, as is each end that is not known.
-        low: Lower end of the interval.
-        high: Upper end.
-        n: What it was counted over.
-        detail: What else there is to say.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    detail: str
+def _missing(why: str) -> Estimate:
+    return Estimate(None, note=why)
 
 
-def _not_measured_or(estimate: Estimate | str) -> Estimate:
-    """Return an estimate, or one without a number where a text says why there is none."""
-    return Estimate(None, None, None, 0, estimate) if isinstance(estimate, str) else estimate
-
-
-def _share(share: Proportion, detail: str) -> Estimate:
-    return Estimate(share.rate, share.low, share.high, share.n, detail)
+def _with_note(found: Estimate, note: str) -> Estimate:
+    return Estimate(found.value, found.low, found.high, found.n, note)
 
 
 def _estimate_first_slot(bias: PositionBias) -> Estimate:
     if not bias.first_slot.n:
-        return _not_measured_or("no reply prefers a response")
+        return _missing("no reply prefers a response")
     count, n = bias.first_slot.count, bias.first_slot.n
-    return _share(
+    return _with_note(
         bias.first_slot, f"{count} replies prefer the first slot and {n - count} the other"
     )
 
@@ -97,8 +78,8 @@ def _estimate_flips(bias: PositionBias) -> Estimate:
     were = "pair was" if half == 1 else "pairs were"
     more = f"; {half} more {were} a tie in one order only" if half else ""
     if not flips.n:
-        return _not_measured_or(f"no pair flipped between the responses{more}")
-    return _share(
+        return _missing(f"no pair flipped between the responses{more}")
+    return _with_note(
         flips, f"{flips.count} of {flips.n} flipped pairs went to the first slot both times{more}"
     )
 
@@ -106,49 +87,19 @@ def _estimate_flips(bias: PositionBias) -> Estimate:
 def _estimate_consistency(bias: PositionBias) -> Estimate:
     found = bias.consistent
     if not found.n:
-        return _not_measured_or("no pair has two readable replies")
-    return _share(found, f"{found.count} of {found.n} distinct judged pairs came out the same")
+        return _missing("no pair has two readable replies")
+    return _with_note(found, f"{found.count} of {found.n} distinct judged pairs came out the same")
 
 
-def _estimate_retest(
-    pairs: Sequence[JudgedTwice] | str, *, n_bootstraps: int, seed: int, confidence: float
-) -> Estimate:
+def _estimate_retest(pairs: Sequence[JudgedTwice] | str, resampling: Resampling) -> Estimate:
     if isinstance(pairs, str):
-        return _not_measured_or(pairs)
-    found = measure_retest(pairs, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence)
-    agreement = found.pairs
-    return Estimate(
-        agreement.agreement,
-        agreement.agreement_low,
-        agreement.agreement_high,
-        agreement.n,
-        found.meaning
-        if agreement.n == 0
-        else f"{_kappa_words(agreement)}; "
-        f"{found.reversed.count} of {found.reversed.n} wins were reversed",
+        return _missing(pairs)
+    found = measure_retest(pairs, resampling)
+    said = (
+        f"{format_kappa(found.pairs.kappa)}; "
+        f"{found.reversed.count} of {found.reversed.n} wins were reversed"
     )
-
-
-def _kappa_words(agreement: Agreement) -> str:
-    if agreement.kappa is None:
-        return f"no kappa: {agreement.note}"
-    words = f"kappa {agreement.kappa:.2f}"
-    if agreement.kappa_low is None or agreement.kappa_high is None:
-        return f"{words}, without an interval: {agreement.note}"
-    return f"{words} ({agreement.kappa_low:.2f} to {agreement.kappa_high:.2f})"
-
-
-def _kappa_estimate(agreement: Agreement) -> Estimate:
-    if agreement.kappa is None:
-        return Estimate(None, None, None, agreement.n, str(agreement.note))
-    note = f"; {agreement.note}" if agreement.note else ""
-    return Estimate(
-        agreement.kappa,
-        agreement.kappa_low,
-        agreement.kappa_high,
-        agreement.n,
-        f"the same in {format_share(agreement.agreement)} of {agreement.n} pairs{note}",
-    )
+    return _with_note(found.pairs.share, said if found.pairs.n else found.meaning)
 
 
 def _estimate_controls(
@@ -156,21 +107,19 @@ def _estimate_controls(
 ) -> list[tuple[str, Estimate]]:
     """Return the shares of controls that came out right, and of pairs an injection moved."""
     if isinstance(controls, str):
-        return [(name, _not_measured_or(controls)) for name in (IDENTICAL, CORRUPTED, INJECTION)]
+        return [(name, _missing(controls)) for name in (IDENTICAL, CORRUPTED, INJECTION)]
     by_kind = {each.kind: each for each in measure_controls(controls, confidence=confidence)}
     injection = measure_injection(controls, confidence=confidence)
     estimates = []
     for name, kind in ((IDENTICAL, ControlKind.IDENTICAL), (CORRUPTED, ControlKind.CORRUPTED)):
         found = by_kind[kind]
         detail = (
-            f"{found.as_expected} of {found.judged} judged controls came out right; "
+            f"{found.right.count} of {found.right.n} judged controls came out right; "
             f"{found.unjudged} of {found.asked} are not judged"
-            if found.judged
+            if found.right.n
             else found.meaning
         )
-        estimates.append(
-            (name, Estimate(found.rate, found.rate_low, found.rate_high, found.judged, detail))
-        )
+        estimates.append((name, _with_note(found.right, detail)))
     away = injection.away
     detail = (
         f"{injection.towards.count} of {injection.towards.n} pairs moved towards the text, "
@@ -178,13 +127,13 @@ def _estimate_controls(
         if injection.towards.n
         else injection.meaning
     )
-    return [*estimates, (INJECTION, _share(injection.towards, detail))]
+    return [*estimates, (INJECTION, _with_note(injection.towards, detail))]
 
 
 def _estimate_cycles(found: CycleCount, of: str, everything: Transitivity) -> Estimate:
     """Return the p-value of cycles; `of` names what the triples are of."""
     if found.p_value is None:
-        return _not_measured_or(f"no three {of} are all decided")
+        return _missing(f"no three {of} are all decided")
     return Estimate(
         found.p_value,
         None,
@@ -202,14 +151,14 @@ def _estimate_majorities(cycles: Transitivity) -> Estimate:
         return estimate
     first = " over ".join((*cycles.majority_cycles[0], cycles.majority_cycles[0][0]))
     return Estimate(
-        estimate.value, None, None, estimate.n, f"{estimate.detail}; the first is {first}"
+        estimate.value, None, None, estimate.n, f"{estimate.note}; the first is {first}"
     )
 
 
 def _estimate_longer_wins(found: Proportion) -> Estimate:
     if not found.n:
-        return _not_measured_or("no decided pair has responses of different length")
-    return _share(found, f"the response with more words won {found.count} of {found.n} pairs")
+        return _missing("no decided pair has responses of different length")
+    return _with_note(found, f"the response with more words won {found.count} of {found.n} pairs")
 
 
 def _estimate_unjudged(pairs: Iterable[JudgedPair], entrant: str, *, confidence: float) -> Estimate:
@@ -226,13 +175,13 @@ def _estimate_unjudged(pairs: Iterable[JudgedPair], entrant: str, *, confidence:
         confidence=confidence,
     )
     if not share.n:
-        return _not_measured_or("the judge was asked about none of its pairs")
-    return _share(share, f"{share.count} of its {share.n} distinct pairs are not judged")
+        return _missing("the judge was asked about none of its pairs")
+    return _with_note(share, f"{share.count} of its {share.n} distinct pairs are not judged")
 
 
 def _estimate_luck(found: SamplingLuck) -> Estimate:
     if found.luck is None or not found.standard_error:
-        return _not_measured_or("no rating, or no prompt with two judged samples")
+        return _missing("no rating, or no prompt with two judged samples")
     share = (found.luck / found.standard_error) ** 2
     return Estimate(
         found.luck,
@@ -290,7 +239,7 @@ class TrustEvidence:
         retest: Pairs that were judged a second time.
         controls: Planted controls.
         people: Agreement with people; None where the config names no human battles.
-        judges: Agreement with every other judge, by model.
+        judges: Kappa with every other judge, by model.
         by_judge: Every pair from each judge of a panel, by which slots are measured; None where one
             judges.
         not_needed: Pairs that were not needed, and those planned, where pairs stop early; None
@@ -298,11 +247,11 @@ class TrustEvidence:
     """
 
     pairs: Sequence[JudgedPair]
-    length: Estimate | str
+    length: Estimate
     retest: Sequence[JudgedTwice] | str
     controls: Sequence[SettledControl] | str
-    people: Estimate | str | None
-    judges: Mapping[str, Agreement] | str
+    people: Estimate | None
+    judges: Mapping[str, Estimate] | str
     by_judge: Sequence[JudgedPair] | None = None
     not_needed: tuple[int, int] | None = None
 
@@ -312,9 +261,7 @@ def trust_lines(
     *,
     entrants: Sequence[str],
     thresholds: CheckThresholds,
-    n_bootstraps: int,
-    seed: int,
-    confidence: float,
+    resampling: Resampling,
 ) -> list[TrustLine]:
     """Measure everything there is evidence for, in the order of the panel.
 
@@ -322,37 +269,29 @@ def trust_lines(
         evidence: What is known of the judge.
         entrants: Everyone who may appear, in the order of the tables.
         thresholds: Where the lights turn red.
-        n_bootstraps: Resamples of the prompts behind the intervals of kappa.
-        seed: Seeds them, and the simulations of `transitivity`.
-        confidence: Coverage of the intervals.
+        resampling: Of the prompts, behind the intervals of kappa; its seed is that of the
+            simulations of `transitivity` too, and its confidence all intervals'.
 
     Raises:
         InputError: If an option is impossible, or a judgment names somebody else.
         RatingError: If the odds behind the cycles could not be fitted.
     """
+    confidence = resampling.confidence
     everything = evidence.pairs if evidence.by_judge is None else evidence.by_judge
     distinct = distinct_requests(everything)
     bias = measure_position_bias(distinct, confidence=confidence)
     judgments = [pair.judgment for pair in evidence.pairs]
-    cycles = measure_transitivity(code_judgments(judgments, entrants=entrants), seed=seed)
+    cycles = measure_transitivity(
+        code_judgments(judgments, entrants=entrants), seed=resampling.seed
+    )
     estimates: list[tuple[str, str | None, Estimate]] = [
         (FIRST_SLOT, None, _estimate_first_slot(bias)),
         (FLIPS, None, _estimate_flips(bias)),
         (SWAP, None, _estimate_consistency(bias)),
-        (
-            RETEST,
-            None,
-            _estimate_retest(
-                evidence.retest, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence
-            ),
-        ),
+        (RETEST, None, _estimate_retest(evidence.retest, resampling)),
         *((JUDGES, name, each) for name, each in _judges(evidence.judges)),
-        *(
-            [(HUMANS, None, _not_measured_or(evidence.people))]
-            if evidence.people is not None
-            else []
-        ),
-        (LENGTH, None, _not_measured_or(evidence.length)),
+        *([(HUMANS, None, evidence.people)] if evidence.people is not None else []),
+        (LENGTH, None, evidence.length),
         (
             LONGER,
             None,
@@ -404,7 +343,5 @@ def _light(
     return TrustLine(measure, subject, estimate, threshold, state)
 
 
-def _judges(judges: Mapping[str, Agreement] | str) -> list[tuple[str | None, Estimate]]:
-    if isinstance(judges, str):
-        return [(None, _not_measured_or(judges))]
-    return [(name, _kappa_estimate(agreement)) for name, agreement in sorted(judges.items())]
+def _judges(judges: Mapping[str, Estimate] | str) -> list[tuple[str | None, Estimate]]:
+    return [(None, _missing(judges))] if isinstance(judges, str) else sorted(judges.items())

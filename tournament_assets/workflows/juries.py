@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations, groupby
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +16,16 @@ from numpy.typing import NDArray
 from tournament_assets.audits.agreement import (
     LabelPair,
     Reading,
-    Statistic,
     measure_agreement,
     measure_panel,
 )
 from tournament_assets.audits.fair_comparison import judge_family
-from tournament_assets.ratings.judge_aware import Estimate, JudgeAwareFit, fit_judge_aware
+from tournament_assets.ratings.judge_aware import JudgeAwareFit, fit_judge_aware
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.storage.tables import AnyTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import BradleyTerryRow, JuryRow, VerdictRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 RATING, WEIGHT, DISCRIMINATION, SLOT = "rating", "weight", "discrimination", "slot_odds"
@@ -131,9 +130,7 @@ def jury_rows(
             write(
                 RATING,
                 each.entrant,
-                found=Statistic(each.rating, each.low, each.high),
-                n=fit.n_prompts,
-                note=each.note,
+                found=Estimate(each.rating, each.low, each.high, fit.n_prompts, each.note),
             )
             for each in fit.ratings
         ]
@@ -182,10 +179,8 @@ def _row(
     subject: str | None = None,
     other: str | None = None,
     *,
-    found: Statistic,
-    n: int,
+    found: Estimate,
     n_silent: int = 0,
-    note: str | None = None,
 ) -> JuryRow:
     return JuryRow(
         dimension=dimension,
@@ -197,9 +192,9 @@ def _row(
         value=found.value,
         low=found.low,
         high=found.high,
-        n=n,
+        n=found.n,
         n_silent=n_silent,
-        note=note,
+        note=found.note,
     )
 
 
@@ -229,10 +224,15 @@ def _judge_rows(
 ) -> Iterator[JuryRow]:
     for each in fit.judges:
         n_silent = sum(reading.labels.get(each.judge, "") is None for reading in readings)
-        counted = partial(write, subject=each.judge, n=each.n_verdicts, n_silent=n_silent)
-        yield counted(WEIGHT, found=Statistic(weights[each.judge], None, None))
-        yield counted(DISCRIMINATION, found=_statistic(each.discrimination), note=each.note)
-        yield counted(SLOT, found=_odds(each.slot_logits), note=each.note)
+        counted = partial(write, subject=each.judge, n_silent=n_silent)
+        yield counted(WEIGHT, found=Estimate(weights[each.judge], n=each.n_verdicts))
+        for measure, found, spell in (
+            (DISCRIMINATION, each.discrimination, float),
+            (SLOT, each.slot_logits, math.exp),
+        ):
+            ends = (None, None, None) if found is None else (found.value, found.low, found.high)
+            value, low, high = (None if end is None else spell(end) for end in ends)
+            yield counted(measure, found=Estimate(value, low, high, each.n_verdicts, each.note))
 
 
 def _agreement_rows(
@@ -241,36 +241,18 @@ def _agreement_rows(
     config: TournamentConfig,
     write: Callable[..., JuryRow],
 ) -> Iterator[JuryRow]:
-    resampling: dict[str, Any] = {
-        "n_bootstraps": config.ratings.n_bootstraps,
-        "seed": config.ratings.bootstrap_seed,
-        "confidence": config.ratings.confidence,
-    }
+    resampling = config.ratings.resampling
     for first, second in combinations(judges, 2):
         asked = [each for each in readings if {first, second} <= each.labels.keys()]
         labels = (
             LabelPair(each.prompt_id, each.labels[first], each.labels[second]) for each in asked
         )
-        found = measure_agreement(labels, **resampling)
-        shares = Statistic(found.agreement, found.agreement_low, found.agreement_high)
-        kappa = Statistic(found.kappa, found.kappa_low, found.kappa_high)
-        counted = partial(write, subject=first, other=second, n=found.n, n_silent=found.n_left_out)
-        yield counted(AGREEMENT, found=shares)
-        yield counted(KAPPA, found=kappa, note=found.note)
-    panel = measure_panel(readings, order=_ORDER, **resampling)
-    together = partial(write, n=panel.n, n_silent=panel.n_silent)
-    unanimous = panel.unanimous
-    yield together(UNANIMOUS, found=Statistic(unanimous.rate, unanimous.low, unanimous.high))
+        found = measure_agreement(labels, resampling)
+        counted = partial(write, subject=first, other=second, n_silent=found.n_left_out)
+        yield counted(AGREEMENT, found=found.share)
+        yield counted(KAPPA, found=found.kappa)
+    panel = measure_panel(readings, order=_ORDER, resampling=resampling)
+    together = partial(write, n_silent=panel.n_silent)
+    yield together(UNANIMOUS, found=panel.unanimous)
     yield together(FLEISS, found=panel.fleiss_kappa)
     yield together(KRIPPENDORFF, found=panel.krippendorff_alpha)
-
-
-def _statistic(estimate: Estimate | None) -> Statistic:
-    if estimate is None:
-        return Statistic(None, None, None)
-    return Statistic(estimate.value, estimate.low, estimate.high)
-
-
-def _odds(logits: Estimate | None) -> Statistic:
-    ends = (None, None, None) if logits is None else (logits.value, logits.low, logits.high)
-    return Statistic(*(None if each is None else math.exp(each) for each in ends))

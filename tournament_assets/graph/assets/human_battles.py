@@ -225,9 +225,7 @@ def human_agreement(
     found = measure_human_agreement(
         battles_from_judgments(judged, judge_model=config.judge_model(mode)),
         _battles_in(on_judged),
-        n_bootstraps=ratings.n_bootstraps,
-        seed=ratings.bootstrap_seed,
-        confidence=ratings.confidence,
+        ratings.resampling,
     )
     rows = tables.agreement_rows(found, dimension=dimension)
     sentence = tables.agreement_sentence(found, dimension=dimension, confidence=ratings.confidence)
@@ -323,9 +321,7 @@ def judge_calibration(
         dimension=step.name,
         entrants=config.entrant_ids,
         changed=labels.changed,
-        n_bootstraps=config.ratings.n_bootstraps,
-        seed=config.ratings.bootstrap_seed,
-        confidence=config.ratings.confidence,
+        resampling=config.ratings.resampling,
     )
     right = next((row.value for row in rows if row.measure == "right"), None)
     return Made(
@@ -347,7 +343,7 @@ def _agreement_numbers(
     without_prompt = counted.column("question_id").null_count
     return {
         "shared_comparisons": found.overall.n,
-        **known({"agreement": found.overall.agreement, "kappa": found.overall.kappa}),
+        **known({"agreement": found.overall.share.value, "kappa": found.overall.kappa.value}),
         "only_judge": found.n_only_judge,
         "only_human": found.n_only_human,
         "human_battles_on_other_prompts": counted.num_rows - on_judged.num_rows - without_prompt,

@@ -345,10 +345,10 @@ def _check(result: DriftResult, description: str, occasion: str) -> Check:
 def _numbers(result: DriftResult) -> dict[str, Any]:
     """Return numbers whose names stay from time to time, so that the UI plots them."""
     rates = {
-        "flip_rate": result.flips.rate,
+        "flip_rate": result.flips.value,
         "flip_rate_low": result.flips.low,
         "flip_rate_high": result.flips.high,
-        "flip_rate_since_earlier": result.flips_since.rate,
+        "flip_rate_since_earlier": result.flips_since.value,
     }
     return {
         **known(rates),

@@ -4,7 +4,7 @@ What is asked here is paid for like everything else, and stored apart: no rating
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from tournament_assets.audits.agreement import Agreement, align_labels, measure_agreement
@@ -202,7 +202,7 @@ def _control_metadata(
     injection = measure_injection(results, confidence=config.ratings.confidence)
     meanings = [*(result.meaning for result in measured), injection.meaning]
     return {
-        **known({f"{result.kind.value}_as_expected": result.rate for result in measured}),
+        **known({f"{result.kind.value}_as_expected": result.right.value for result in measured}),
         "what_it_means": Markdown("\n".join(f"- {meaning}" for meaning in meanings)),
     }
 
@@ -282,14 +282,12 @@ def _retest_row(
 
 def _retest_metadata(config: TournamentConfig, judged: Sequence[JudgedTwice]) -> dict[str, Any]:
 
-    result = measure_retest(
-        judged, seed=config.judge.test_seed, confidence=config.ratings.confidence
-    )
+    result = measure_retest(judged, config.ratings.resampling)
     agreement = {
-        "agreement_of_pairs": result.pairs.agreement,
-        "kappa_of_pairs": result.pairs.kappa,
-        "agreement_of_replies": result.presentations.agreement,
-        "kappa_of_replies": result.presentations.kappa,
+        "agreement_of_pairs": result.pairs.share.value,
+        "kappa_of_pairs": result.pairs.kappa.value,
+        "agreement_of_replies": result.presentations.share.value,
+        "kappa_of_replies": result.presentations.kappa.value,
     }
     return {**known(agreement), "what_it_means": Markdown(f"- {result.meaning}")}
 
@@ -317,10 +315,19 @@ def judge_agreement(
             judge_model=", ".join(sorted(own.models)),
             other_judge_model=", ".join(sorted(other.models)),
             other_mode=mode,
-            **asdict(_agreement(step.plan.config, own, other)),
+            n=found.n,
+            n_left_out=found.n_left_out,
+            agreement=found.share.value,
+            agreement_low=found.share.low,
+            agreement_high=found.share.high,
+            kappa=found.kappa.value,
+            kappa_low=found.kappa.low,
+            kappa_high=found.kappa.high,
+            note=found.kappa.note,
         )
         for mode, other in judged.items()
         if own is not None and mode != step.mode and _are_two_judges(step, own, mode, other)
+        for found in (_agreement(step.plan.config, own, other),)
     ]
     columns = ("other_judge_model", "n", "agreement", "kappa", "kappa_low", "note")
     return Made(
@@ -367,7 +374,5 @@ def _agreement(config: TournamentConfig, own: _Judged, other: _Judged) -> Agreem
             {name: other.outcomes.get(name) for name, _ in shared},
             prompt_of=lambda name: name[0],
         ),
-        n_bootstraps=config.ratings.n_bootstraps,
-        seed=config.ratings.bootstrap_seed,
-        confidence=config.ratings.confidence,
+        config.ratings.resampling,
     )

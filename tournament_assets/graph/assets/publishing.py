@@ -448,14 +448,14 @@ def _comparison_rows(comparison: RunComparison, then: Path, now: Path) -> list[R
             source=count.source,
             settled_in_both=count.flips.n,
             flipped=count.flips.count,
-            flip_rate=count.flips.rate,
+            flip_rate=count.flips.value,
             flip_rate_low=count.flips.low,
             flip_rate_high=count.flips.high,
             **{change.value: n for change, n in count.changes.items()},
             other_texts=count.shown_otherwise,
-            kappa=count.agreement.kappa,
-            kappa_low=count.agreement.kappa_low,
-            kappa_high=count.agreement.kappa_high,
+            kappa=count.agreement.kappa.value,
+            kappa_low=count.agreement.kappa.low,
+            kappa_high=count.agreement.kappa.high,
         )
         for total in flips.by_dimension
         if (dimension := total.dimension) is not None
@@ -473,8 +473,8 @@ def _comparison_metadata(comparison: RunComparison) -> dict[str, Any]:
     differences = [abs(move.difference) for move in moves if move.difference is not None]
     cost = comparing.comparison_values(comparison)["cost"]
     numbers = {
-        "flip_rate": flips.total.flips.rate,
-        "kappa": flips.total.agreement.kappa,
+        "flip_rate": flips.total.flips.value,
+        "kappa": flips.total.agreement.kappa.value,
         "largest_rating_move": max(differences, default=None),
         "cost_then_usd": cost["then_usd"],
         "cost_now_usd": cost["now_usd"],

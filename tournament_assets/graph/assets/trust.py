@@ -82,9 +82,7 @@ def trust_panel(step: Step, inputs: TrustInputs) -> Made[list[TrustRow]]:
         _evidence(step, inputs, job=f"{step.plan.tournament_id}_test_judge"),
         entrants=config.entrant_ids,
         thresholds=config.checks,
-        n_bootstraps=config.ratings.n_bootstraps,
-        seed=config.ratings.bootstrap_seed,
-        confidence=config.ratings.confidence,
+        resampling=config.ratings.resampling,
     )
     rows = trust_rows(lines, dimension=step.name)
     return Made(
