@@ -308,3 +308,36 @@ def test_more_open_batches_than_one_query_can_name_are_counted(ledger: Ledger) -
         ledger.record_intent(lease, intent(key[-12:], [key]))
     ledger.record_rows(keys[510][-12:], [(keys[510], success("VERDICT: A"))])
     assert sum(batch.n_requests for batch in ledger.unbilled_batches()) == 519
+
+
+def test_a_reply_keeps_the_price_at_which_it_was_bought_and_nothing_is_one(ledger: Ledger) -> None:
+    rates = PRICES.rates("opus", channel="batch")
+    nothing = dict.fromkeys(rates or {}, 0.0)
+    million = success("VERDICT: A", usage=TokenUsage(output_tokens=1_000_000))
+    begin_batch(ledger, "n1", KEYS[:1], judge_model="opus", rates=rates)
+    begin_batch(ledger, "n2", KEYS[1:3], judge_model="local", rates=nothing, most_usd=[0.0, 0.0])
+    begin_batch(ledger, "n3", KEYS[3:4], judge_model="gone")
+    for nonce, key in zip(("n1", "n2", "n3"), (KEYS[0], KEYS[1], KEYS[3]), strict=True):
+        ledger.record_rows(nonce, [(key, million)])
+    assert [each.usd for each in ledger.spending_since()] == [None, 0.0, 10.0]
+    dearer = replace(PRICES, models={"gone": PRICES.models["opus"]})
+    bill = dearer.add_up(ledger.spending_since())
+    assert (bill.usd, bill.unpriced) == (10.0 + 10.0, ())
+    assert PRICES.add_up(ledger.spending_since()).unpriced == ("gone",)
+    # What a model without a price today has under way holds what was written down then.
+    terms = BudgetTerms(PRICES, 100.0, "month", BEGUN_AT)
+    budget = terms.draw_up(
+        BEGUN_AT, [], ledger.unbilled_batches()[1:2], request_usd=lambda _model, _channel: None
+    )
+    assert budget is not None
+    assert (budget.unpriced, budget.committed_usd) == ((), 0.0)
+
+
+def test_of_what_a_dead_process_asked_directly_as_many_count_as_were_under_way(
+    ledger: Ledger,
+) -> None:
+    most = [1.0] * len(KEYS)
+    begin_batch(ledger, "n1", KEYS, channel="direct", most_usd=most, at_once=2)
+    ledger.record_closed("n1", state="abandoned")
+    (batch,) = ledger.unbilled_batches()
+    assert (batch.n_requests, batch.most_usd) == (2, 2.0)

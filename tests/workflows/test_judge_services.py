@@ -189,3 +189,25 @@ def test_a_server_elsewhere_wants_a_price_before_it_is_asked(tmp_path: Path) -> 
     project = judged_by(tmp_path / "project", "https://models.example")
     with pytest.raises(InputError, match=f"'{MODEL}'"):
         project.run("pilot")
+
+
+def test_a_free_judges_replies_are_no_trouble_to_the_budget_of_a_paid_one(
+    tmp_path: Path, server: LoopbackServer
+) -> None:
+    project = judged_by(tmp_path / "project", server.url)
+    assert project.run("pilot").requests_submitted > 10
+    project.edit_config(
+        judge={
+            "service": "openai_api",
+            "base_url": f"{server.url}/v1",
+            "max_tokens": 512,
+            "prices": {"paid-judge": {"input": 2.0, "output": 8.0}},
+            "budget_usd": 50.0,
+        },
+        pilot={"judge_model": "paid-judge", "strata": {"recall": 4, "curated": 2}, "pilot_seed": 3},
+        headline={"judge_model": "paid-judge"},
+    )
+    summary = project.run("pilot")
+    assert summary.requests_submitted > 10
+    manifest = json.loads((summary.directory / "manifest.json").read_text())
+    assert 0 < manifest["cost"]["total_usd"] < 1

@@ -414,6 +414,11 @@ class BatchRecords(LeaseRecords, SpendingRecords):
                     channel=intent.channel,
                     state="intent",
                     n_requests=len(keys),
+                    at_once=intent.at_once,
+                    **{
+                        column: (intent.rates or {}).get(name)
+                        for column, name in schema.RATES.items()
+                    },
                     begun_at=time_text(intent.begun_at),
                 )
             )

@@ -6,7 +6,11 @@ which sort as the times do.
 
 import sqlalchemy as sa
 
+from tournament_assets.judging.batch_service import TOKEN_NAMES
+
 metadata = sa.MetaData()
+RATES = {f"usd_per_million_{name}": name for name in TOKEN_NAMES}
+"""The columns with the prices at which a batch's replies are bought: the tokens they are for."""
 
 responses = sa.Table(
     "responses",
@@ -48,6 +52,10 @@ batches = sa.Table(
     # recovering, then harvested, if it was found again after the ledger had forgotten it
     sa.Column("state", sa.Text, nullable=False),
     sa.Column("n_requests", sa.Integer, nullable=False),
+    # of those that are asked one by one, so many at a time
+    sa.Column("at_once", sa.Integer),
+    # what a million tokens of each kind cost, if the price was known
+    *(sa.Column(name, sa.Float) for name in RATES),
     sa.Column("begun_at", sa.Text, nullable=False),
     sa.Column("closed_at", sa.Text),
     sa.Index("judge_batches_by_scope", "tournament_id", "mode", "dimension", "state"),
@@ -58,12 +66,6 @@ batch_requests = sa.Table(
     sa.Column("nonce", sa.String(32), primary_key=True),
     sa.Column("request_key", sa.String(64), primary_key=True),
     sa.Column("most_usd", sa.Float),  # the most it may cost, if its price was known
-)
-_TOKENS = (
-    "input_tokens",
-    "output_tokens",
-    "cache_creation_input_tokens",
-    "cache_read_input_tokens",
 )
 replies = sa.Table(
     "judge_replies",
@@ -78,7 +80,7 @@ replies = sa.Table(
     sa.Column("error_type", sa.Text),
     sa.Column("error_message", sa.Text),
     sa.Column("model", sa.Text),
-    *(sa.Column(name, sa.Integer) for name in _TOKENS),
+    *(sa.Column(name, sa.Integer) for name in TOKEN_NAMES),
     sa.Column("raw", sa.Text, nullable=False),
     sa.Column("received_at", sa.Text, nullable=False),
     sa.Index("judge_replies_by_time", "received_at"),
@@ -90,7 +92,7 @@ paid_twice = sa.Table(
     sa.Column("request_key", sa.String(64), primary_key=True),
     sa.Column("nonce", sa.String(32), primary_key=True),
     sa.Column("channel", sa.Text, nullable=False),
-    *(sa.Column(name, sa.Integer) for name in _TOKENS),
+    *(sa.Column(name, sa.Integer) for name in TOKEN_NAMES),
     sa.Column("received_at", sa.Text, nullable=False),
 )
 failures = sa.Table(

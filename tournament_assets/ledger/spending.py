@@ -6,8 +6,14 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 
 from tournament_assets.judging.batch_service import TOKEN_NAMES, UNPARSABLE, TokenUsage
-from tournament_assets.judging.costs.prices import Budget, BudgetTerms, Spending, UnbilledBatch
-from tournament_assets.judging.settlement.records import DIRECT_AT_ONCE, RESPONSES
+from tournament_assets.judging.costs.prices import (
+    Budget,
+    BudgetTerms,
+    Spending,
+    UnbilledBatch,
+    cost_at,
+)
+from tournament_assets.judging.settlement.records import RESPONSES
 from tournament_assets.ledger import schema
 from tournament_assets.ledger.database import LedgerDatabase, time_text
 from tournament_assets.ledger.leases import active_scopes, scope_of
@@ -35,7 +41,7 @@ class SpendingRecords(LedgerDatabase):
     def spending_since(
         self, moment: datetime | None = None, *, on_responses: bool = False
     ) -> list[Spending]:
-        """Return what was billed from a moment on, or ever, by model and channel."""
+        """Return what was billed from a moment on, or ever, by model, channel and price."""
         with self._transaction() as connection:
             return _read_spending(connection, moment, on_responses=on_responses)
 
@@ -74,11 +80,12 @@ def _read_spending(
     connection: sa.Connection, moment: datetime | None, *, on_responses: bool
 ) -> list[Spending]:
     found: list[Spending] = []
+    rates = [schema.batches.c[column] for column in schema.RATES]
+    kinds = (schema.batches.c.judge_model, schema.batches.c.channel, *rates)
     for table, is_waste in ((schema.replies, False), (schema.paid_twice, True)):
         query = (
             sa.select(
-                schema.batches.c.judge_model,
-                schema.batches.c.channel,
+                *kinds,
                 sa.func.count(table.c.output_tokens).label("n_replies"),
                 sa.func.sum(_is_positive(table.c.cache_read_input_tokens)).label("hits"),
                 sa.func.sum(_is_positive(table.c.cache_creation_input_tokens)).label("writes"),
@@ -86,13 +93,15 @@ def _read_spending(
             )
             .join(schema.batches, schema.batches.c.nonce == table.c.nonce)
             .where(_is_wanted(on_responses=on_responses))
-            .group_by(schema.batches.c.judge_model, schema.batches.c.channel)
-            .order_by(schema.batches.c.judge_model, schema.batches.c.channel)
+            .group_by(*kinds)
+            .order_by(*kinds)
         )
         if moment is not None:
             query = query.where(table.c.received_at >= time_text(moment))
         for row in connection.execute(query):
             values = row._mapping
+            usage = TokenUsage(**{name: int(values[name] or 0) for name in TOKEN_NAMES})
+            bought_at = {name: values[column] for column, name in schema.RATES.items()}
             found.append(
                 Spending(
                     judge_model=row.judge_model,
@@ -100,8 +109,9 @@ def _read_spending(
                     n_replies=row.n_replies,
                     n_cache_hits=int(row.hits or 0),
                     n_cache_writes=int(row.writes or 0),
-                    usage=TokenUsage(**{name: int(values[name] or 0) for name in TOKEN_NAMES}),
+                    usage=usage,
                     is_waste=is_waste,
+                    usd=None if None in bought_at.values() else cost_at(bought_at, usage),
                 )
             )
     return found
@@ -132,7 +142,7 @@ def _read_unbilled(
     for row in connection.execute(query):
         n_requests, most_usd = row.n_unbilled, row.most_usd
         if row.state == "abandoned":
-            n_requests = min(n_requests, DIRECT_AT_ONCE)
+            n_requests = min(n_requests, row.at_once)
             most_usd = None if row.dearest_usd is None else n_requests * row.dearest_usd
         scope = scope_of(row)
         found.append(

@@ -8,7 +8,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any, Literal
 
-from tournament_assets.judging.batch_service import Channel, TokenUsage
+from tournament_assets.judging.batch_service import TOKEN_NAMES, Channel, TokenUsage
 from tournament_assets.judging.requests.requests import ModelRequest, serialised_size
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.errors import BudgetError
@@ -18,6 +18,14 @@ from tournament_assets.tournament.judges import ConfiguredPrice
 from tournament_assets.tournament.yaml_files import read_yaml
 
 _TOKENS_PER_PRICE = 1_000_000
+TokenRates = Mapping[str, float]
+"""US dollars for a million tokens of each of `TOKEN_NAMES`."""
+
+
+def cost_at(rates: TokenRates, usage: TokenUsage) -> float:
+    """Return what some tokens cost, in US dollars."""
+    dollars = sum(getattr(usage, name) * rates[name] for name in TOKEN_NAMES)
+    return float(dollars / _TOKENS_PER_PRICE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,8 @@ class Spending:
         n_cache_writes: Those that wrote it there.
         usage: Their tokens.
         is_waste: Whether they had been paid for before, in another batch.
+        usd: What they cost at the prices at which they were bought, 0 included; None where none was
+            known then.
     """
 
     judge_model: str
@@ -67,6 +77,7 @@ class Spending:
     n_cache_writes: int
     usage: TokenUsage
     is_waste: bool
+    usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +113,19 @@ class PriceList:
 
     def cost_usd(self, model: str, usage: TokenUsage, *, channel: Channel) -> float | None:
         """Return what some tokens cost, in US dollars; None for a model without a price."""
+        rates = self.rates(model, channel=channel)
+        return None if rates is None else cost_at(rates, usage)
+
+    def rates(self, model: str, *, channel: Channel) -> TokenRates | None:
+        """Return what a model's tokens cost on a channel; None for a model without a price."""
         price = self.models.get(model)
         if price is None:
             return None
-        dollars = (
-            usage.input_tokens * price.input
-            + usage.output_tokens * price.output
-            + usage.cache_creation_input_tokens * price.cache_write_1h
-            + usage.cache_read_input_tokens * price.cache_read
-        )
-        return dollars * self.discount(channel) / _TOKENS_PER_PRICE
+        by_kind = (price.input, price.output, price.cache_write_1h, price.cache_read)
+        discount = self.discount(channel)
+        return {
+            name: dollars * discount for name, dollars in zip(TOKEN_NAMES, by_kind, strict=True)
+        }
 
     def discount(self, channel: Channel) -> float:
         """Return what every price is multiplied by: a direct message pays it in full."""
@@ -123,13 +137,20 @@ class PriceList:
         return price is not None and not (price.input or price.output or price.cache_read)
 
     def add_up(self, spendings: Iterable[Spending]) -> Bill:
-        """Return what was spent, waste included; the loopback judge costs nothing."""
+        """Return what was spent, waste included; the loopback judge costs nothing.
+
+        A reply costs what it did when it was bought, whatever its model costs today.
+        """
         total = 0.0
         unpriced: set[str] = set()
         for spending in spendings:
             if is_free_model(spending.judge_model):
                 continue
-            dollars = self.cost_usd(spending.judge_model, spending.usage, channel=spending.channel)
+            dollars = spending.usd
+            if dollars is None:
+                dollars = self.cost_usd(
+                    spending.judge_model, spending.usage, channel=spending.channel
+                )
             if dollars is None:
                 unpriced.add(spending.judge_model)
             else:
@@ -312,7 +333,7 @@ class BudgetTerms:
             dollars = batch.most_usd
             if dollars is None or not (at_most or batch.is_lost):
                 each = (request_usd or self._unwritten_usd)(batch.judge_model, batch.channel)
-                dollars = None if each is None else batch.n_requests * each
+                dollars = batch.most_usd if each is None else batch.n_requests * each
             if dollars is None:
                 unpriced.add(batch.judge_model)
             else:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from tournament_assets.judging.batch_service import Channel, Reply, ReplyRow
-from tournament_assets.judging.costs.prices import Budget, BudgetTerms
+from tournament_assets.judging.costs.prices import Budget, BudgetTerms, TokenRates
 
 VERDICTS = "verdicts"
 """The purpose of asking a judge for what the tournament is rated by."""
@@ -92,6 +92,9 @@ class BatchIntent:
         begun_at: When it is about to be sent.
         request_keys: What is asked.
         most_usd: The most that each of them may cost, in US dollars; None where no price is known.
+        rates: What their tokens cost, by which their replies are billed for ever; None where no
+            price is known.
+        at_once: How many of them are under way at a time, if they are sent one by one.
     """
 
     nonce: str
@@ -101,6 +104,8 @@ class BatchIntent:
     begun_at: datetime
     request_keys: Sequence[str]
     most_usd: Sequence[float] | None = None
+    rates: TokenRates | None = None
+    at_once: int = DIRECT_AT_ONCE
 
 
 @dataclass(frozen=True, slots=True)

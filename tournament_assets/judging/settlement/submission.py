@@ -273,6 +273,8 @@ def write_intent(
             begun_at=begun_at,
             request_keys=[request.request_key for request in requests],
             most_usd=known if len(known) == len(most) else None,
+            rates=None if terms is None else terms.prices.rates(model, channel=channel),
+            at_once=session.options.max_in_flight,
         ),
         terms,
     )
