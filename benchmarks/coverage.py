@@ -39,6 +39,7 @@ from tournament_assets.ratings.sandwich import (
     sandwich_bradley_terry,
 )
 from tournament_assets.ratings.significance import separate_judged
+from tournament_assets.tournament.estimates import Resampling
 
 CONFIDENCE = 0.95
 _WORLDS = {
@@ -77,11 +78,10 @@ def elo_intervals(
     of_battles = bootstrap_elo(
         by_battle(tournament),
         k_factor=K_FACTOR,
-        n_bootstraps=n_bootstraps,
-        seed=seed,
+        resampling=Resampling(n_bootstraps, seed),
     ).ratings
     by_prompt = bootstrap_elo(
-        tournament, k_factor=K_FACTOR, n_bootstraps=n_bootstraps, seed=seed
+        tournament, k_factor=K_FACTOR, resampling=Resampling(n_bootstraps, seed)
     ).ratings
     return {
         "Elo, permutation SEM × 1.96": PercentileInterval(mean - reach, mean + reach),
@@ -98,7 +98,9 @@ def bradley_terry_intervals(
 ) -> dict[str, PercentileInterval]:
     """Return every interval of Bradley-Terry ratings, by name."""
     n_prompts = len(tournament.prompts)
-    by_prompt = bootstrap_bradley_terry(tournament, n_bootstraps=n_bootstraps, seed=seed).ratings
+    by_prompt = bootstrap_bradley_terry(
+        tournament, resampling=Resampling(n_bootstraps, seed)
+    ).ratings
     return {
         "Bradley–Terry, prompts resampled, percentile": percentile_interval(
             by_prompt, confidence=CONFIDENCE
@@ -112,7 +114,7 @@ def bradley_terry_intervals(
 
 
 def _sandwich(tournament: Matches, unit: SamplingUnit) -> PercentileInterval:
-    found = sandwich_bradley_terry(tournament, unit=unit, confidence=CONFIDENCE).intervals
+    found = sandwich_bradley_terry(tournament, unit=unit, confidence=CONFIDENCE).ratings
     return PercentileInterval(
         low=np.array([-np.inf if each.low is None else each.low for each in found]),
         high=np.array([np.inf if each.high is None else each.high for each in found]),
@@ -197,12 +199,10 @@ def measure_claims(
         together = separate_judged(
             tournament,
             ratings=ratings,
-            n_bootstraps=n_bootstraps,
-            seed=index,
-            confidence=CONFIDENCE,
+            resampling=Resampling(n_bootstraps, index, CONFIDENCE),
         )
         by_prompt = bootstrap_bradley_terry(
-            tournament, n_bootstraps=n_bootstraps, seed=index
+            tournament, resampling=Resampling(n_bootstraps, index)
         ).ratings
         with np.errstate(invalid="ignore"):
             differences = by_prompt[:, :, None] - by_prompt[:, None, :]

@@ -65,7 +65,7 @@ def measure(*, prompts: int, lead: float, n: int, margin: float = 20.0, seed: in
         )
         for _ in range(n)
     ]
-    differences = [each.difference for each in found if each.difference is not None]
+    differences = [each.difference.value for each in found if each.difference.value is not None]
     return Measured(
         passed=float(np.mean([each.p_not_worse <= 0.05 for each in found])),
         formula=power(

@@ -69,8 +69,8 @@ class Tally:
         """Count every entrant that has an interval."""
         self.weights.append(fit.weight)
         for each, target in zip(fit.ratings, aim, strict=True):
-            if each.rating is not None:
-                self.strayed.append((each.rating - target) ** 2)
+            if each.value is not None:
+                self.strayed.append((each.value - target) ** 2)
             if each.low is not None and each.high is not None:
                 self.held.append(bool(each.low <= target <= each.high))
                 self.reach.append((each.high - each.low) / 2)
@@ -96,7 +96,7 @@ def read_arena(path: Path, judge: str) -> Arena:
 
 def ratings_of(fit: PoweredFit) -> Floats:
     """Return the ratings, shape (n_entrants,)."""
-    return np.array([each.rating for each in fit.ratings], dtype=np.float64)
+    return np.array([each.value for each in fit.ratings], dtype=np.float64)
 
 
 def draw_labels(

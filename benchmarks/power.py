@@ -13,6 +13,7 @@ import numpy as np
 from benchmarks.simulated_tournaments import Design, draw_tournament, limit_of_bradley_terry
 from tournament_assets.ratings.power import PowerCurve, learn_noise
 from tournament_assets.ratings.significance import separate_judged
+from tournament_assets.tournament.estimates import Resampling
 
 GAPS = {50: 1.0, 143: 0.6, 500: 0.32}
 """By prompts, logits between the best and the worst; the other two lie between."""
@@ -43,9 +44,7 @@ def realised_power(design: Design, *, n_tournaments: int, n_bootstraps: int, see
         found = separate_judged(
             draw_tournament(design, generator),
             ratings=[0.0] * len(design.strengths),
-            n_bootstraps=n_bootstraps,
-            seed=seed,
-            confidence=CONFIDENCE,
+            resampling=Resampling(n_bootstraps, seed, CONFIDENCE),
         )
         separated += bool(found.is_above[0, 1])
     return separated / n_tournaments

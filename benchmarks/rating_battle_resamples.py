@@ -57,7 +57,6 @@ def bootstrap_battles(
         lambda n_tables: np.array([resamples.draw() for _ in range(n_tables)]),
         n_bootstraps=n_bootstraps,
         n_prompts=matches.n_matches,
-        seed=seed,
         initial_rating=initial_rating,
     )
 

@@ -20,8 +20,9 @@ from benchmarks.rating_peers import (
     fit_with_choix,
     is_installed,
 )
-from tournament_assets.ratings.bradley_terry import Rating, fit_bradley_terry
+from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import Matches
+from tournament_assets.tournament.estimates import Rating
 
 N_BOOTSTRAPS = 100
 _PREFERENCES = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
@@ -56,7 +57,7 @@ def fit_and_bootstrap(battles: NamedBattles) -> None:
 
 def compare_fits(title: str, battles: NamedBattles, *, rounds: int) -> Comparison:
     """Time one fit, from lists of strings to ratings."""
-    ours = {each.entrant: each.rating or 0.0 for each in fit(battles)}
+    ours = {each.entrant: each.value or 0.0 for each in fit(battles)}
     engines = [Engine("fit_bradley_terry", lambda: fit(battles))]
 
     def add(
@@ -84,7 +85,7 @@ def compare_table_fits(title: str, battles: NamedBattles, *, rounds: int) -> Com
     """Time one fit of a table of wins, which is all that choix does."""
     matches = code(battles)
     ours = {
-        each.entrant: each.rating or 0.0 for each in fit_bradley_terry(matches, initial_rating=0.0)
+        each.entrant: each.value or 0.0 for each in fit_bradley_terry(matches, initial_rating=0.0)
     }
     engines = [
         Engine(

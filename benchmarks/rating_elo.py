@@ -8,6 +8,7 @@ from tournament_assets.ratings.elo import compute_elo_permutation, k_factor_swee
 from tournament_assets.ratings.elo_kernels import LANES, Orderings, pack, rate_exactly
 from tournament_assets.ratings.intervals import bootstrap_elo
 from tournament_assets.ratings.matches import Matches
+from tournament_assets.tournament.estimates import Resampling
 
 K_SWEEP = (1.0, 4.0, 8.0, 16.0, 32.0)
 N_PERMUTATIONS = 500
@@ -97,14 +98,14 @@ def compare_exact(title: str, matches: Matches, *, target: float) -> Comparison:
 
 def compare_bootstrap(title: str, matches: Matches) -> Comparison:
     """Time the prompt bootstrap of Elo against what it does, written as a loop."""
-    bootstrap_elo(matches, k_factor=16.0, n_bootstraps=1, seed=0)
+    bootstrap_elo(matches, k_factor=16.0, resampling=Resampling(1, 0))
     python = PythonElo(matches, draw_orderings(matches, n_permutations=32))
     return compare(
         f"{title}: Elo, 1,000 prompt resamples x 32 orderings",
         [
             Engine(
                 "bootstrap_elo",
-                lambda: bootstrap_elo(matches, k_factor=16.0, n_bootstraps=1000, seed=0),
+                lambda: bootstrap_elo(matches, k_factor=16.0, resampling=Resampling(1000, 0)),
             ),
             Engine(
                 "pure Python, entrants by name",

@@ -18,6 +18,7 @@ from benchmarks.rating_data import NamedBattles, code_names
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.intervals import sampling_intervals
 from tournament_assets.ratings.matches import Matches
+from tournament_assets.tournament.estimates import Resampling
 
 _PREFERENCES = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
 _COLUMNS = ["model_a", "model_b", "winner", "question_id"]
@@ -74,7 +75,7 @@ def main() -> None:
     matches = read_battles(path)
     read = time.perf_counter()
     fit_bradley_terry(matches)
-    bootstrap = bootstrap_bradley_terry(matches, n_bootstraps=n_bootstraps, seed=0)
+    bootstrap = bootstrap_bradley_terry(matches, resampling=Resampling(n_bootstraps, 0))
     sampling_intervals(bootstrap, confidence=0.95)
     end = time.perf_counter()
     used = resource.getrusage(resource.RUSAGE_SELF)

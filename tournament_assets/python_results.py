@@ -276,8 +276,8 @@ class Comparison:
                 entrant_id=move.entrant_id,
                 rank_a=None if move.then is None else move.then.rank,
                 rank_b=None if move.now is None else move.now.rank,
-                mean_a=None if move.then is None else move.then.mean,
-                mean_b=None if move.now is None else move.now.mean,
+                mean_a=None if move.then is None else move.then.value,
+                mean_b=None if move.now is None else move.now.value,
                 difference=move.difference,
             )
             for move in self.values.moves
@@ -340,9 +340,9 @@ class GateResult:
             _GatedDimension(
                 dimension=each.test.dimension,
                 passage=each.passage.value,
-                difference=each.test.difference,
-                low=each.test.low,
-                high=each.test.high,
+                difference=each.test.difference.value,
+                low=each.test.difference.low,
+                high=each.test.difference.high,
                 p_not_worse=each.p_not_worse,
                 p_worse=each.p_worse,
             )

@@ -183,9 +183,7 @@ def test_an_outage_for_one_entrant_shows_in_the_difference_of_the_denominators()
     alone = [each for each in judgments if each.prompt_id in alike]
     assert len(alike) == common["ada"].prompts
     fitted = fit_bradley_terry(code_judgments(alone, entrants=NAMES))
-    assert [each.rating for each in fitted] == pytest.approx(
-        [common[name].rating for name in NAMES]
-    )
+    assert [each.value for each in fitted] == pytest.approx([common[name].rating for name in NAMES])
     assert common["ada"].rating != everything["ada"].rating
 
 
@@ -214,7 +212,7 @@ def test_ratings_are_those_of_bradley_terry_on_the_pairs_of_the_basis() -> None:
             for each in fit_bradley_terry(code_judgments(judgments, entrants=NAMES))
             if each.entrant == name
         ]
-        assert row.rating == pytest.approx(expected.rating)
+        assert row.rating == pytest.approx(expected.value)
 
 
 @pytest.mark.parametrize("seed", range(4))

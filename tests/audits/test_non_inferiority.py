@@ -43,16 +43,16 @@ def test_a_bound_excludes_the_margin_exactly_where_the_test_rejects() -> None:
     generator = np.random.default_rng(22)
     for lead in (-150, -50, 0, 50, 150):
         found = compare(simulate(generator, prompts=60, lead=lead))
-        assert found.low is not None
-        assert found.high is not None
-        assert (found.low > -20) == (found.p_not_worse < 0.05)
-        assert (found.high < -20) == (found.p_worse < 0.05)
+        assert found.difference.low is not None
+        assert found.difference.high is not None
+        assert (found.difference.low > -20) == (found.p_not_worse < 0.05)
+        assert (found.difference.high < -20) == (found.p_worse < 0.05)
 
 
 def test_who_wins_everything_has_no_rating_and_passes_all_the_same() -> None:
     judgments = [judgment(n, "new", "old", Outcome.A_WINS) for n in range(30)]
     found = compare(judgments)
-    assert found.difference is None
+    assert found.difference.value is None
     assert found.p_not_worse < 0.001
     assert found.p_worse == 1
     lost = compare([judgment(n, "new", "old", Outcome.B_WINS) for n in range(30)])

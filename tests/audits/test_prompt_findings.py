@@ -44,7 +44,7 @@ def slow_reference(judgments: list[Judgment]) -> list[PromptInfluence]:
 
     def ratings(kept: list[Judgment]) -> dict[str, float | None]:
         fitted = fit_bradley_terry(code_judgments(kept, entrants=ENTRANTS), initial_rating=0)
-        return {each.entrant: each.rating for each in fitted}
+        return {each.entrant: each.value for each in fitted}
 
     full = {name: rating for name, rating in ratings(judgments).items() if rating is not None}
     ranking = sorted(full, key=lambda name: -full[name])

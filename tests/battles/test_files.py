@@ -2,14 +2,27 @@ import json
 from dataclasses import dataclass, fields
 
 from tournament_assets.battles.files import encode_elo_reports
-from tournament_assets.tournament.battles import EloReport, RatingEntry
+from tournament_assets.tournament.asset_rows import EloRow
+from tournament_assets.tournament.battles import elo_report
+from tournament_assets.tournament.estimates import Resampling
 
-REPORT = EloReport(
+REPORT = elo_report(
+    [
+        EloRow(
+            dimension="factuality",
+            k_factor=16.0,
+            is_primary=True,
+            entrant_id=entrant,
+            mean=mean,
+            shown_above=(),
+            n_decisive_matches=1,
+            n_entrant_matches=1,
+        )
+        for entrant, mean in (("ada", 1408.0), ("bob", None))
+    ],
     arena="demo/pilot/factuality",
     judge_model="judge-1",
-    n_bootstraps=1000,
-    seed=0,
-    ratings=(RatingEntry("ada", 1408.0, 1400.0, None, 1), RatingEntry("bob", None, None, None, 0)),
+    resampling=Resampling(),
 )
 
 

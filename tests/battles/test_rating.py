@@ -13,6 +13,7 @@ from tournament_assets.ratings.elo import compute_elo_permutation, summarise_elo
 from tournament_assets.ratings.intervals import bootstrap_elo, sampling_intervals
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.tournament.battles import Battle, RatingSettings, battles_from_judgments
+from tournament_assets.tournament.estimates import Resampling
 
 QUICK = RatingSettings(n_permutations=5, n_bootstraps=20)
 
@@ -45,23 +46,25 @@ def test_battles_alone_give_the_numbers_of_the_judgments_to_the_bit() -> None:
         rows = {row.entrant_id: row for row in found.elo if row.k_factor == k_factor}
         for result in summarise_elo(traces, confidence=0.9):
             row = rows[result.entrant]
-            if result.n_matches == 0:
+            if result.n == 0:
                 assert row.mean is row.rank is None
                 continue
-            assert (row.mean, row.sem) == (result.mean, result.sem)
-            assert (row.order_low, row.order_high) == (result.order_low, result.order_high)
+            assert (row.mean, row.sem) == (result.value, result.standard_error)
+            assert (row.order_low, row.order_high) == (result.low, result.high)
             assert row.is_primary is (k_factor == 24.0)
-    elo = bootstrap_elo(matches, k_factor=24.0, n_bootstraps=40, seed=4, initial_rating=1500.0)
+    elo = bootstrap_elo(matches, k_factor=24.0, resampling=Resampling(40, 4), initial_rating=1500.0)
     primary = {row.entrant_id: row for row in found.elo if row.is_primary}
     for bound in sampling_intervals(elo, confidence=0.9):
         row = primary[bound.entrant]
         assert (row.sampling_low, row.sampling_high) == (bound.low, bound.high)
     fitted = fit_bradley_terry(matches, initial_rating=1500.0)
-    resampled = bootstrap_bradley_terry(matches, n_bootstraps=40, seed=4, initial_rating=1500.0)
+    resampled = bootstrap_bradley_terry(
+        matches, resampling=Resampling(40, 4), initial_rating=1500.0
+    )
     bradley_terry = {row.entrant_id: row for row in found.bradley_terry}
     for result_bt, bound in zip(fitted, sampling_intervals(resampled, confidence=0.9), strict=True):
         own = bradley_terry[bound.entrant]
-        assert (own.rating, own.note) == (result_bt.rating, result_bt.note)
+        assert (own.rating, own.note) == (result_bt.value, result_bt.note)
         assert (own.sampling_low, own.sampling_high) == (bound.low, bound.high)
     assert bradley_terry["never_judged"].rating is None
 

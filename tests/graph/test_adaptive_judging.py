@@ -71,7 +71,7 @@ def points(judgment: Judgment, entrant: str) -> float:
 
 def bradley_terry(judgments: Sequence[Judgment]) -> dict[str, float | None]:
     fits = fit_bradley_terry(code_judgments(judgments, entrants=ENTRANTS), initial_rating=1400.0)
-    return {each.entrant: each.rating for each in fits}
+    return {each.entrant: each.value for each in fits}
 
 
 def at_equal_style(paid: PaidProject, judgments: Sequence[Judgment]) -> dict[str, float | None]:

@@ -114,7 +114,7 @@ def test_every_model_rates_the_run_as_it_rates_the_pairs_alone(
             assert row["rank"] == rank
             assert row["tie_parameter"] == pytest.approx(column.tie_parameter)
     sandwich = sandwich_bradley_terry(preferences, unit=SamplingUnit.PROMPT, confidence=0.95)
-    for interval in sandwich.intervals:
+    for interval in sandwich.ratings:
         row = rows["bradley_terry", interval.entrant]
         assert interval.standard_error is not None
         found = [row[name] for name in ("standard_error", "low", "high")]
@@ -200,11 +200,11 @@ def test_ratings_at_equal_style_are_those_of_the_features_that_can_be_controlled
     for rating in expected.ratings:
         row = rows[rating.entrant]
         assert row["kind"] == "entrant"
-        assert points_of(row) == pytest.approx([rating.rating, rating.low, rating.high])
+        assert points_of(row) == pytest.approx([rating.value, rating.low, rating.high])
     for effect in expected.effects:
         row = rows[effect.name]
         assert row["kind"] == "feature"
-        assert points_of(row) == pytest.approx([effect.effect, effect.low, effect.high])
+        assert points_of(row) == pytest.approx([effect.value, effect.low, effect.high])
         assert row["scale"] == pytest.approx(effect.scale)
     for name in ("list_items", "headings"):
         assert rows[name]["points"] is None

@@ -17,6 +17,7 @@ from tournament_assets.ratings.bradley_terry import (
 from tournament_assets.ratings.intervals import sampling_intervals
 from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment
 
 from .builders import ENTRANTS, simulate_judgments, tie, wins
@@ -61,7 +62,7 @@ def test_the_example_of_wikipedia() -> None:
     np.testing.assert_allclose(
         np.exp(log_strengths(cells.wins)), [0.640, 1.043, 0.660, 2.270], atol=5e-4
     )
-    ratings = [result.rating or math.nan for result in fit_bradley_terry(cells)]
+    ratings = [result.value or math.nan for result in fit_bradley_terry(cells)]
     assert np.mean(ratings) == pytest.approx(1400)
     assert ratings[3] - ratings[0] == pytest.approx(400 * math.log10(2.270 / 0.640), abs=0.5)
 
@@ -77,7 +78,7 @@ def test_a_star_has_the_closed_form() -> None:
             ("dee", "ada"): 1,
         }
     )
-    ada, bob, cyd, dee = (result.rating or math.nan for result in fit_bradley_terry(cells))
+    ada, bob, cyd, dee = (result.value or math.nan for result in fit_bradley_terry(cells))
     assert ada - bob == pytest.approx(400 * math.log10(7 / 3))
     assert ada - cyd == pytest.approx(400 * math.log10(1 / 4))
     assert ada - dee == pytest.approx(400 * math.log10(999))
@@ -128,7 +129,7 @@ def test_only_ties_rate_everyone_alike() -> None:
         [tie("ada", "bob"), tie("bob", "cyd"), tie("cyd", "dee")], entrants=ENTRANTS
     )
     for result in fit_bradley_terry(cells, initial_rating=1000.0):
-        assert result.rating == pytest.approx(1000.0)
+        assert result.value == pytest.approx(1000.0)
 
 
 def test_ratings_do_not_depend_on_the_order_of_the_judgments() -> None:
@@ -141,17 +142,17 @@ def test_ratings_do_not_depend_on_the_order_of_the_judgments() -> None:
 def test_winning_or_losing_every_match_gives_a_reason_and_no_number() -> None:
     cells = cells_of({("ada", "bob"): 3, ("bob", "cyd"): 2, ("cyd", "bob"): 1, ("cyd", "dee"): 1})
     ada, bob, cyd, dee = fit_bradley_terry(cells)
-    assert (ada.rating, bob.note, dee.rating) == (None, None, None)
+    assert (ada.value, bob.note, dee.value) == (None, None, None)
     assert ada.note == "won every match: no upper bound"
     assert dee.note == "lost every match: no lower bound"
-    assert (bob.rating or 0) - (cyd.rating or 0) == pytest.approx(400 * math.log10(2))
-    assert (bob.rating or 0) + (cyd.rating or 0) == pytest.approx(2800)
+    assert (bob.value or 0) - (cyd.value or 0) == pytest.approx(400 * math.log10(2))
+    assert (bob.value or 0) + (cyd.value or 0) == pytest.approx(2800)
 
 
 def test_two_separate_groups_are_not_compared() -> None:
     cells = cells_of({("ada", "bob"): 3, ("bob", "ada"): 2, ("cyd", "dee"): 2, ("dee", "cyd"): 1})
     for result in fit_bradley_terry(cells):
-        assert result.rating is None
+        assert result.value is None
         assert "largest group" in str(result.note)
 
 
@@ -177,9 +178,9 @@ def test_entrants_apart_from_the_rated_group_get_a_reason() -> None:
 
 def test_nobody_judged_gives_no_number() -> None:
     results = fit_bradley_terry(code_judgments([], entrants=ENTRANTS))
-    assert [(each.rating, each.note) for each in results] == [(None, "no judged match")] * 4
+    assert [(each.value, each.note) for each in results] == [(None, "no judged match")] * 4
     bootstrap = bootstrap_bradley_terry(
-        code_judgments([], entrants=ENTRANTS), n_bootstraps=10, seed=0
+        code_judgments([], entrants=ENTRANTS), resampling=Resampling(10, 0)
     )
     for interval in sampling_intervals(bootstrap, confidence=0.95):
         assert (interval.low, interval.high) == (None, None)
@@ -205,7 +206,7 @@ def test_intervals_agree_with_a_slow_bootstrap() -> None:
     judgments = simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=25, seed=4)
     slow = bootstrap_slowly(judgments, n_bootstraps=400)
     fast = bootstrap_bradley_terry(
-        code_judgments(judgments, entrants=ENTRANTS), n_bootstraps=2000, seed=0
+        code_judgments(judgments, entrants=ENTRANTS), resampling=Resampling(2000, 0)
     )
     assert fast.n_degenerate == 0
     np.testing.assert_allclose(fast.ratings.std(axis=0), slow.std(axis=0), rtol=0.15)
@@ -216,7 +217,9 @@ def test_intervals_agree_with_a_slow_bootstrap() -> None:
 def test_repeating_every_pair_of_a_prompt_makes_no_interval_narrower() -> None:
     judgments = simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=25, seed=4)
     once, fourfold = (
-        bootstrap_bradley_terry(code_judgments(rows, entrants=ENTRANTS), n_bootstraps=50, seed=0)
+        bootstrap_bradley_terry(
+            code_judgments(rows, entrants=ENTRANTS), resampling=Resampling(50, 0)
+        )
         for rows in (judgments, judgments * 4)
     )
     np.testing.assert_allclose(once.ratings, fourfold.ratings, atol=1e-8)
@@ -225,7 +228,7 @@ def test_repeating_every_pair_of_a_prompt_makes_no_interval_narrower() -> None:
 def test_a_side_that_resamples_leave_open_has_no_bound() -> None:
     # Nine wins in ten: (9/10)^10 = 35 % of the resamples hold no loss.
     cells = cells_of({("ada", "bob"): 9, ("bob", "ada"): 1}, ("ada", "bob"))
-    bootstrap = bootstrap_bradley_terry(cells, n_bootstraps=2000, seed=0)
+    bootstrap = bootstrap_bradley_terry(cells, resampling=Resampling(2000, 0))
     assert bootstrap.n_degenerate / 2000 == pytest.approx(0.9**10, abs=0.04)
     assert np.isinf(bootstrap.ratings).any(axis=1).sum() == bootstrap.n_degenerate
     ada, bob = sampling_intervals(bootstrap, confidence=0.95)
@@ -238,7 +241,7 @@ def test_a_side_that_resamples_leave_open_has_no_bound() -> None:
 
 def test_few_open_resamples_are_counted_and_leave_the_bounds() -> None:
     cells = cells_of({("ada", "bob"): 25, ("bob", "ada"): 5}, ("ada", "bob"))
-    bootstrap = bootstrap_bradley_terry(cells, n_bootstraps=2000, seed=0)
+    bootstrap = bootstrap_bradley_terry(cells, resampling=Resampling(2000, 0))
     assert 0 < bootstrap.n_degenerate < 50
     for interval in sampling_intervals(bootstrap, confidence=0.95):
         assert interval.low is not None
@@ -257,8 +260,8 @@ def test_a_group_left_by_a_resample_keeps_its_place() -> None:
             ("dee", "cyd"): 1,
         }
     )
-    point = np.array([result.rating or math.nan for result in fit_bradley_terry(cells)])
-    bootstrap = bootstrap_bradley_terry(cells, n_bootstraps=300, seed=0)
+    point = np.array([result.value or math.nan for result in fit_bradley_terry(cells)])
+    bootstrap = bootstrap_bradley_terry(cells, resampling=Resampling(300, 0))
     missed = np.isneginf(bootstrap.ratings[:, 3])
     assert missed.sum() == bootstrap.n_degenerate > 0
     means = bootstrap.ratings[missed][:, :3].mean(axis=1)
@@ -267,7 +270,7 @@ def test_a_group_left_by_a_resample_keeps_its_place() -> None:
 
 def test_unrated_entrants_have_no_interval() -> None:
     cells = cells_of({("ada", "bob"): 9, ("bob", "ada"): 8, ("cyd", "bob"): 2})
-    bootstrap = bootstrap_bradley_terry(cells, n_bootstraps=200, seed=0)
+    bootstrap = bootstrap_bradley_terry(cells, resampling=Resampling(200, 0))
     ada, _, cyd, dee = sampling_intervals(bootstrap, confidence=0.9)
     assert ada.low is not None
     assert (cyd.low, cyd.high) == (dee.low, dee.high) == (None, None)
@@ -279,7 +282,8 @@ def test_the_same_seed_gives_the_same_resamples_and_another_seed_does_not() -> N
     )
     assert are_strongly_connected(cells.wins[None]).all()
     first, again, other = (
-        bootstrap_bradley_terry(cells, n_bootstraps=20, seed=seed).ratings for seed in (0, 0, 1)
+        bootstrap_bradley_terry(cells, resampling=Resampling(20, seed)).ratings
+        for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
@@ -287,7 +291,7 @@ def test_the_same_seed_gives_the_same_resamples_and_another_seed_does_not() -> N
 
 def test_no_resamples_are_refused() -> None:
     with pytest.raises(InputError, match="n_bootstraps is 0"):
-        bootstrap_bradley_terry(code_judgments([], entrants=ENTRANTS), n_bootstraps=0, seed=0)
+        bootstrap_bradley_terry(code_judgments([], entrants=ENTRANTS), resampling=Resampling(0, 0))
 
 
 def table(n_entrants: int, *beats: tuple[int, int]) -> NDArray[np.float64]:

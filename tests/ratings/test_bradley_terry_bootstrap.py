@@ -22,6 +22,7 @@ from tournament_assets.ratings.bradley_terry import (
 )
 from tournament_assets.ratings.intervals import draw_prompts
 from tournament_assets.ratings.matches import Matches, code_judgments
+from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 from .builders import ENTRANTS, any_judgments, simulate_judgments
@@ -76,13 +77,13 @@ def test_every_row_of_the_bootstrap_is_the_fit_of_its_copied_prompts(
     judgments: list[Judgment], seed: int
 ) -> None:
     matches = code_judgments(judgments, entrants=ENTRANTS)
-    bootstrap = bootstrap_bradley_terry(matches, n_bootstraps=4, seed=seed)
+    bootstrap = bootstrap_bradley_terry(matches, resampling=Resampling(4, seed))
     everything = fit_bradley_terry(matches)
-    rated = [each.rating is not None for each in everything]
+    rated = [each.value is not None for each in everything]
     assert np.isnan(bootstrap.ratings[:, ~np.array(rated)]).all()
     if not any(rated):
         return
-    members = [each.entrant for each in everything if each.rating is not None]
+    members = [each.entrant for each in everything if each.value is not None]
     n_degenerate = 0
     for row, sample in zip(
         bootstrap.ratings,
@@ -96,13 +97,13 @@ def test_every_row_of_the_bootstrap_is_the_fit_of_its_copied_prompts(
             and judgment.outcome is not Outcome.UNJUDGED
         ]
         fits = fit_bradley_terry(code_judgments(inside, entrants=members))
-        n_degenerate += any(each.rating is None for each in fits)
-        if all(each.rating is not None for each in fits):
+        n_degenerate += any(each.value is None for each in fits)
+        if all(each.value is not None for each in fits):
             np.testing.assert_allclose(
-                row[rated], [each.rating or 0.0 for each in fits], rtol=0, atol=1e-8
+                row[rated], [each.value or 0.0 for each in fits], rtol=0, atol=1e-8
             )
         else:
-            unrated = np.array([each.rating is None for each in fits])
+            unrated = np.array([each.value is None for each in fits])
             assert not np.isfinite(row[rated][unrated]).any()
             assert np.isfinite(row[rated][~unrated]).all()
     assert bootstrap.n_degenerate == n_degenerate
@@ -116,7 +117,7 @@ def test_equal_resamples_are_rated_once_and_as_each_would_be_alone(
     matches = code_judgments(judgments, entrants=ENTRANTS)
     draw = PromptResamples(matches, seed=3).draw
     alone = [
-        rate_resamples(ENTRANTS, matches.wins, draw, n_bootstraps=1, n_prompts=4, seed=3).ratings[0]
+        rate_resamples(ENTRANTS, matches.wins, draw, n_bootstraps=1, n_prompts=4).ratings[0]
         for _ in range(400)
     ]
     rated: list[bytes] = []
@@ -127,7 +128,7 @@ def test_equal_resamples_are_rated_once_and_as_each_would_be_alone(
         return rate(wins)
 
     monkeypatch.setattr(bradley_terry, "log_strengths", count)
-    together = bootstrap_bradley_terry(matches, n_bootstraps=400, seed=3)
+    together = bootstrap_bradley_terry(matches, resampling=Resampling(400, 3))
     np.testing.assert_allclose(together.ratings, alone, rtol=1e-12)
     # Of four prompts there are 35 resamples, and few of them leave anything unconnected.
     assert 0 < len(rated) < together.n_degenerate / 2

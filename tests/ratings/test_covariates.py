@@ -47,7 +47,7 @@ def fit(
 
 
 def ratings_of(found: ControlledFit) -> np.ndarray:
-    return np.array([each.rating for each in found.ratings], dtype=np.float64)
+    return np.array([each.value for each in found.ratings], dtype=np.float64)
 
 
 def test_the_effect_and_the_strengths_behind_it_are_found() -> None:
@@ -62,7 +62,7 @@ def test_the_effect_and_the_strengths_behind_it_are_found() -> None:
     np.testing.assert_allclose(ratings_of(found), expected, atol=25)
     assert found.n_units == 500
     # Without control the longest writer, who is worst, is not last.
-    raw = [each.rating or 0.0 for each in fit_bradley_terry(preferences)]
+    raw = [each.value or 0.0 for each in fit_bradley_terry(preferences)]
     assert int(np.argmin(raw)) != 0
     assert int(np.argmin(ratings_of(found))) == 0
 
@@ -71,16 +71,16 @@ def test_a_large_penalty_leaves_bradley_terry_and_its_errors() -> None:
     preferences, x = battles(800)
     found = fit(preferences, x, penalty=1e9)
     plain = sandwich_bradley_terry(preferences, unit=SamplingUnit.PROMPT, confidence=0.95)
-    assert found.effects[0].effect == pytest.approx(0, abs=1e-3)
-    for ours, theirs in zip(found.ratings, plain.intervals, strict=True):
-        assert ours.rating == pytest.approx(theirs.rating, abs=1e-3)
+    assert found.effects[0].value == pytest.approx(0, abs=1e-3)
+    for ours, theirs in zip(found.ratings, plain.ratings, strict=True):
+        assert ours.value == pytest.approx(theirs.value, abs=1e-3)
         assert ours.standard_error == pytest.approx(theirs.standard_error, rel=1e-5)
 
 
 def test_the_penalty_shrinks_the_effect_and_is_reported() -> None:
     preferences, x = battles(800)
     effects = [fit(preferences, x, penalty=penalty) for penalty in (0.0, 50.0, 500.0)]
-    sizes = [each.effects[0].effect for each in effects]
+    sizes = [each.effects[0].value or 0.0 for each in effects]
     assert sizes == sorted(sizes, reverse=True)
     assert [each.penalty for each in effects] == [0.0, 50.0, 500.0]
 
@@ -91,7 +91,7 @@ def test_the_gradient_vanishes_at_the_penalised_maximum() -> None:
     found = fit(preferences, x, penalty=penalty)
     strengths = (ratings_of(found) - 1400) / ELO_PER_NAT
     (length,) = found.effects
-    effect = length.effect / ELO_PER_NAT
+    effect = (length.value or 0.0) / ELO_PER_NAT
     scaled = x[:, 0] / length.scale
     odds = strengths[preferences.first] - strengths[preferences.second] + effect * scaled
     left = preferences.preference - 1 / (1 + np.exp(-odds))
@@ -114,7 +114,7 @@ def test_exchanging_the_sides_changes_nothing() -> None:
     )
     one, other = fit(preferences, x), fit(swapped, -x)
     np.testing.assert_allclose(ratings_of(other), ratings_of(one), atol=1e-6)
-    assert other.effects[0].effect == pytest.approx(one.effects[0].effect, abs=1e-6)
+    assert other.effects[0].value == pytest.approx(one.effects[0].value, abs=1e-6)
     assert other.effects[0].standard_error == pytest.approx(one.effects[0].standard_error)
 
 
@@ -127,7 +127,7 @@ def test_the_unit_of_a_covariate_does_not_matter() -> None:
 
 def test_errors_have_the_size_of_the_spread_over_repetitions() -> None:
     found = [fit(*battles(500, seed=seed)) for seed in range(100)]
-    effects = np.array([each.effects[0].effect for each in found])
+    effects = np.array([each.effects[0].value for each in found])
     errors = np.array([each.effects[0].standard_error for each in found], dtype=np.float64)
     assert errors.mean() == pytest.approx(effects.std(ddof=1), rel=0.2)
     ratings = np.array([ratings_of(each) for each in found])
@@ -163,7 +163,7 @@ def test_a_covariate_that_tells_every_winner_needs_a_penalty() -> None:
     )
     with pytest.raises(RatingError, match="covariate alone"):
         fit(preferences, x)
-    assert math.isfinite(fit(preferences, x, penalty=1.0).effects[0].effect)
+    assert math.isfinite(fit(preferences, x, penalty=1.0).effects[0].value or math.nan)
 
 
 def test_a_climb_that_rounding_stops_is_no_maximum() -> None:
@@ -176,7 +176,7 @@ def test_a_climb_that_rounding_stops_is_no_maximum() -> None:
     with pytest.raises(RatingError, match="without end"):
         fit(coded, lead)
     penalised = fit(coded, lead, penalty=1.0)
-    assert abs(penalised.effects[0].effect) < 1000
+    assert abs(penalised.effects[0].value or math.inf) < 1000
 
 
 def test_a_climb_that_leaves_nothing_to_solve_is_no_maximum() -> None:
@@ -220,4 +220,4 @@ def test_unrated_entrants_keep_their_note_and_nobody_rated_has_no_effect() -> No
     lone = code_columns(["ada"], ["bob"], ["p"], [1.0], entrants=ENTRANTS)
     nobody = fit(lone, np.array([[0.3]]))
     assert nobody.effects == ()
-    assert {each.rating for each in nobody.ratings} == {None}
+    assert {each.value for each in nobody.ratings} == {None}

@@ -44,7 +44,7 @@ def any_outcomes(n_entrants: int = 4) -> st.SearchStrategy[Matches]:
 
 
 def ratings_of(fit: TieModelFit) -> list[float | None]:
-    return [each.rating for each in fit.ratings]
+    return [each.value for each in fit.ratings]
 
 
 def has_unbounded_ties(preferences: Matches) -> bool:
@@ -99,7 +99,7 @@ def test_everyone_is_expected_to_score_what_they_scored(preferences: Matches) ->
 def test_ratings_are_missing_exactly_where_no_chain_has_more_wins_than_ties(
     preferences: Matches,
 ) -> None:
-    connected = [fit.rating is not None for fit in fit_bradley_terry(preferences)]
+    connected = [fit.value is not None for fit in fit_bradley_terry(preferences)]
     fit = fit_davidson(preferences)
     if not all(connected):
         return
@@ -116,7 +116,7 @@ def test_without_ties_it_is_bradley_terry_and_the_tie_parameter_is_at_its_bound(
     preferences = outcomes({PAIR: 7, PAIR[::-1]: 3, ("bob", "cyd"): 2, ("cyd", "ada"): 1}, {})
     fit = fit_davidson(preferences)
     assert fit.tie_parameter == 0.0
-    expected = [each.rating for each in fit_bradley_terry(preferences)]
+    expected = [each.value for each in fit_bradley_terry(preferences)]
     np.testing.assert_allclose(ratings_of(fit)[:3], expected[:3])  # type: ignore[arg-type]
     assert ratings_of(fit)[3] is None
 
@@ -132,7 +132,7 @@ def test_only_ties_say_nothing_about_strength() -> None:
 def test_a_winner_that_also_ties_and_never_loses_is_not_rated() -> None:
     # Bradley-Terry rates the two, because a tie is half a loss there.
     preferences = outcomes({PAIR: 5}, {PAIR: 2}, PAIR)
-    assert all(each.rating is not None for each in fit_bradley_terry(preferences))
+    assert all(each.value is not None for each in fit_bradley_terry(preferences))
     fit = fit_davidson(preferences)
     assert ratings_of(fit) == [None, None]
     assert {each.note for each in fit.ratings} == {TIES_WITHOUT_BOUND}
@@ -150,7 +150,7 @@ def test_entrants_that_are_not_connected_get_the_notes_of_bradley_terry() -> Non
 def test_ties_between_unequal_entrants_say_less_than_half_wins() -> None:
     # The weaker entrant ties often. Half wins would pull the two together.
     preferences = outcomes({PAIR: 8, PAIR[::-1]: 1}, {PAIR: 11}, PAIR)
-    ada, bob = (each.rating or math.nan for each in fit_bradley_terry(preferences))
+    ada, bob = (each.value or math.nan for each in fit_bradley_terry(preferences))
     davidson = ratings_of(fit_davidson(preferences))
     assert davidson[0] is not None
     assert davidson[1] is not None

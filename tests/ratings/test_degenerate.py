@@ -26,6 +26,7 @@ from tournament_assets.ratings.sandwich import (
 )
 from tournament_assets.ratings.significance import pairwise_order, separate_entrants
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment
 
 from .builders import ENTRANTS, code_columns, tie, win
@@ -195,16 +196,16 @@ def test_elo_rates_and_says_what_the_rating_is_not(case: Case) -> None:
     results = summarise_elo(
         compute_elo_permutation(matches, k_factor=16, n_permutations=20, seed=0), confidence=0.95
     )
-    means: list[float | None] = [result.mean for result in results]
+    means: list[float | None] = [result.value for result in results]
     assert letters(means, list(elo_standing(matches).notes), noted="n") == case.elo
     for result in results:
-        if result.n_matches == 0:
-            assert (result.mean, result.sem, result.order_low) == (1400.0, None, None)
+        if result.n == 0:
+            assert (result.value, result.standard_error, result.low) == (1400.0, None, None)
 
 
 def test_elo_has_intervals_only_where_prompts_differ(case: Case) -> None:
     matches = code_judgments(case.judgments, entrants=case.entrants)
-    bootstrap = bootstrap_elo(matches, k_factor=16, n_bootstraps=200, seed=0)
+    bootstrap = bootstrap_elo(matches, k_factor=16, resampling=Resampling(200, 0))
     found = sampling_intervals(bootstrap, confidence=0.95)
     assert "".join("-" if each.low is None else "I" for each in found) == case.elo_interval
     assert [each.low is None for each in found] == [each.high is None for each in found]
@@ -213,9 +214,9 @@ def test_elo_has_intervals_only_where_prompts_differ(case: Case) -> None:
 def test_bradley_terry_rates_only_the_connected(case: Case) -> None:
     preferences = code_judgments(case.judgments, entrants=case.entrants)
     results = fit_bradley_terry(preferences)
-    found = letters([each.rating for each in results], [each.note for each in results])
+    found = letters([each.value for each in results], [each.note for each in results])
     assert found == case.bradley_terry
-    bootstrap = bootstrap_bradley_terry(preferences, n_bootstraps=200, seed=0)
+    bootstrap = bootstrap_bradley_terry(preferences, resampling=Resampling(200, 0))
     intervals = sampling_intervals(bootstrap, confidence=0.95)
     bounded = "".join("-" if each.low is None and each.high is None else "I" for each in intervals)
     assert bounded == case.bradley_terry_interval
@@ -224,8 +225,8 @@ def test_bradley_terry_rates_only_the_connected(case: Case) -> None:
 @pytest.mark.parametrize("unit", SamplingUnit)
 def test_the_sandwich_has_an_error_or_a_reason(case: Case, unit: SamplingUnit) -> None:
     preferences = code_judgments(case.judgments, entrants=case.entrants)
-    found = sandwich_bradley_terry(preferences, unit=unit, confidence=0.95).intervals
-    rated = "".join("-" if each.rating is None else "R" for each in found)
+    found = sandwich_bradley_terry(preferences, unit=unit, confidence=0.95).ratings
+    rated = "".join("-" if each.value is None else "R" for each in found)
     assert rated == case.bradley_terry
     for each in found:
         assert (each.standard_error is None) == (each.note is not None)
@@ -237,7 +238,7 @@ def test_the_sandwich_has_an_error_or_a_reason(case: Case, unit: SamplingUnit) -
 
 def test_davidson_rates_or_says_why_not(case: Case) -> None:
     fit = fit_davidson(code_judgments(case.judgments, entrants=case.entrants))
-    found = letters([each.rating for each in fit.ratings], [each.note for each in fit.ratings])
+    found = letters([each.value for each in fit.ratings], [each.note for each in fit.ratings])
     assert found == case.ties_modelled
     assert (fit.log_likelihood is None) == ("R" not in found)
 
@@ -246,7 +247,7 @@ def test_control_for_style_rates_whom_bradley_terry_rates(case: Case) -> None:
     preferences = code_judgments(case.judgments, entrants=case.entrants)
     x = np.sin(np.arange(preferences.n_matches))[:, None]
     fit = fit_controlled(preferences, x, names=["x"], penalty=1.0, confidence=0.95)
-    rated = "".join("-" if each.rating is None else "R" for each in fit.ratings)
+    rated = "".join("-" if each.value is None else "R" for each in fit.ratings)
     assert rated == case.bradley_terry
     assert (fit.effects == ()) == ("R" not in rated)
     for each in fit.ratings:
@@ -259,8 +260,8 @@ def test_side_by_side_nobody_is_ranked_without_a_rating(case: Case) -> None:
     for column in found.columns:
         for rating, rank, note in zip(column.ratings, column.ranks, column.notes, strict=True):
             assert (rating is None) == (rank is None) == (note is not None)
-    bootstrap = bootstrap_bradley_terry(preferences, n_bootstraps=200, seed=0)
-    ratings = [each.rating for each in fit_bradley_terry(preferences)]
+    bootstrap = bootstrap_bradley_terry(preferences, resampling=Resampling(200, 0))
+    ratings = [each.value for each in fit_bradley_terry(preferences)]
     separated = separate_entrants(bootstrap, ratings=ratings, confidence=0.95)
     unrated = {case.entrants[index] for index, rating in enumerate(ratings) if rating is None}
     assert set(separated.unranked) >= unrated
@@ -271,14 +272,14 @@ def test_side_by_side_nobody_is_ranked_without_a_rating(case: Case) -> None:
 
 def test_battles_that_are_listed_twice_count_twice_but_prompts_do_not() -> None:
     once, twice = (code_judgments(CHAIN * times, entrants=TRIO) for times in (1, 2))
-    assert [each.rating for each in fit_bradley_terry(twice)] == pytest.approx(
-        [each.rating for each in fit_bradley_terry(once)]
+    assert [each.value for each in fit_bradley_terry(twice)] == pytest.approx(
+        [each.value for each in fit_bradley_terry(once)]
     )
     per_battle, per_prompt = (
         [
             [
                 each.standard_error
-                for each in sandwich_bradley_terry(rows, unit=unit, confidence=0.95).intervals
+                for each in sandwich_bradley_terry(rows, unit=unit, confidence=0.95).ratings
             ]
             for rows in (once, twice)
         ]

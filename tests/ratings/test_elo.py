@@ -110,9 +110,10 @@ def test_the_order_of_the_judgments_moves_the_mean_by_order_noise_only() -> None
         ),
         strict=True,
     ):
-        assert one.sem is not None
-        assert one.mean != other.mean
-        assert abs(one.mean - other.mean) < 5 * one.sem
+        assert one.standard_error is not None
+        moved = (one.value or 0.0) - (other.value or 0.0)
+        assert moved != 0
+        assert abs(moved) < 5 * one.standard_error
 
 
 def test_seven_wins_in_ten_settle_near_147_points_apart() -> None:
@@ -129,16 +130,16 @@ def test_summary_matches_numpy() -> None:
     for column, result in enumerate(summarise_elo(traces, confidence=0.9)):
         samples = np.sort(traces.ratings[:, column])
         assert result.entrant == ENTRANTS[column]
-        assert result.mean == pytest.approx(samples.mean())
-        assert result.sem == pytest.approx(np.std(samples, ddof=1) / np.sqrt(101))
-        assert (result.order_low, result.order_high) == (samples[5], samples[95])
+        assert result.value == pytest.approx(samples.mean())
+        assert result.standard_error == pytest.approx(np.std(samples, ddof=1) / np.sqrt(101))
+        assert (result.low, result.high) == (samples[5], samples[95])
 
 
 def test_one_permutation_shows_no_spread() -> None:
     traces = compute_elo_permutation(MATCHES, k_factor=16, n_permutations=1, seed=0)
     for result in summarise_elo(traces, confidence=0.95):
-        assert (result.sem, result.order_low, result.order_high) == (None, None, None)
-        assert result.n_matches > 0
+        assert (result.standard_error, result.low, result.high) == (None, None, None)
+        assert result.n > 0
 
 
 def test_without_decisive_matches_everyone_stays_and_no_spread_is_claimed() -> None:
@@ -147,16 +148,16 @@ def test_without_decisive_matches_everyone_stays_and_no_spread_is_claimed() -> N
     np.testing.assert_array_equal(traces.ratings, np.full((3, 2), 1400.0))
     assert traces.n_matches == 0
     for result in summarise_elo(traces, confidence=0.95):
-        assert (result.mean, result.n_matches) == (1400.0, 0)
-        assert (result.sem, result.order_low, result.order_high) == (None, None, None)
+        assert (result.value, result.n) == (1400.0, 0)
+        assert (result.standard_error, result.low, result.high) == (None, None, None)
 
 
 def test_an_entrant_without_a_match_is_marked_among_others_that_have_some() -> None:
     matches = code_judgments(wins({("ada", "bob"): 3, ("bob", "ada"): 1}), entrants=ENTRANTS)
     traces = compute_elo_permutation(matches, k_factor=16, n_permutations=10, seed=0)
     results = summarise_elo(traces, confidence=0.95)
-    assert [result.n_matches for result in results] == [4, 4, 0, 0]
-    assert [result.sem is None for result in results] == [False, False, True, True]
+    assert [result.n for result in results] == [4, 4, 0, 0]
+    assert [result.standard_error is None for result in results] == [False, False, True, True]
 
 
 @pytest.mark.parametrize(

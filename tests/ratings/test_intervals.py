@@ -18,6 +18,7 @@ from tournament_assets.ratings.intervals import (
 )
 from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Resampling
 
 from .builders import ENTRANTS, elo_of_order, simulate_judgments, tie, win, wins
 
@@ -55,7 +56,7 @@ def test_intervals_agree_with_a_slow_bootstrap() -> None:
     judgments = simulate_judgments(STRENGTHS, n_prompts=20, seed=5)
     matches = code_judgments(judgments, entrants=ENTRANTS)
     slow = bootstrap_slowly(matches, k_factor=16, n_bootstraps=300, n_orderings=60)
-    fast = bootstrap_elo(matches, k_factor=16, n_bootstraps=2000, seed=0).ratings
+    fast = bootstrap_elo(matches, k_factor=16, resampling=Resampling(2000, 0)).ratings
     spread = slow.std(axis=0)
     assert np.all(np.abs(fast.mean(axis=0) - slow.mean(axis=0)) < 0.2 * spread)
     np.testing.assert_allclose(fast.std(axis=0), spread, rtol=0.15)
@@ -69,7 +70,7 @@ def test_a_resample_averages_to_what_the_permutations_average_to() -> None:
         [win(*pair) for pair in [("ada", "bob")] * 30 + [("bob", "ada")] * 20],
         entrants=("ada", "bob"),
     )
-    resamples = bootstrap_elo(matches, k_factor=16, n_bootstraps=200, seed=0).ratings
+    resamples = bootstrap_elo(matches, k_factor=16, resampling=Resampling(200, 0)).ratings
     orderings = compute_elo_permutation(matches, k_factor=16, n_permutations=4000, seed=0).ratings
     np.testing.assert_allclose(resamples.mean(axis=0), orderings.mean(axis=0), atol=1.0)
 
@@ -85,20 +86,20 @@ def test_three_rotations_and_their_reverses_are_all_six_orderings_of_three_match
         ],
         axis=0,
     )
-    resamples = bootstrap_elo(matches, k_factor=100, n_bootstraps=5, seed=0, n_orderings=6)
+    resamples = bootstrap_elo(matches, k_factor=100, resampling=Resampling(5, 0), n_orderings=6)
     np.testing.assert_allclose(resamples.ratings, np.tile(expected, (5, 1)), rtol=1e-13)
 
 
 def test_points_are_conserved_in_every_resample() -> None:
     matches = code_judgments(simulate_judgments(STRENGTHS, n_prompts=10, seed=2), entrants=ENTRANTS)
-    ratings = bootstrap_elo(matches, k_factor=16, n_bootstraps=50, seed=0).ratings
+    ratings = bootstrap_elo(matches, k_factor=16, resampling=Resampling(50, 0)).ratings
     np.testing.assert_allclose(ratings.sum(axis=1), 4 * 1400.0, rtol=1e-12)
 
 
 def test_the_same_seed_gives_the_same_resamples_and_another_seed_does_not() -> None:
     matches = code_judgments(simulate_judgments(STRENGTHS, n_prompts=10, seed=2), entrants=ENTRANTS)
     first, again, other = (
-        bootstrap_elo(matches, k_factor=16, n_bootstraps=20, seed=seed).ratings
+        bootstrap_elo(matches, k_factor=16, resampling=Resampling(20, seed)).ratings
         for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(first, again)
@@ -112,8 +113,7 @@ def test_tied_prompts_are_drawn_too() -> None:
         bootstrap_elo(
             code_judgments(judgments, entrants=("ada", "bob")),
             k_factor=16,
-            n_bootstraps=50,
-            seed=0,
+            resampling=Resampling(50, 0),
         )
         for judgments in (decisive, decisive + tied)
     )
@@ -127,7 +127,7 @@ def test_pairs_of_one_prompt_are_drawn_together() -> None:
     # Ten wins and ten losses, each ten on one prompt: a resample holds whole tens.
     judgments = [win("ada", "bob", "p0")] * 10 + [win("bob", "ada", "p1")] * 10
     matches = code_judgments(judgments, entrants=("ada", "bob"))
-    ratings = bootstrap_elo(matches, k_factor=1, n_bootstraps=200, seed=0).ratings[:, 0]
+    ratings = bootstrap_elo(matches, k_factor=1, resampling=Resampling(200, 0)).ratings[:, 0]
     near = np.round((ratings - 1400) / 9.5).astype(int)
     assert set(near.tolist()) == {-1, 0, 1}
     assert np.mean(near == 0) == pytest.approx(0.5, abs=0.12)
@@ -136,7 +136,7 @@ def test_pairs_of_one_prompt_are_drawn_together() -> None:
 def test_an_entrant_without_a_match_has_no_interval() -> None:
     matches = code_judgments(wins({("ada", "bob"): 6, ("bob", "ada"): 4}), entrants=ENTRANTS)
     intervals = sampling_intervals(
-        bootstrap_elo(matches, k_factor=16, n_bootstraps=100, seed=0), confidence=0.95
+        bootstrap_elo(matches, k_factor=16, resampling=Resampling(100, 0)), confidence=0.95
     )
     assert [interval.low is None for interval in intervals] == [False, False, True, True]
     assert [interval.high is None for interval in intervals] == [False, False, True, True]
@@ -145,7 +145,7 @@ def test_an_entrant_without_a_match_has_no_interval() -> None:
 def test_one_prompt_or_none_has_no_interval() -> None:
     for judgments in ([win("ada", "bob"), win("bob", "cyd")], []):
         matches = code_judgments(judgments, entrants=ENTRANTS)
-        bootstrap = bootstrap_elo(matches, k_factor=16, n_bootstraps=100, seed=0)
+        bootstrap = bootstrap_elo(matches, k_factor=16, resampling=Resampling(100, 0))
         for interval in sampling_intervals(bootstrap, confidence=0.95):
             assert (interval.low, interval.high) == (None, None)
 
@@ -180,7 +180,7 @@ def test_options_without_a_meaning_are_refused(n_bootstraps: int, n_orderings: i
     matches = code_judgments([win("ada", "bob")], entrants=ENTRANTS)
     with pytest.raises(InputError, match="expected"):
         bootstrap_elo(
-            matches, k_factor=16, n_bootstraps=n_bootstraps, seed=0, n_orderings=n_orderings
+            matches, k_factor=16, resampling=Resampling(n_bootstraps, 0), n_orderings=n_orderings
         )
 
 
@@ -208,7 +208,7 @@ def test_published_intervals_are_expanded_and_have_no_bound_that_nothing_sets() 
         [np.arange(10_001.0), np.full(10_001, 1400.0), np.full(10_001, np.nan)]
     )
     found = sampling_intervals(
-        BootstrapRatings(ENTRANTS[:3], ratings, n_prompts=50, n_degenerate=0, seed=0),
+        BootstrapRatings(ENTRANTS[:3], ratings, n_prompts=50, n_degenerate=0),
         confidence=0.95,
     )
     assert [(each.entrant, each.low, each.high) for each in found] == [

@@ -26,7 +26,7 @@ STRENGTHS = (-0.8, -0.2, 0.3, 0.7)
 
 
 def points(fit: JudgeAwareFit) -> list[float | None]:
-    return [each.rating for each in fit.ratings]
+    return [each.value for each in fit.ratings]
 
 
 def test_the_maximum_is_that_of_a_slow_search() -> None:
@@ -47,7 +47,9 @@ def test_the_maximum_is_that_of_a_slow_search() -> None:
     assert found.log_likelihood == pytest.approx(-slow.fun, abs=1e-6)
     expected = 1400 + ELO_PER_NAT * np.append(slow.x[:3], -slow.x[:3].sum())
     assert points(found) == pytest.approx(list(expected), abs=0.01)
-    logs = [np.log(each.discrimination.value) for each in found.judges if each.discrimination]
+    logs = [
+        np.log(each.discrimination.value or np.nan) for each in found.judges if each.discrimination
+    ]
     assert logs == pytest.approx([*slow.x[6:8], -slow.x[6:8].sum()], abs=1e-4)
     betas = [each.slot_logits.value for each in found.judges if each.slot_logits]
     assert betas == pytest.approx(list(slow.x[3:6]), abs=1e-4)
@@ -58,14 +60,15 @@ def test_one_judge_is_the_fit_with_the_slot_as_a_covariate() -> None:
     found = fit_judge_aware(matches, slots, confidence=0.9)
     plain = replace(matches, judges=(), judge_index=matches.judge_index[:0])
     expected = fit_controlled(plain, slots[:, None], names=("slot",), penalty=0.0, confidence=0.9)
-    assert points(found) == pytest.approx([each.rating for each in expected.ratings])
+    assert points(found) == pytest.approx([each.value for each in expected.ratings])
     assert [each.low for each in found.ratings] == pytest.approx(
         [each.low for each in expected.ratings]
     )
     (judge,) = found.judges
     assert judge.discrimination is None
     assert judge.slot_logits is not None
-    assert judge.slot_logits.value * ELO_PER_NAT == pytest.approx(expected.effects[0].effect)
+    assert judge.slot_logits.value is not None
+    assert judge.slot_logits.value * ELO_PER_NAT == pytest.approx(expected.effects[0].value)
     assert judge.note is None
 
 
@@ -87,8 +90,12 @@ def test_errors_are_those_of_resampled_prompts() -> None:
             judge_index=matches.judge_index[kept],
         )
         fit = fit_judge_aware(resample, slots[kept], confidence=0.95)
-        logs = [np.log(each.discrimination.value) for each in fit.judges if each.discrimination]
-        drawn.append([*(each.rating or np.nan for each in fit.ratings), *logs])
+        logs = [
+            np.log(each.discrimination.value or np.nan)
+            for each in fit.judges
+            if each.discrimination
+        ]
+        drawn.append([*(each.value or np.nan for each in fit.ratings), *logs])
     spread = np.std(np.array(drawn), axis=0)
     errors = [each.standard_error or np.nan for each in found.ratings]
     for judge in found.judges:
@@ -136,7 +143,7 @@ def test_a_judge_who_loves_one_entrant_does_not_count_without_bound() -> None:
     found = fit_judge_aware(matches, slots, confidence=0.95)
     assert found.judges[2].note == UNCONNECTED
     assert [each.counts for each in found.judges] == [True, True, False]
-    assert all(each.rating is not None for each in found.ratings)
+    assert all(each.value is not None for each in found.ratings)
 
 
 def test_judges_that_agree_on_nothing_count_alike_and_say_so() -> None:
@@ -145,7 +152,7 @@ def test_judges_that_agree_on_nothing_count_alike_and_say_so() -> None:
     found = fit_judge_aware(matches, slots, confidence=0.95)
     kinds = {each.note for each in found.judges}
     assert kinds <= {ALL_ALIKE, NO_DISCRIMINATION, None}
-    assert all(each.rating is not None for each in found.ratings)
+    assert all(each.value is not None for each in found.ratings)
 
 
 def said_by_all(matches: Matches, slots: np.ndarray, *, times: int) -> tuple[Matches, np.ndarray]:
@@ -213,7 +220,7 @@ def test_a_single_presentation_costs_no_bias_when_the_judge_likes_a_slot() -> No
 def test_ratings_without_the_slot_shrink_where_the_judge_likes_one() -> None:
     judge = SimulatedJudge(1.0, 1.9)
     matches, slots = simulate_presentations(STRENGTHS, (judge,), n_prompts=400, seed=0)
-    plain = [each.rating for each in fit_bradley_terry(matches)]
+    plain = [each.value for each in fit_bradley_terry(matches)]
     fitted = points(fit_judge_aware(matches, slots, confidence=0.95))
     assert np.std(np.array(plain, dtype=float)) < 0.8 * np.std(np.array(fitted, dtype=float))
 
@@ -267,10 +274,10 @@ def test_arena_verdicts_give_the_figures_of_an_independent_fit() -> None:
     slot = by_people.judges[0].slot_logits
     assert slot is not None
     assert slot.value == pytest.approx(0.0009, abs=5e-5)
-    truth = np.array([each.rating for each in fit_bradley_terry(people)], dtype=float) - 1400
+    truth = np.array([each.value for each in fit_bradley_terry(people)], dtype=float) - 1400
     distances = []
     for ratings in (fit_bradley_terry(matches), found.ratings):
-        values = np.array([each.rating for each in ratings], dtype=float) - 1400
+        values = np.array([each.value for each in ratings], dtype=float) - 1400
         scaled = values * (values @ truth) / (values @ values)
         distances.append(float(np.sqrt(np.mean((scaled - truth) ** 2))))
     assert distances == pytest.approx([19.8, 16.1], abs=0.05)

@@ -128,7 +128,7 @@ def test_members_keep_what_they_did_to_one_another(judgments: list[Judgment]) ->
 
 def test_a_preference_counts_as_that_share_of_a_win() -> None:
     ada, bob = fit_bradley_terry(shares(*[0.7] * 10))
-    assert (ada.rating or 0) - (bob.rating or 0) == pytest.approx(400 * math.log10(7 / 3))
+    assert (ada.value or 0) - (bob.value or 0) == pytest.approx(400 * math.log10(7 / 3))
     won = shares(0.25, 0.5, 0.75).decisive()
     assert (won.first.tolist(), won.preference.tolist()) == ([1, 0], [0.75, 0.75])
     assert shares(0.25).as_wins().weight.tolist() == [0.25, 0.75]

@@ -83,7 +83,7 @@ def test_evalica_gives_the_same_bradley_terry(n_entrants: int, n: int) -> None:
     theirs = evalica.bradley_terry(
         *evalica_columns(preferences, evalica), tolerance=1e-12, limit=10_000
     ).scores[list(preferences.entrants)]
-    ours = centred_ratings([each.rating for each in fit_bradley_terry(preferences)])
+    ours = centred_ratings([each.value for each in fit_bradley_terry(preferences)])
     np.testing.assert_allclose(ours, centred(np.log(theirs)), atol=5e-6)
 
 
@@ -95,7 +95,7 @@ def test_evalica_gives_the_same_davidson(n_entrants: int, n: int) -> None:
     theirs = evalica.newman(*evalica_columns(preferences, evalica), tolerance=1e-12, limit=10_000)
     expected = centred(np.log(theirs.scores[list(preferences.entrants)]))
     fit = fit_davidson(preferences)
-    ours = centred_ratings([each.rating for each in fit.ratings])
+    ours = centred_ratings([each.value for each in fit.ratings])
     np.testing.assert_allclose(ours, expected, atol=5e-6)
     assert fit.tie_parameter == pytest.approx(2 * theirs.v, rel=1e-8)
 
@@ -117,7 +117,7 @@ def test_choix_gives_the_same_bradley_terry() -> None:
         preference=mixed.preference[kept],
         weight=mixed.weight[kept],
     )
-    ours = centred_ratings([each.rating for each in fit_bradley_terry(decisive)])
+    ours = centred_ratings([each.value for each in fit_bradley_terry(decisive)])
     np.testing.assert_allclose(ours, centred(theirs), atol=5e-8)
 
 
@@ -131,7 +131,7 @@ def test_sklearn_gives_the_same_bradley_terry() -> None:
     weights = np.concatenate([preferences.preference, 1 - preferences.preference])
     outcomes = np.repeat([1, 0], 858)
     model.fit(np.concatenate([design, design]), outcomes, sample_weight=weights)
-    ours = centred_ratings([each.rating for each in fit_bradley_terry(preferences)])
+    ours = centred_ratings([each.value for each in fit_bradley_terry(preferences)])
     np.testing.assert_allclose(ours, centred(model.coef_[0]), atol=0.012)
 
 
@@ -139,11 +139,11 @@ def test_arena_rank_has_given_the_same_ratings_and_sandwich() -> None:
     # Written down from arena-rank 0.1.1, which needs an older numpy than this project's.
     preferences, _ = patterned_battles()
     fit = sandwich_bradley_terry(preferences, unit=SamplingUnit.BATTLE, confidence=0.95)
-    ratings = [each.rating for each in fit.intervals]
+    ratings = [each.value for each in fit.ratings]
     expected = [-90.30345902, -48.00526509, 40.91183255, 97.39689156]
     np.testing.assert_allclose(centred_ratings(ratings), expected, atol=1e-6)
     # It leaves out the factor n / (n - 1), and adds a little to the curvature for safety.
-    errors = np.array([each.standard_error for each in fit.intervals], dtype=np.float64)
+    errors = np.array([each.standard_error for each in fit.ratings], dtype=np.float64)
     theirs = [22.22823045, 22.66632097, 22.49415343, 22.24582403]
     np.testing.assert_allclose(errors / math.sqrt(240 / 239), theirs, rtol=2e-5)
 
@@ -169,9 +169,9 @@ def test_arena_rank_has_given_the_same_ratings_at_equal_style(
         confidence=0.95,
         unit=SamplingUnit.BATTLE,
     )
-    ratings = centred_ratings([each.rating for each in fit.ratings])
+    ratings = centred_ratings([each.value for each in fit.ratings])
     np.testing.assert_allclose(ratings, expected, atol=1e-6)
-    assert fit.effects[0].effect == pytest.approx(ELO_PER_NAT * effect, abs=1e-6)
+    assert fit.effects[0].value == pytest.approx(ELO_PER_NAT * effect, abs=1e-6)
     if reg == 0:
         errors = np.array([each.standard_error for each in fit.ratings], dtype=np.float64)
         theirs = [22.32631839, 23.79265629, 23.53448421, 23.60437764]
@@ -196,9 +196,9 @@ def test_arena_rank_gives_the_same_today() -> None:
     )
     order = np.argsort(np.array(found["competitors"]))
     theirs = np.array(found["ratings"])[order]
-    ours = sandwich_bradley_terry(preferences, unit=SamplingUnit.BATTLE, confidence=0.95).intervals
+    ours = sandwich_bradley_terry(preferences, unit=SamplingUnit.BATTLE, confidence=0.95).ratings
     np.testing.assert_allclose(
-        centred_ratings([each.rating for each in ours]), theirs - theirs.mean(), atol=0.018
+        centred_ratings([each.value for each in ours]), theirs - theirs.mean(), atol=0.018
     )
     np.testing.assert_allclose(
         np.array([each.standard_error for each in ours], dtype=np.float64),
@@ -231,11 +231,11 @@ def read_golden(name: str) -> tuple[Matches, dict[str, dict[str, float]]]:
 def test_golden_bradley_terry_and_davidson(name: str) -> None:
     preferences, scores = read_golden(name)
     names = preferences.entrants
-    half_ties = centred_ratings([each.rating for each in fit_bradley_terry(preferences)])
+    half_ties = centred_ratings([each.value for each in fit_bradley_terry(preferences)])
     expected = centred([math.log(scores["bradley_terry"][each]) for each in names])
     np.testing.assert_allclose(half_ties, expected, atol=1e-6)
     expected = centred([math.log(scores["newman"][each]) for each in names])
-    ours = centred_ratings([each.rating for each in fit_davidson(preferences).ratings])
+    ours = centred_ratings([each.value for each in fit_davidson(preferences).ratings])
     np.testing.assert_allclose(ours, expected, atol=1e-6)
 
 

@@ -20,6 +20,7 @@ from tournament_assets.ratings.prediction_powered import (
 )
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
 from tournament_assets.tournament.errors import InputError, RatingError
+from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 NAMES = ("ada", "bob", "cyd", "dee")
@@ -105,11 +106,11 @@ def test_the_ratings_of_an_arena_are_those_that_were_published() -> None:
     }
     by_name = {each.entrant: each for each in powered.ratings}
     for name, (rating, error) in expected.items():
-        assert by_name[name].rating == pytest.approx(rating, abs=5e-5)
+        assert by_name[name].value == pytest.approx(rating, abs=5e-5)
         assert by_name[name].standard_error == pytest.approx(error, abs=5e-5)
     for weight, (rating, error) in {0.0: (221.2458, 31.4636), 1.0: (177.5795, 32.1506)}.items():
         (gpt,) = [each for each in found(weight).ratings if each.entrant == "gpt-4"]
-        assert gpt.rating == pytest.approx(rating, abs=5e-5)
+        assert gpt.value == pytest.approx(rating, abs=5e-5)
         assert gpt.standard_error == pytest.approx(error, abs=5e-5)
 
 
@@ -144,7 +145,7 @@ PPI_PY = {
 
 @pytest.mark.parametrize("weight", PPI_PY)
 def test_the_ratings_are_those_of_ppi_py(weight: float) -> None:
-    found = values(rate(decided_pairs(), weight), "rating")
+    found = values(rate(decided_pairs(), weight), "value")
     assert found == pytest.approx(PPI_PY[weight], abs=1e-4)
 
 
@@ -192,7 +193,7 @@ def test_the_ratings_minimise_the_loss_as_it_is_written(weight: float) -> None:
 
     slow = minimize(loss, np.zeros(4), method="BFGS", options={"gtol": 1e-9}).x
     expected = (slow - slow.mean()) * ELO_PER_NAT
-    assert values(rate(pairs, weight), "rating") == pytest.approx(expected, abs=1e-2)
+    assert values(rate(pairs, weight), "value") == pytest.approx(expected, abs=1e-2)
 
 
 def test_without_a_judge_they_are_bradley_terry_ratings_of_the_labels() -> None:
@@ -209,9 +210,9 @@ def test_without_a_judge_they_are_bradley_terry_ratings_of_the_labels() -> None:
         initial_rating=0.0,
     )
     found = rate(pairs, 0.0)
-    expected = [each.rating for each in people.intervals]
-    assert values(found, "rating") == pytest.approx(expected, abs=1e-6)
-    errors = [each.standard_error for each in people.intervals]
+    expected = [each.value for each in people.ratings]
+    assert values(found, "value") == pytest.approx(expected, abs=1e-6)
+    errors = [each.standard_error for each in people.ratings]
     assert values(found, "standard_error") == pytest.approx(errors, rel=1e-6)
 
 
@@ -235,7 +236,7 @@ def test_a_judge_of_noise_counts_for_little_and_one_that_is_right_for_all() -> N
 def test_intervals_hold_what_all_labels_would_give_with_whole_prompts_drawn() -> None:
     generator = np.random.default_rng(4)
     truth = simulate(generator, prompts=40_000, labelled=1.0, judge=0.6)
-    aim = values(rate(truth, 0.0), "rating")
+    aim = values(rate(truth, 0.0), "value")
     held = narrower = 0
     for _ in range(150):
         pairs = simulate(generator, prompts=250, labelled=0.4, judge=0.6)
@@ -250,7 +251,7 @@ def test_intervals_hold_what_all_labels_would_give_with_whole_prompts_drawn() ->
 def test_labels_drawn_with_unequal_chances_aim_at_the_same_ratings() -> None:
     generator = np.random.default_rng(5)
     pairs = simulate(generator, prompts=8_000, labelled=1.0, judge=0.6)
-    aim = values(rate(pairs, 0.0), "rating")
+    aim = values(rate(pairs, 0.0), "value")
     # Labelled where the judge saw no tie and the first won, above all: a biased draw.
     drawn = [
         LabelledPair(p.prompt_id, p.first, p.second, p.judged, p.labelled, chance)
@@ -259,7 +260,7 @@ def test_labels_drawn_with_unequal_chances_aim_at_the_same_ratings() -> None:
         for p in pairs
     ]
     found = rate(drawn)
-    assert np.abs(values(found, "rating") - aim).max() < 12
+    assert np.abs(values(found, "value") - aim).max() < 12
     blind = [LabelledPair(p.prompt_id, p.first, p.second, p.judged, p.labelled) for p in drawn]
     # Nobody's slot is special here, so the bias must be seen in an entrant that is often first.
     shares = [each.labelled for each in blind if each.labelled is not None]
@@ -295,7 +296,7 @@ def test_raters_who_see_alike_change_no_interval_and_those_who_do_not_widen_it()
     apart = with_raters(partial, {"a": 1.0, "b": 0.0, "c": 1.0, "d": 0.0, "e": None, "f": None})
     known = rate([replace(pair, raters=()) for pair in apart])
     spread, by_prompt = (values(each, "standard_error") for each in (rate(apart), known))
-    assert values(rate(apart), "rating") == pytest.approx(values(known, "rating"))
+    assert values(rate(apart), "value") == pytest.approx(values(known, "value"))
     assert (spread[[0, 3]] > 1.5 * by_prompt[[0, 3]]).all()
 
 
@@ -320,17 +321,18 @@ def test_intervals_hold_what_other_raters_would_say_where_raters_differ() -> Non
 def test_places_and_letters_follow_from_the_ratings_together() -> None:
     pairs = simulate(np.random.default_rng(10), prompts=900, labelled=0.4, judge=0.8)
     fit = rate(pairs)
-    found = separate_powered(fit, n_draws=2000, seed=0, confidence=0.95)
+    found = separate_powered(fit, resampling=Resampling(2000, 0, 0.95))
     assert [place.entrant for place in found.ranks] == list(NAMES)
     assert [(place.best, place.worst) for place in found.ranks] == [(n, n) for n in (1, 2, 3, 4)]
     # Tukey's quantile of four means with so many degrees of freedom is 3.63 / sqrt(2).
-    gap = fit.ratings[0].rating - fit.ratings[1].rating  # type: ignore[operator]
+    gap = fit.ratings[0].value - fit.ratings[1].value  # type: ignore[operator]
     variance = fit.covariance[0, 0] + fit.covariance[1, 1] - 2 * fit.covariance[0, 1]
-    reach = (found.high[0, 1] - found.low[0, 1]) / 2
+    reach = (found.differences.high[0, 1] - found.differences.low[0, 1]) / 2
     assert reach / np.sqrt(variance) == pytest.approx(3.63 / np.sqrt(2), rel=0.04)
-    assert (found.high[0, 1] + found.low[0, 1]) / 2 == pytest.approx(gap, abs=3)
+    middle = (found.differences.high[0, 1] + found.differences.low[0, 1]) / 2
+    assert middle == pytest.approx(gap, abs=3)
     few = rate(pairs[:36])
-    nobody = separate_powered(few, n_draws=100, seed=0, confidence=0.95)
+    nobody = separate_powered(few, resampling=Resampling(100, 0, 0.95))
     assert (nobody.ranks, nobody.unranked) == ((), NAMES)
 
 
@@ -338,7 +340,7 @@ def test_every_basis_is_rated_by_what_it_is_called() -> None:
     pairs = simulate(np.random.default_rng(11), prompts=300, labelled=0.3, judge=0.7)
     fits = rate_on_every_basis(pairs, entrants=NAMES, confidence=0.95, initial_rating=0.0)
     assert list(fits) == ["people", "judge", "both"]
-    assert values(fits["people"], "rating") == pytest.approx(values(rate(pairs, 0.0), "rating"))
+    assert values(fits["people"], "value") == pytest.approx(values(rate(pairs, 0.0), "value"))
     assert fits["people"].n_labelled == fits["both"].n_labelled < fits["judge"].n_labelled
     unlabelled = [replace(pair, labelled=None) for pair in pairs]
     assert list(rate_on_every_basis(unlabelled, entrants=NAMES, confidence=0.95)) == ["judge"]
@@ -407,7 +409,7 @@ def test_labels_drawn_by_worth_aim_at_the_same_ratings_with_intervals_that_hold_
     held = n = 0
     strayed = []
     truth = simulate(generator, prompts=500, labelled=1.0, judge=0.6)
-    aim = values(rate(truth, 0.0), "rating")
+    aim = values(rate(truth, 0.0), "value")
     for _ in range(60):
         numbers = generator.random(len(truth))
         chances = np.zeros(len(truth))
@@ -423,7 +425,7 @@ def test_labels_drawn_by_worth_aim_at_the_same_ratings_with_intervals_that_hold_
             for pair, is_in, chance in zip(truth, chances, drawn.chances, strict=True)
         ]
         found = rate(pairs)
-        strayed.append(values(found, "rating") - aim)
+        strayed.append(values(found, "value") - aim)
         held += int(((values(found, "low") <= aim) & (aim <= values(found, "high"))).sum())
         n += 4
     assert np.abs(np.mean(strayed, axis=0)).max() < 4 * np.std(strayed) / np.sqrt(60)
@@ -470,15 +472,15 @@ def test_who_is_not_connected_has_no_number_and_a_reason() -> None:
         for each in pairs
     ]
     ada, *others = rate(undefeated).ratings
-    assert (ada.rating, ada.low, ada.n_prompts) == (None, None, 0)
+    assert (ada.value, ada.low, ada.n) == (None, None, 0)
     assert "labelled wins" in str(ada.note)
-    assert all(each.rating is not None for each in others)
+    assert all(each.value is not None for each in others)
 
 
 def test_few_labelled_prompts_give_a_rating_without_an_interval() -> None:
     pairs = simulate(np.random.default_rng(7), prompts=12, labelled=1.0, judge=0.7)
     for each in rate(pairs).ratings:
-        assert each.rating is not None
+        assert each.value is not None
         assert each.low is None
         assert "needs 15" in str(each.note)
 

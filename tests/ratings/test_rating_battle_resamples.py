@@ -14,6 +14,7 @@ from benchmarks.rating_battle_resamples import (
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, log_strengths
 from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Resampling
 
 from .builders import ENTRANTS, tie, win
 
@@ -109,7 +110,7 @@ def test_battles_on_prompts_of_their_own_spread_as_their_prompts_do() -> None:
         for index, each in enumerate(judgments)
     ]
     by_prompt = bootstrap_bradley_terry(
-        code_judgments(judgments, entrants=ENTRANTS[:2]), n_bootstraps=4000, seed=0
+        code_judgments(judgments, entrants=ENTRANTS[:2]), resampling=Resampling(4000, 0)
     ).ratings[:, 0]
     by_battle = bootstrap_battles(
         counts_of(np.array([[0, 40], [20, 0]]), np.array([[0, 30], [30, 0]])),

@@ -158,7 +158,7 @@ def test_rows_are_the_models_numbers_under_the_settings_best_first() -> None:
     sandwich = sandwich_bradley_terry(
         preferences, unit=SamplingUnit.PROMPT, confidence=0.95, initial_rating=1000.0
     )
-    errors = {each.entrant: each for each in sandwich.intervals}
+    errors = {each.entrant: each for each in sandwich.ratings}
     for column in found.columns:
         own = [row for row in rows if row.model == column.model]
         assert [row.rank for row in own] == [1, 2, 3, 4]

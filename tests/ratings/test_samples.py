@@ -22,6 +22,7 @@ from tournament_assets.ratings.sandwich import (
 )
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 from .builders import ENTRANTS, simulate_judgments, tie, win
@@ -139,7 +140,7 @@ def test_resamples_of_elo_play_shares_of_a_win_as_the_ratings_do() -> None:
     matches = code_judgments(judgments, entrants=ENTRANTS)
     assert len(np.unique(matches.preference)) > 3
     means = compute_elo_permutation(matches, k_factor=16.0, n_permutations=300, seed=0).ratings
-    resampled = bootstrap_elo(matches, k_factor=16.0, n_bootstraps=300, seed=0).ratings
+    resampled = bootstrap_elo(matches, k_factor=16.0, resampling=Resampling(300, 0)).ratings
     spread = resampled.std(axis=0)
     assert (np.abs(resampled.mean(axis=0) - means.mean(axis=0)) < 0.2 * spread).all()
 
@@ -186,13 +187,13 @@ def test_intervals_by_prompt_cover_and_those_by_sample_do_not() -> None:
             fit = sandwich_bradley_terry(
                 code_judgments(rows, entrants=PAIR), unit=SamplingUnit.PROMPT, confidence=0.95
             )
-            low, high = fit.intervals[0].low, fit.intervals[0].high
+            low, high = fit.ratings[0].low, fit.ratings[0].high
             assert low is not None
             assert high is not None
             covered[name] += low < 1400 < high
         if number % 4 == 0:
             drawn = bootstrap_bradley_terry(
-                code_judgments(judgments, entrants=PAIR), n_bootstraps=200, seed=number
+                code_judgments(judgments, entrants=PAIR), resampling=Resampling(200, number)
             ).ratings[:, 0]
             low, high = np.quantile(drawn, [0.025, 0.975])
             covered["bootstrap"] += low < 1400 < high
@@ -217,7 +218,7 @@ def test_luck_is_how_far_ratings_vary_over_answers_to_the_same_prompts() -> None
         fit = sandwich_bradley_terry(
             code_judgments(judgments, entrants=PAIR), unit=SamplingUnit.PROMPT, confidence=0.95
         )
-        ratings.append(fit.intervals[0].rating or 0.0)
+        ratings.append(fit.ratings[0].value or 0.0)
         lucks.append(found.luck or 0.0)
         errors.append(found.standard_error or 0.0)
         assert (found.n_prompts, found.n_samples) == (n_prompts, n_prompts * k)

@@ -14,6 +14,7 @@ from tournament_assets.ratings.sandwich import (
     sandwich_bradley_terry,
 )
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Resampling
 
 from .builders import ENTRANTS, code_columns, simulate_judgments, tie, win, wins
 
@@ -23,7 +24,7 @@ BATTLE, PROMPT = SamplingUnit.BATTLE, SamplingUnit.PROMPT
 
 def errors_of(preferences: Matches, unit: SamplingUnit) -> np.ndarray:
     fit = sandwich_bradley_terry(preferences, unit=unit, confidence=0.95)
-    return np.array([each.standard_error for each in fit.intervals], dtype=np.float64)
+    return np.array([each.standard_error for each in fit.ratings], dtype=np.float64)
 
 
 def sandwich_slowly(preferences: Matches, strengths: np.ndarray) -> np.ndarray:
@@ -135,12 +136,12 @@ def test_two_entrants_have_the_error_of_a_log_odds() -> None:
     preferences = code_judgments(wins({PAIR: 30, PAIR[::-1]: 10}), entrants=PAIR)
     expected = ELO_PER_NAT / 2 * math.sqrt(1 / (40 * 0.75 * 0.25) * 40 / 39)
     fit = sandwich_bradley_terry(preferences, unit=BATTLE, confidence=0.95)
-    ada, bob = fit.intervals
+    ada, bob = fit.ratings
     assert ada.standard_error == pytest.approx(expected)
     assert bob.standard_error == pytest.approx(expected)
-    assert ada.rating == pytest.approx(1400 + 200 * math.log10(3))
+    assert ada.value == pytest.approx(1400 + 200 * math.log10(3))
     # Student's t with 39 degrees of freedom.
-    assert (ada.high or 0) - (ada.rating or 0) == pytest.approx(2.0227 * expected, rel=1e-4)
+    assert (ada.high or 0) - (ada.value or 0) == pytest.approx(2.0227 * expected, rel=1e-4)
     assert fit.covariance[0, 1] == pytest.approx(-(expected**2))
 
 
@@ -156,7 +157,7 @@ def test_prompts_are_summed_before_they_are_squared() -> None:
         entrants=ENTRANTS,
     )
     fit = sandwich_bradley_terry(preferences, unit=PROMPT, confidence=0.95)
-    ratings = np.array([each.rating for each in fit.intervals], dtype=np.float64)
+    ratings = np.array([each.value for each in fit.ratings], dtype=np.float64)
     slow = sandwich_slowly(preferences, (ratings - 1400) / ELO_PER_NAT) * ELO_PER_NAT**2
     np.testing.assert_allclose(fit.covariance, slow, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(fit.covariance.sum(axis=1), 0, atol=1e-8)
@@ -195,7 +196,7 @@ def test_independent_battles_have_the_same_error_either_way_and_by_bootstrap() -
     )
     per_battle = errors_of(preferences, BATTLE)
     np.testing.assert_allclose(errors_of(preferences, PROMPT), per_battle)
-    resampled = bootstrap_bradley_terry(preferences, n_bootstraps=4000, seed=0).ratings
+    resampled = bootstrap_bradley_terry(preferences, resampling=Resampling(4000, 0)).ratings
     np.testing.assert_allclose(resampled.std(axis=0, ddof=1), per_battle, rtol=0.03)
 
 
@@ -203,7 +204,7 @@ def test_shared_prompts_have_the_error_of_a_bootstrap_of_prompts() -> None:
     preferences = code_judgments(
         simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=200, seed=4), entrants=ENTRANTS
     )
-    resampled = bootstrap_bradley_terry(preferences, n_bootstraps=3000, seed=0).ratings
+    resampled = bootstrap_bradley_terry(preferences, resampling=Resampling(3000, 0)).ratings
     np.testing.assert_allclose(
         resampled.std(axis=0, ddof=1), errors_of(preferences, PROMPT), rtol=0.05
     )
@@ -213,8 +214,8 @@ def test_shared_prompts_have_the_error_of_a_bootstrap_of_prompts() -> None:
 def test_only_ties_show_no_spread_and_that_is_said(unit: SamplingUnit) -> None:
     ties = [tie(*PAIR, f"p{index}") for index in range(5)]
     fit = sandwich_bradley_terry(code_judgments(ties, entrants=PAIR), unit=unit, confidence=0.95)
-    for each in fit.intervals:
-        assert each.rating == pytest.approx(1400)
+    for each in fit.ratings:
+        assert each.value == pytest.approx(1400)
         assert (each.standard_error, each.low, each.high) == (None, None, None)
         assert f"between {unit.value}s (5 judged)" in str(each.note)
     assert np.isnan(fit.covariance).all()
@@ -232,8 +233,8 @@ def test_unrated_entrants_keep_their_note() -> None:
     fit = sandwich_bradley_terry(
         code_judgments(wins(table), entrants=ENTRANTS), unit=BATTLE, confidence=0.95
     )
-    assert [each.standard_error is None for each in fit.intervals] == [False, False, True, True]
-    assert "upper bound" in str(fit.intervals[2].note)
+    assert [each.standard_error is None for each in fit.ratings] == [False, False, True, True]
+    assert "upper bound" in str(fit.ratings[2].note)
     assert fit.n_units == 5
     with pytest.raises(InputError, match="confidence is 95"):
         sandwich_bradley_terry(

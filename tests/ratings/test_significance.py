@@ -15,6 +15,7 @@ from tournament_assets.ratings.significance import (
     separate_judged,
 )
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Resampling
 
 from .builders import ENTRANTS, simulate_judgments, tie, win, wins
 
@@ -25,7 +26,6 @@ def resamples(columns: dict[str, list[float]], n_prompts: int = 1000) -> Bootstr
         ratings=np.array(list(columns.values())).T,
         n_prompts=n_prompts,
         n_degenerate=0,
-        seed=0,
     )
 
 
@@ -90,12 +90,14 @@ def test_an_interval_of_the_difference_that_touches_zero_separates_nobody() -> N
     # and the normal distribution differ by is nothing with so many prompts.
     differences = np.arange(1001.0) - 500.0
     noise = separated_by(differences, n_prompts=10**9)
-    assert noise.high[0, 1] == -noise.low[0, 1] == pytest.approx(475, abs=1.5)
+    assert (
+        noise.differences.high[0, 1] == -noise.differences.low[0, 1] == pytest.approx(475, abs=1.5)
+    )
     touching = separated_by(differences + 474, n_prompts=10**9)
-    assert touching.low[0, 1] < 0
+    assert touching.differences.low[0, 1] < 0
     assert not touching.is_above.any()
     beyond = separated_by(differences + 477, n_prompts=10**9)
-    assert beyond.low[0, 1] > 0
+    assert beyond.differences.low[0, 1] > 0
     assert beyond.is_above.tolist() == [[False, True], [False, False]]
 
 
@@ -112,7 +114,7 @@ def test_the_intervals_of_independent_differences_are_those_of_sidak() -> None:
     some = resamples({name: columns[name].tolist() for name in columns}, n_prompts=10**9)
     separated = separate_entrants(some, ratings=[0.0] * 10, confidence=0.95)
     # All 45 differences of ten normal columns of which one has no spread: between 2.77 and 3.3.
-    reach = separated.high[0, 1:]
+    reach = separated.differences.high[0, 1:]
     assert (reach > 2.77).all()
     assert (reach < 3.3).all()
 
@@ -173,19 +175,21 @@ def test_the_same_pairs_separate_less_among_more_entrants() -> None:
     crowd = separate_entrants(resamples(two | noise), ratings=[3.2, *([0.0] * 9)], confidence=0.95)
     assert alone.is_above[0, 1]
     assert not crowd.is_above[0, 1]
-    assert crowd.low[0, 1] < 0 < alone.low[0, 1]
-    np.testing.assert_array_equal(crowd.low, -crowd.high.T)
+    assert crowd.differences.low[0, 1] < 0 < alone.differences.low[0, 1]
+    np.testing.assert_array_equal(crowd.differences.low, -crowd.differences.high.T)
 
 
 def test_whoever_never_lost_is_above_although_nothing_bounds_its_rating() -> None:
     judgments = wins({("ada", "bob"): 20, ("bob", "cyd"): 10, ("cyd", "bob"): 10})
     cells = code_judgments(judgments, entrants=ENTRANTS[:3])
-    assert [each.rating is None for each in fit_bradley_terry(cells)] == [True, False, False]
+    assert [each.value is None for each in fit_bradley_terry(cells)] == [True, False, False]
     separated = separate_judged(
-        cells, ratings=[1500.0, 1400.0, 1400.0], n_bootstraps=299, seed=0, confidence=0.95
+        cells,
+        ratings=[1500.0, 1400.0, 1400.0],
+        resampling=Resampling(299, 0, 0.95),
     )
     assert separated.is_above.tolist() == [[False, True, True], [False] * 3, [False] * 3]
-    assert np.isfinite(separated.low[0, 1])
+    assert np.isfinite(separated.differences.low[0, 1])
 
 
 def test_nobody_is_placed_against_those_that_it_never_met() -> None:
@@ -196,7 +200,9 @@ def test_nobody_is_placed_against_those_that_it_never_met() -> None:
     ]
     cells = code_judgments(judgments, entrants=(*ENTRANTS, "eve"))
     separated = separate_judged(
-        cells, ratings=[1400.0] * 5, n_bootstraps=99, seed=0, confidence=0.95
+        cells,
+        ratings=[1400.0] * 5,
+        resampling=Resampling(99, 0, 0.95),
     )
     assert separated.unranked == ("dee", "eve")
     assert not separated.is_above[3:].any()
@@ -211,7 +217,7 @@ def test_resamples_that_say_nothing_leave_a_pair_open_once_they_are_many() -> No
         found = resamples({"ada": values, "bob": [0.0] * 1000})
         separated = separate_entrants(found, ratings=[100.0, 0.0], confidence=0.95)
         assert separated.is_above[0, 1] == is_told
-        assert np.isfinite(separated.low[0, 1]) == is_told
+        assert np.isfinite(separated.differences.low[0, 1]) == is_told
 
 
 def test_too_few_resamples_to_tell_the_rarest_twentieth_tell_nobody_apart() -> None:
@@ -249,10 +255,8 @@ def test_a_tournament_separates_the_best_from_the_worst() -> None:
     )
     separated = separate_judged(
         cells,
-        ratings=[each.rating for each in fit_bradley_terry(cells)],
-        n_bootstraps=500,
-        seed=0,
-        confidence=0.95,
+        ratings=[each.value for each in fit_bradley_terry(cells)],
+        resampling=Resampling(500, 0, 0.95),
     )
     assert separated.ranks[0].entrant == "dee"
     assert separated.ranks[0].worst == 1

@@ -18,7 +18,7 @@ def test_large_tournaments_reach_the_limit_of_bradley_terry(sigma: float) -> Non
     design = Design(n_prompts=60_000, sigma=sigma)
     tournament = draw_tournament(design, np.random.default_rng(0))
     fits = fit_bradley_terry(tournament)
-    ratings = np.array([fit.rating for fit in fits], dtype=np.float64)
+    ratings = np.array([fit.value for fit in fits], dtype=np.float64)
     np.testing.assert_allclose(ratings, limit_of_bradley_terry(design), atol=5)
 
 

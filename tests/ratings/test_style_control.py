@@ -32,8 +32,8 @@ def battles(*, seed: int = 0) -> tuple[Matches, np.ndarray]:
 
 def numbers(fit: ControlledFit | StyleControl) -> list[float | None]:
     return [
-        *(each.effect for each in fit.effects),
-        *(value for each in fit.ratings for value in (each.rating, each.low, each.high)),
+        *(each.value for each in fit.effects),
+        *(value for each in fit.ratings for value in (each.value, each.low, each.high)),
     ]
 
 
@@ -77,7 +77,7 @@ def test_a_feature_that_tells_every_winner_is_refused_until_there_is_a_penalty()
 def test_without_any_feature_there_is_no_rating_at_equal_style() -> None:
     preferences, x = battles()
     found = control_style(preferences, np.zeros_like(x), names=NAMES, penalty=0.0, confidence=0.95)
-    assert {each.rating for each in found.ratings} == {None}
+    assert {each.value for each in found.ratings} == {None}
     assert {each.low for each in found.ratings} == {None}
     assert {each.note for each in found.ratings} == {NOTHING_CONTROLLED}
     assert len(found.refused) == 4
@@ -87,7 +87,7 @@ def test_where_nobody_can_be_rated_no_feature_is_blamed() -> None:
     preferences = code_judgments(wins({("ada", "bob"): 3}), entrants=ENTRANTS)
     x = np.ones((3, 4))
     found = control_style(preferences, x, names=NAMES, penalty=0.0, confidence=0.95)
-    assert {each.rating for each in found.ratings} == {None}
+    assert {each.value for each in found.ratings} == {None}
     assert {each.reason for each in found.refused} == {NOBODY}
     assert "judged" in str(found.ratings[3].note)
 

@@ -17,8 +17,9 @@ from tournament_assets.run_comparison.comparison import (
     verdict_line,
     verdict_sentences,
 )
-from tournament_assets.run_comparison.differences import SettledPair, Standing
+from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.run_comparison.run_reading import FinishedRun
+from tournament_assets.tournament.estimates import Rating
 from tournament_assets.tournament.verdicts import Outcome
 
 HOSTILE = "<b>|`x`[a](b)"
@@ -40,8 +41,8 @@ def run(
         requests={"facts": frozenset({"key"})},
         standings={
             "facts": (
-                Standing(entrant, 1, 1408.0, 1390.0, 1420.0),
-                Standing("bob", 2, 1392.0, None, None),
+                Rating(1408.0, 1390.0, 1420.0, entrant=entrant, rank=1),
+                Rating(1392.0, entrant="bob", rank=2),
             )
         },
     )
@@ -169,7 +170,7 @@ def test_the_cost_is_told_and_an_unknown_one_is_no_number(cost: float | None, wo
 
 def test_places_that_change_are_told_and_so_is_who_is_rated_once() -> None:
     then, now = run(A), run(B)
-    order = (Standing("bob", 1, 1410.0, None, None), Standing("ada", 2, 1390.0, None, None))
+    order = (Rating(1410.0, entrant="bob", rank=1), Rating(1390.0, entrant="ada", rank=2))
     fewer = replace(now, standings={"facts": order[:1]})
     moved = replace(now, standings={"facts": order})
     said = summary(compare_runs(then, moved))[2]
@@ -251,7 +252,7 @@ def test_where_nothing_differs_it_says_so() -> None:
 
 
 def test_places_that_change_are_told() -> None:
-    order = (Standing("bob", 1, 1410.0, None, None), Standing("ada", 2, 1390.0, None, None))
+    order = (Rating(1410.0, entrant="bob", rank=1), Rating(1390.0, entrant="ada", rank=2))
     said = verdict_sentences(compare_runs(run(A), replace(run(A), standings={"facts": order})))
     assert re.findall(r"(\w+) from (\d) to (\d)", said) == [("bob", "2", "1"), ("ada", "1", "2")]
 

@@ -7,14 +7,13 @@ from tournament_assets.run_comparison.differences import (
     FlipReport,
     Sameness,
     SettledPair,
-    Standing,
     compare_inputs,
     compare_judgments,
     compare_standings,
     judge_sameness,
 )
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Resampling
+from tournament_assets.tournament.estimates import Rating, Resampling
 from tournament_assets.tournament.verdicts import Outcome
 
 A, B, TIE = Outcome.A_WINS, Outcome.B_WINS, Outcome.TIE
@@ -253,8 +252,8 @@ def test_a_pair_that_is_there_twice_in_either_run_is_refused(other: list[int]) -
         compare_judgments(others, twice)
 
 
-def standing(name: str, rank: int | None, mean: float | None) -> Standing:
-    return Standing(name, rank, mean, None, None)
+def standing(name: str, rank: int | None, mean: float | None) -> Rating:
+    return Rating(mean, entrant=name, rank=rank)
 
 
 def test_moves_are_from_the_first_run_to_the_second_and_missing_is_no_number() -> None:

@@ -73,7 +73,7 @@ def test_a_run_directory_gives_its_pairs_with_what_was_shown(tmp_path: Path) -> 
 
 def test_who_has_no_decisive_match_is_not_rated(tmp_path: Path) -> None:
     (run,) = read_finished_runs([write_run(tmp_path / "run")])
-    assert [(each.rank, each.mean) for each in run.standings["facts"]] == [(None, None)] * 2
+    assert [(each.rank, each.value) for each in run.standings["facts"]] == [(None, None)] * 2
 
 
 def test_a_run_directory_gives_what_the_judge_was_told(tmp_path: Path) -> None:

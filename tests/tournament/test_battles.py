@@ -1,19 +1,16 @@
 import json
-from typing import Any
 
 import pytest
 
 from tournament_assets.tournament.asset_rows import EloRow
 from tournament_assets.tournament.battles import (
     Battle,
-    EloReport,
-    RatingEntry,
     RatingSettings,
     battles_from_judgments,
-    build_elo_report,
-    elo_entries,
+    elo_report,
 )
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 ROW = {"model_a": "ada", "model_b": "bob", "winner": "tie", "source": "human"}
@@ -114,39 +111,6 @@ def test_a_battle_is_json_without_what_it_does_not_have() -> None:
     assert Battle.from_dict(json.loads(json.dumps(rich.to_dict()))) == rich
 
 
-def test_a_report_is_json_with_the_best_first() -> None:
-    report = EloReport(
-        arena="demo/pilot/factuality",
-        judge_model="judge-1",
-        n_bootstraps=1000,
-        seed=0,
-        ratings=(
-            RatingEntry("ada", 1408.0, 1400.0, None, 1),
-            RatingEntry("bob", 1392.0, None, 1400.0, 1, "human"),
-        ),
-    )
-    values = json.loads(json.dumps(report.to_dict()))
-    assert list(values) == ["arena", "model", "judge_model", "n_bootstraps", "seed", "ratings"]
-    assert values["ratings"] == [
-        {
-            "model": "ada",
-            "rating": 1408.0,
-            "ci_low": 1400.0,
-            "ci_high": None,
-            "n_battles": 1,
-            "source": "evaluated",
-        },
-        {
-            "model": "bob",
-            "rating": 1392.0,
-            "ci_low": None,
-            "ci_high": 1400.0,
-            "n_battles": 1,
-            "source": "human",
-        },
-    ]
-
-
 def elo_row(entrant: str, mean: float | None, *, is_primary: bool = True) -> EloRow:
     return EloRow(
         dimension="factuality",
@@ -161,30 +125,30 @@ def elo_row(entrant: str, mean: float | None, *, is_primary: bool = True) -> Elo
     )
 
 
-def test_entries_are_best_first_and_only_of_the_primary_k_factor() -> None:
-    entries = elo_entries(
-        [elo_row("ada", 1390.0), elo_row("bob", 1410.0), elo_row("bob", 1500.0, is_primary=False)],
-        known_from_humans={"bob"},
+def test_a_report_is_the_primary_ratings_as_json_with_the_best_first() -> None:
+    rows = [elo_row("ada", 1390.0), elo_row("cyd", None), elo_row("bob", 1410.0)]
+    report = elo_report(
+        [*rows, elo_row("bob", 1500.0, is_primary=False)],
+        arena="demo/pilot/factuality",
+        judge_model="judge-1",
+        resampling=Resampling(200, 3),
     )
-    assert [(entry.model, entry.rating, entry.source) for entry in entries] == [
-        ("bob", 1410.0, "human"),
-        ("ada", 1390.0, "evaluated"),
+    entries = report.pop("ratings")
+    assert report == {
+        "arena": "demo/pilot/factuality",
+        "model": None,
+        "judge_model": "judge-1",
+        "n_bootstraps": 200,
+        "seed": 3,
+    }
+    assert [(each["model"], each["rating"], each["ci_low"]) for each in entries] == [
+        ("bob", 1410.0, 1400.0),
+        ("ada", 1390.0, 1380.0),
+        ("cyd", None, None),
     ]
-    assert (entries[1].ci_low, entries[1].ci_high, entries[1].n_battles) == (1380.0, None, 5)
-
-
-def test_a_model_without_a_rating_is_last_and_has_none() -> None:
-    entries = elo_entries([elo_row("ada", None), elo_row("bob", -5.0)])
-    assert [(entry.model, entry.rating) for entry in entries] == [("bob", -5.0), ("ada", None)]
-
-
-def test_a_report_names_the_model_under_test_only_if_there_is_one() -> None:
-    rows = [elo_row("ada", 1390.0), elo_row("bob", 1410.0)]
-    options: Any = {"arena": "x", "judge_model": "judge-1", "n_bootstraps": 100, "seed": 0}
-    assert build_elo_report(elo_entries(rows), **options).model is None
-    placed = build_elo_report(elo_entries(rows, known_from_humans=["bob"]), **options)
-    assert placed.model == "ada"
-    assert [entry.model for entry in placed.ratings] == ["bob", "ada"]
+    assert {(each["n_battles"], each["ci_high"], each["source"]) for each in entries} == {
+        (5, None, "evaluated")
+    }
 
 
 SETTINGS = RatingSettings(

@@ -505,7 +505,6 @@ def measure_gaps(
             ratings=np.stack(means, axis=1),
             n_prompts=len(tasks),
             n_degenerate=0,
-            seed=config.bootstrap_seed,
         ),
         ratings=[audit.clean_mean for audit in ranked],
         confidence=config.confidence,
@@ -553,7 +552,10 @@ def _gap(
     *,
     n_tasks: int,
 ) -> Gap:
-    low, high = float(separated.low[first, second]), float(separated.high[first, second])
+    low, high = (
+        float(separated.differences.low[first, second]),
+        float(separated.differences.high[first, second]),
+    )
     return Gap(
         higher=ranked[first].model_id,
         lower=ranked[second].model_id,

@@ -225,22 +225,19 @@ def rank_by_rating(
     results = fit_bradley_terry(matches, initial_rating=settings.initial_rating)
     bootstrap = bootstrap_bradley_terry(
         matches,
-        n_bootstraps=settings.n_bootstraps,
-        seed=settings.bootstrap_seed,
+        resampling=settings.resampling,
         initial_rating=settings.initial_rating,
     )
     intervals = (
         sampling_intervals(bootstrap, confidence=settings.confidence) if matches.prompts else None
     )
-    ratings = {each.entrant: each.rating for each in results}
+    ratings = {each.entrant: each.value for each in results}
     in_order = [ratings[each] for each in entrants]
     separated = (
         separate_judged(
             matches,
             ratings=in_order,
-            n_bootstraps=settings.n_bootstraps,
-            seed=settings.bootstrap_seed,
-            confidence=settings.confidence,
+            resampling=settings.resampling,
         )
         if tells_apart
         else separate_decided(entrants, (), ratings=in_order)
@@ -254,10 +251,10 @@ def rank_by_rating(
             pairs=pairs[result.entrant],
             share=shares[result.entrant],
             share_rank=share_ranks[result.entrant],
-            rating=result.rating,
+            rating=result.value,
             rank=ranks[result.entrant],
-            low=intervals[index].low if intervals and result.rating is not None else None,
-            high=intervals[index].high if intervals and result.rating is not None else None,
+            low=intervals[index].low if intervals and result.value is not None else None,
+            high=intervals[index].high if intervals and result.value is not None else None,
             note=result.note,
             gap=gaps.get(result.entrant),
         )
@@ -357,7 +354,9 @@ def _gaps(separated: SeparatedEntrants, ratings: Mapping[str, float | None]) -> 
     gaps = {}
     for (rating, name), (lower, below) in pairwise(rated):
         pair = index_of[name], index_of[below]
-        low, high = float(separated.low[pair]), float(separated.high[pair])
+        low, high = (
+            float(end[pair]) for end in (separated.differences.low, separated.differences.high)
+        )
         gaps[name] = Gap(
             below,
             rating - lower,

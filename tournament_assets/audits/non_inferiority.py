@@ -26,6 +26,7 @@ from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
 from tournament_assets.ratings.matches import code_judgments, require_confidence
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
 from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.prompts import prompt_of
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
@@ -39,30 +40,24 @@ class DifferenceTest:
 
     Attributes:
         dimension: The quality that was judged.
-        prompts: Prompts with a battle between rated entrants.
         pairs: Pairs of candidate and baseline that were planned.
         settled: Those of them that were judged, or are of one text.
-        difference: Elo points that the candidate is above the baseline; None where the battles set
-            no bound, because one of the two won all of them or nothing connects them.
+        difference: Elo points that the candidate is above the baseline, each bound one-sided at the
+            confidence, over the prompts with a battle between rated entrants; without a number
+            where the battles set no bound, because one of the two won all of them or nothing
+            connects them.
         standard_error: Elo points; None likewise.
-        low: Lower bound of the difference, Elo points, one-sided at the confidence.
-        high: Upper bound, likewise.
         p_not_worse: Chance of such verdicts, were the candidate worse by the margin.
         p_worse: Chance of such verdicts, were it worse by no more than the margin.
-        note: Why there is no difference; None where there is one.
     """
 
     dimension: str
-    prompts: int
     pairs: int
     settled: int
-    difference: float | None
+    difference: Estimate
     standard_error: float | None
-    low: float | None
-    high: float | None
     p_not_worse: float
     p_worse: float
-    note: str | None
 
     @property
     def coverage(self) -> float:
@@ -109,37 +104,38 @@ def compare_with_margin(
         confidence=confidence,
     )
     new, old = entrants.index(candidate), entrants.index(baseline)
-    ours, theirs = fit.intervals[new], fit.intervals[old]
+    ours, theirs = fit.ratings[new], fit.ratings[old]
     variance = float(
         fit.covariance[new, new] + fit.covariance[old, old] - 2 * fit.covariance[new, old]
     )
     note = ours.note or theirs.note
-    if note is not None or ours.rating is None or theirs.rating is None or not variance > 0:
+    if note is not None or ours.value is None or theirs.value is None or not variance > 0:
         scores = prompt_scores(settled, candidate=candidate)
         wealth = bet(scores.values(), margin=margin)
+        note = note or "the verdicts of all prompts are alike, so the error cannot be measured"
         return DifferenceTest(
-            dimension, len(scores), len(direct), len(settled), None, None, None, None,
-            min(1.0, 1 / wealth.not_worse), min(1.0, 1 / wealth.worse),
-            note or "the verdicts of all prompts are alike, so the error cannot be measured",
-        )  # fmt: skip
+            dimension=dimension,
+            pairs=len(direct),
+            settled=len(settled),
+            difference=Estimate(None, n=len(scores), note=note),
+            standard_error=None,
+            p_not_worse=min(1.0, 1 / wealth.not_worse),
+            p_worse=min(1.0, 1 / wealth.worse),
+        )
     # Imported here, so that loading the definitions does not pay for it.
     from scipy.special import stdtr, stdtrit
 
-    difference, error = ours.rating - theirs.rating, math.sqrt(variance)
+    difference, error = ours.value - theirs.value, math.sqrt(variance)
     reach = error * float(stdtrit(fit.n_units - 1, confidence))
     beyond = (difference + margin) / error
     return DifferenceTest(
         dimension=dimension,
-        prompts=fit.n_units,
         pairs=len(direct),
         settled=len(settled),
-        difference=difference,
+        difference=Estimate(difference, difference - reach, difference + reach, n=fit.n_units),
         standard_error=error,
-        low=difference - reach,
-        high=difference + reach,
         p_not_worse=float(stdtr(fit.n_units - 1, -beyond)),
         p_worse=float(stdtr(fit.n_units - 1, beyond)),
-        note=None,
     )
 
 

@@ -38,7 +38,7 @@ from tournament_assets.storage.row_files import (
     read_json_list,
     sample_file,
 )
-from tournament_assets.tournament.battles import Battle, BattleSource, EloReport, RatingSettings
+from tournament_assets.tournament.battles import Battle, BattleSource, RatingSettings
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.json_lines import numbered_lines, parse_rows
 
@@ -110,15 +110,15 @@ class BattleFile:
     settings: RatingSettings | None = None
 
 
-def encode_elo_reports(reports: Mapping[str, EloReport]) -> dict[str, bytes]:
-    """Write leaderboards by dimension as JSON files, by name.
+def encode_elo_reports(reports: Mapping[str, Mapping[str, Any]]) -> dict[str, bytes]:
+    """Write what `elo_report` says of each dimension as JSON files, by name.
 
     The first is `elo_ratings.json`, where other tools look for it; its arena names the dimension.
     """
     files = {}
     for number, (dimension, report) in enumerate(reports.items()):
         name = f"elo_ratings_{dimension}.json" if number else "elo_ratings.json"
-        text = json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False)
         files[name] = f"{text}\n".encode()
     return files
 

@@ -236,13 +236,11 @@ def _davidson_rows(coded: CodedBattles, settings: RatingSettings) -> list[Davids
     return [
         DavidsonRating(
             entrant_id=each.entrant,
-            rating=each.rating,
-            tie_parameter=fit.tie_parameter if each.rating is not None else None,
+            rating=each.value,
+            tie_parameter=fit.tie_parameter if each.value is not None else None,
             note=each.note,
         )
-        for each in sorted(
-            fit.ratings, key=lambda each: (each.rating is None, -(each.rating or 0.0))
-        )
+        for each in sorted(fit.ratings, key=lambda each: (each.value is None, -(each.value or 0.0)))
     ]
 
 
@@ -265,11 +263,7 @@ def _win_rates(coded: CodedBattles) -> dict[str, float]:
 def _pair_rows(coded: CodedBattles, settings: RatingSettings) -> Iterator[PairOrder]:
     met, gained = _met(coded.apart)
     won = coded.winners.decisive().table()
-    order = pairwise_order(
-        bootstrap_bradley_terry(
-            coded.matches, n_bootstraps=settings.n_bootstraps, seed=settings.bootstrap_seed
-        )
-    )
+    order = pairwise_order(bootstrap_bradley_terry(coded.matches, resampling=settings.resampling))
     for a, b in zip(*np.nonzero(np.triu(met, 1)), strict=True):
         n_ties = int(met[a, b] - won[a, b] - won[b, a])
         above = order.above[a, b]

@@ -24,6 +24,7 @@ from tournament_assets.ratings.compilation import compiled, vectorised
 from tournament_assets.ratings.intervals import BootstrapRatings
 from tournament_assets.ratings.matches import Matches, require_count
 from tournament_assets.tournament.errors import RatingError
+from tournament_assets.tournament.estimates import Rating, Resampling
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,15 +97,6 @@ _CELLS_AT_ONCE = 1_000_000
 """Cells of tables of wins that are drawn and fitted together: 8 MB."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rating:
-    """One entrant's rating in Elo points, or a note that says why there is none."""
-
-    entrant: str
-    rating: float | None
-    note: str | None
-
-
 def fit_bradley_terry(matches: Matches, *, initial_rating: float = 1400.0) -> tuple[Rating, ...]:
     """Rate the entrants that the matches connect, and say of the others why they have no rating.
 
@@ -127,16 +119,16 @@ def fit_bradley_terry(matches: Matches, *, initial_rating: float = 1400.0) -> tu
     ratings[standing.rated] = initial_rating + _group_ratings(wins, standing.rated)
     return tuple(
         Rating(
-            entrant=entrant,
-            rating=float(ratings[index]) if standing.rated[index] else None,
+            float(ratings[index]) if standing.rated[index] else None,
             note=_note(index, wins, standing),
+            entrant=entrant,
         )
         for index, entrant in enumerate(matches.entrants)
     )
 
 
 def bootstrap_bradley_terry(
-    matches: Matches, *, n_bootstraps: int, seed: int, initial_rating: float = 1400.0
+    matches: Matches, *, resampling: Resampling, initial_rating: float = 1400.0
 ) -> BootstrapRatings:
     """Rate the entrants that have a rating on resamples of the judged prompts.
 
@@ -147,24 +139,22 @@ def bootstrap_bradley_terry(
 
     Args:
         matches: Who beat whom on which prompt; a tie is half a win for each.
-        n_bootstraps: Number of resamples.
-        seed: Seeds the resampling.
+        resampling: How many resamples, and their seed.
         initial_rating: What the ratings average to, in Elo points.
 
     Returns:
         One row of ratings per resample, with a column of NaN for an entrant that has no rating.
 
     Raises:
-        InputError: If `n_bootstraps` is less than 1.
+        InputError: If there is to be no resample.
         RatingError: If a likelihood could not be maximised.
     """
     return rate_resamples(
         matches.entrants,
         matches.wins,
-        PromptResamples(matches, seed=seed).draw,
-        n_bootstraps=n_bootstraps,
+        PromptResamples(matches, seed=resampling.seed).draw,
+        n_bootstraps=resampling.n,
         n_prompts=len(matches.prompts),
-        seed=seed,
         initial_rating=initial_rating,
     )
 
@@ -176,7 +166,6 @@ def rate_resamples(
     *,
     n_bootstraps: int,
     n_prompts: int,
-    seed: int,
     initial_rating: float = 1400.0,
 ) -> BootstrapRatings:
     """Rate the entrants that have a rating on resamples of the wins between them.
@@ -188,7 +177,6 @@ def rate_resamples(
             n_entrants).
         n_bootstraps: Number of resamples.
         n_prompts: How many prompts or battles each drew.
-        seed: What seeded the resampling.
         initial_rating: What the ratings average to, in Elo points.
 
     Returns, raises:
@@ -214,7 +202,6 @@ def rate_resamples(
         ratings=initial_rating + ratings,
         n_prompts=n_prompts,
         n_degenerate=n_degenerate,
-        seed=seed,
     )
 
 

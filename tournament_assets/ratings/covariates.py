@@ -24,12 +24,12 @@ from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import Matches, require_confidence
 from tournament_assets.ratings.sandwich import (
     SamplingUnit,
-    SandwichInterval,
     contrast_inverse,
     laplacian,
     no_spread_note,
 )
 from tournament_assets.tournament.errors import InputError, Problems, RatingError
+from tournament_assets.tournament.estimates import Estimate, Rating
 
 _MAX_STEPS = 200
 
@@ -276,25 +276,21 @@ def _refuse_confounded(data: Matches, *, names: Sequence[str]) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CovariateEffect:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CovariateEffect(Estimate):
     """What a difference between two responses was worth.
+
+    The value is Elo points that a response gains by one unit more of it, all else equal.
 
     Attributes:
         name: The covariate.
         scale: Its root mean square over the battles; one unit of the effect is this much of it.
-        effect: Elo points that a response gains by one unit more of it, all else equal.
         standard_error: Elo points, from the sandwich; None, as are the ends, without spread.
-        low: Lower end of the interval.
-        high: Upper end.
     """
 
     name: str
     scale: float
-    effect: float
     standard_error: float | None
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +307,7 @@ class ControlledFit:
         n_units: How many of them have a battle among the rated entrants.
     """
 
-    ratings: tuple[SandwichInterval, ...]
+    ratings: tuple[Rating, ...]
     effects: tuple[CovariateEffect, ...]
     penalty: float
     unit: SamplingUnit
@@ -350,13 +346,10 @@ def fit_controlled(
     require_confidence(confidence)
     _refuse_unusable(matches, differences, names=names, penalty=penalty)
     results = fit_bradley_terry(matches, initial_rating=initial_rating)
-    rated = np.array([each.rating is not None for each in results], dtype=np.bool_)
+    rated = np.array([each.value is not None for each in results], dtype=np.bool_)
     rows = np.flatnonzero(rated[matches.first] & rated[matches.second])
     if rows.size == 0:
-        unrated = tuple(
-            SandwichInterval(each.entrant, None, None, None, None, each.note) for each in results
-        )
-        return ControlledFit(unrated, (), penalty, unit, 0)
+        return ControlledFit(results, (), penalty, unit, 0)
     n_entrants = int(rated.sum())
     place = np.cumsum(rated) - 1
     scale = np.sqrt((differences[rows] ** 2).mean(axis=0))
@@ -376,22 +369,28 @@ def fit_controlled(
         two_sided_quantile(confidence, degrees_of_freedom=n_units - 1) if n_units > 1 else None
     )
     no_spread = no_spread_note(unit, n_units)
-    intervals = []
+    ratings = []
     for index, result in enumerate(results):
         if not rated[index]:
-            intervals.append(SandwichInterval(result.entrant, None, None, None, None, result.note))
+            ratings.append(result)
             continue
         rating = initial_rating + float(elo[place[index]])
         error = errors[place[index]]
         low, high = _ends(rating, error, quantile)
         note = no_spread if error is None else None
-        intervals.append(SandwichInterval(result.entrant, rating, error, low, high, note))
+        ratings.append(
+            Rating(rating, low, high, note=note, entrant=result.entrant, standard_error=error)
+        )
     effects = []
     for index, name in enumerate(names):
         effect, error = float(elo[n_entrants + index]), errors[n_entrants + index]
         low, high = _ends(effect, error, quantile)
-        effects.append(CovariateEffect(name, float(scale[index]), effect, error, low, high))
-    return ControlledFit(tuple(intervals), tuple(effects), penalty, unit, n_units)
+        effects.append(
+            CovariateEffect(
+                effect, low, high, name=name, scale=float(scale[index]), standard_error=error
+            )
+        )
+    return ControlledFit(tuple(ratings), tuple(effects), penalty, unit, n_units)
 
 
 def _ends(

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, Rating, fit_bradley_terry
+from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.tournament.errors import RatingError
+from tournament_assets.tournament.estimates import Rating
 
 _MAX_STEPS = 200
 
@@ -60,7 +61,7 @@ def fit_davidson(matches: Matches, *, initial_rating: float = 1400.0) -> TieMode
     """
     matches.require_hard("Davidson's model")
     half_ties = fit_bradley_terry(matches)
-    members = np.flatnonzero([result.rating is not None for result in half_ties])
+    members = np.flatnonzero([result.value is not None for result in half_ties])
     inside = np.ix_(members, members)
     wins, ties = matches.outright_wins[inside], matches.ties[inside]
     ratings = np.full(len(half_ties), np.nan)
@@ -78,9 +79,9 @@ def fit_davidson(matches: Matches, *, initial_rating: float = 1400.0) -> TieMode
     return TieModelFit(
         ratings=tuple(
             Rating(
-                entrant=result.entrant,
-                rating=None if np.isnan(rating) else rating,
+                None if np.isnan(rating) else rating,
                 note=reason if result.note is None else result.note,
+                entrant=result.entrant,
             )
             for result, rating in zip(half_ties, ratings.tolist(), strict=True)
         ),

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from tournament_assets.ratings.bradley_terry import chains_of_wins, find_standing
 from tournament_assets.ratings.compilation import compiled
 from tournament_assets.ratings.elo_kernels import LANES, Orderings, pack, rate_exactly
-from tournament_assets.ratings.elo_traces import EloResult, EloTraces
+from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.intervals import percentile_interval
 from tournament_assets.ratings.matches import Matches, require_count, require_k_factor
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Rating
 
 
 def compute_elo_permutation(
@@ -134,8 +135,13 @@ def _rate_orderings(
     return ratings
 
 
-def summarise_elo(traces: EloTraces, *, confidence: float) -> tuple[EloResult, ...]:
+def summarise_elo(traces: EloTraces, *, confidence: float) -> tuple[Rating, ...]:
     """Return every entrant's mean rating with its order noise, in the order of the columns.
+
+    None of it says how sure a rating is: for the error that comes from having judged a sample of
+    prompts, see `intervals`. The standard error is that of the mean, and vanishes as orderings are
+    added; the interval holds the ratings of single orderings. Both are absent where one ordering,
+    or no match, shows no spread. Whoever has no match (n is 0) keeps the initial rating.
 
     Args:
         traces: The ratings of single orderings.
@@ -152,13 +158,15 @@ def summarise_elo(traces: EloTraces, *, confidence: float) -> tuple[EloResult, .
         n_matches = int(traces.matches_per_entrant[column])
         has_spread = n_permutations > 1 and n_matches > 0
         results.append(
-            EloResult(
+            Rating(
+                float(samples.mean()),
+                low=float(interval.low[column]) if has_spread else None,
+                high=float(interval.high[column]) if has_spread else None,
+                n=n_matches,
                 entrant=entrant,
-                mean=float(samples.mean()),
-                sem=float(samples.std(ddof=1)) / math.sqrt(n_permutations) if has_spread else None,
-                order_low=float(interval.low[column]) if has_spread else None,
-                order_high=float(interval.high[column]) if has_spread else None,
-                n_matches=n_matches,
+                standard_error=float(samples.std(ddof=1)) / math.sqrt(n_permutations)
+                if has_spread
+                else None,
             )
         )
     return tuple(results)

@@ -1,4 +1,4 @@
-"""Elo ratings over many orderings, and their summary: what `elo` computes and others keep.
+"""Elo ratings over many orderings: what `elo` computes and others keep.
 
 Nothing here is compiled, so that tables and files of ratings load without numba.
 """
@@ -36,28 +36,3 @@ class EloTraces:
     def n_matches(self) -> int:
         """How many decisive matches were rated; with none, the ratings say nothing."""
         return int(self.matches_per_entrant.sum()) // 2
-
-
-@dataclass(frozen=True, slots=True)
-class EloResult:
-    """One entrant's Elo rating and how much of it is due to the order of the matches.
-
-    None of this says how sure the rating is: for the error that comes from having judged a sample
-    of prompts, see `intervals`.
-
-    Attributes:
-        entrant: Who is rated.
-        mean: The average over orderings, in Elo points; the initial rating without a match.
-        sem: Standard error of that average, which vanishes as orderings are added; None, as are the
-            next two, where one ordering, or no match, shows no spread.
-        order_low: Lower end of the interval that holds the ratings of single orderings.
-        order_high: Its upper end.
-        n_matches: Decisive matches the entrant fought; 0 means that `mean` says nothing.
-    """
-
-    entrant: str
-    mean: float
-    sem: float | None
-    order_low: float | None
-    order_high: float | None
-    n_matches: int

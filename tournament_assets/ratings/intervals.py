@@ -25,6 +25,7 @@ from tournament_assets.ratings.matches import (
     require_k_factor,
 )
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Rating, Resampling
 
 N_ORDERINGS = 32
 """Orderings averaged within one resample.
@@ -63,26 +64,12 @@ class BootstrapRatings:
             no upper or no lower bound, NaN where it says nothing about the entrant.
         n_prompts: Prompts that were resampled.
         n_degenerate: Resamples, among the rows, that do not determine everyone's rating.
-        seed: What seeded the resampling.
     """
 
     entrants: tuple[str, ...]
     ratings: NDArray[np.float64]
     n_prompts: int
     n_degenerate: int
-    seed: int
-
-
-@dataclass(frozen=True, slots=True)
-class SamplingInterval:
-    """How far one rating could be off because only some prompts were judged.
-
-    Both ends are in Elo points, and None where the data set no bound.
-    """
-
-    entrant: str
-    low: float | None
-    high: float | None
 
 
 def percentile_interval(samples: NDArray[np.float64], *, confidence: float) -> PercentileInterval:
@@ -113,8 +100,7 @@ def bootstrap_elo(
     matches: Matches,
     *,
     k_factor: float,
-    n_bootstraps: int,
-    seed: int,
+    resampling: Resampling,
     initial_rating: float = 1400.0,
     n_orderings: int = N_ORDERINGS,
 ) -> BootstrapRatings:
@@ -128,8 +114,7 @@ def bootstrap_elo(
         matches: Who beat whom, and on which prompt; ties are left out, and a share of a win counts
             as in `compute_elo_permutation`.
         k_factor: The most one match can change a rating by, in Elo points.
-        n_bootstraps: Number of resamples.
-        seed: Seeds the resampling and the orderings.
+        resampling: How many resamples, and the seed of these and of the orderings.
         initial_rating: Rating before the first match, in Elo points.
         n_orderings: Orderings to average within one resample; even, because each is also
             played backwards.
@@ -141,17 +126,17 @@ def bootstrap_elo(
         InputError: If a count is less than 1, `n_orderings` is odd, or `k_factor` is not positive.
     """
     require_k_factor(k_factor)
-    require_count("n_bootstraps", n_bootstraps)
+    require_count("n_bootstraps", resampling.n)
     if n_orderings < 2 or n_orderings % 2:
         raise InputError(f"n_orderings is {n_orderings!r}; expected an even number of at least 2")
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(resampling.seed)
     n_prompts = len(matches.prompts)
     won = matches.decisive()
     packed = pack(won.first, won.second)
     is_hard = bool((won.preference == 1).all())
     items = packed if is_hard else np.arange(won.n_matches)
-    ratings = np.empty((n_bootstraps, len(matches.entrants)))
-    for bootstrap in range(n_bootstraps):
+    ratings = np.empty((resampling.n, len(matches.entrants)))
+    for bootstrap in range(resampling.n):
         counts = draw_prompts(generator, n_prompts=n_prompts)
         ordering = generator.permutation(np.repeat(items, counts[won.prompt_index]))
         how = (float(k_factor), n_orderings // 2, len(matches.entrants), float(initial_rating))
@@ -162,7 +147,7 @@ def bootstrap_elo(
         )
     ratings[:, won.matches_per_entrant == 0] = np.nan
     return BootstrapRatings(
-        entrants=matches.entrants, ratings=ratings, n_prompts=n_prompts, n_degenerate=0, seed=seed
+        entrants=matches.entrants, ratings=ratings, n_prompts=n_prompts, n_degenerate=0
     )
 
 
@@ -242,10 +227,8 @@ def expanded_percentile_interval(
     )
 
 
-def sampling_intervals(
-    bootstrap: BootstrapRatings, *, confidence: float
-) -> tuple[SamplingInterval, ...]:
-    """Return every entrant's expanded percentile interval, in the order of the columns.
+def sampling_intervals(bootstrap: BootstrapRatings, *, confidence: float) -> tuple[Rating, ...]:
+    """Return every entrant's expanded percentile interval, without a value, by column.
 
     A bound is None where too many resamples set none, where there are too few prompts to show
     anything (5 and fewer at 95 %), and where all resamples agree.
@@ -257,7 +240,7 @@ def sampling_intervals(
         bootstrap.ratings, confidence=confidence, n_units=bootstrap.n_prompts
     )
     return tuple(
-        SamplingInterval(
+        Rating(
             entrant=entrant,
             low=float(low) if np.isfinite(low) else None,
             high=float(high) if np.isfinite(high) else None,

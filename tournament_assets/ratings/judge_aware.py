@@ -22,8 +22,9 @@ from tournament_assets.ratings.covariates import (
 )
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import Matches, require_confidence
-from tournament_assets.ratings.sandwich import SamplingUnit, SandwichInterval, no_spread_note
+from tournament_assets.ratings.sandwich import SamplingUnit, no_spread_note
 from tournament_assets.tournament.errors import InputError, RatingError
+from tournament_assets.tournament.estimates import Estimate, Rating
 
 NO_VERDICT = "it gave no verdict on two different texts"
 UNCONNECTED = "its verdicts alone do not connect the entrants, so its discrimination has no bound"
@@ -33,15 +34,6 @@ NO_DISCRIMINATION = (
 )
 NOT_FITTED = "the judges' verdicts have no most likely ratings: too few of them, or too one-sided"
 ALL_ALIKE = "no judge's discrimination is known, so all judges count alike"
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A number with its interval; the ends are None where no spread could be measured."""
-
-    value: float
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +71,7 @@ class JudgeAwareFit:
         n_prompts: Prompts with a verdict among the rated entrants.
     """
 
-    ratings: tuple[SandwichInterval, ...]
+    ratings: tuple[Rating, ...]
     judges: tuple[JudgeTraits, ...]
     log_likelihood: float | None
     covariance: NDArray[np.float64]
@@ -120,7 +112,7 @@ def fit_judge_aware(
             f"{matches.n_matches} matches"
         )
     results = fit_bradley_terry(matches, initial_rating=initial_rating)
-    rated = np.array([each.rating is not None for each in results], dtype=np.bool_)
+    rated = np.array([each.value is not None for each in results], dtype=np.bool_)
     data = replace(matches, covariates=slots[:, None]).among(rated)
     alone = [_fit_alone(data, judge) for judge in range(len(data.judges))]
     joint = _fit_together(data, alone, confidence=confidence) if data.n_matches else None
@@ -300,13 +292,15 @@ def _describe(
     ratings = []
     for index, (entrant, note) in enumerate(notes):
         if fit is None or note is not None:
-            ratings.append(SandwichInterval(entrant, None, None, None, None, note or NOT_FITTED))
+            ratings.append(Rating(note=note or NOT_FITTED, entrant=entrant))
             continue
         rating = initial_rating + ELO_PER_NAT * float(fit.strengths[place[index]])
         found = _estimate(rating, covariance[index, index], n_prompts, confidence)
         error = None if found.low is None else float(np.sqrt(covariance[index, index]))
         note = no_spread_note(SamplingUnit.PROMPT, n_prompts) if error is None else None
-        ratings.append(SandwichInterval(entrant, rating, error, found.low, found.high, note))
+        ratings.append(
+            Rating(rating, found.low, found.high, note=note, entrant=entrant, standard_error=error)
+        )
     return JudgeAwareFit(
         ratings=tuple(ratings),
         judges=tuple(
@@ -331,15 +325,13 @@ def _describe_judge(
         n, variances = source.strengths.size, np.diagonal(source.covariance)
         slot = _estimate(float(source.slots[at]), variances[n + at], source.n_prompts, confidence)
         if source.log_discriminations.size:
-            logarithm = _estimate(
+            found = _estimate(
                 float(source.log_discriminations[at]),
                 variances[n + source.judges.size + at],
                 source.n_prompts,
                 confidence,
             )
-            discrimination = Estimate(
-                math.exp(logarithm.value), _exp(logarithm.low), _exp(logarithm.high)
-            )
+            discrimination = Estimate(_exp(found.value), _exp(found.low), _exp(found.high))
         elif source.judges.size > 1:
             note = note or ALL_ALIKE
     return JudgeTraits(judge, alone.n_verdicts, discrimination, slot, counts, note)

@@ -26,9 +26,10 @@ from tournament_assets.ratings.labelled_pairs import (
     require_labelled,
 )
 from tournament_assets.ratings.matches import require_confidence
-from tournament_assets.ratings.sandwich import SandwichInterval, contrast_inverse
+from tournament_assets.ratings.sandwich import contrast_inverse
 from tournament_assets.ratings.significance import SeparatedEntrants, separate_entrants
 from tournament_assets.tournament.errors import InputError, RatingError
+from tournament_assets.tournament.estimates import Rating, Resampling
 
 MIN_PROMPTS = 15
 """An entrant with fewer labelled prompts gets no interval: their spread says too little."""
@@ -38,23 +39,13 @@ _FARTHEST = 40.0
 """Natural logarithms of odds between two entrants, some 7,000 Elo points, that no labels show."""
 
 
-@dataclass(frozen=True, slots=True)
-class PoweredRating(SandwichInterval):
-    """One entrant's rating as people would give it; without an error where labels are too few.
-
-    Attributes:
-        n_prompts: Prompts on which a pair of the entrant was labelled.
-    """
-
-    n_prompts: int
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PoweredFit:
     """Ratings as people would give them.
 
     Attributes:
-        ratings: One per entrant, in the order given.
+        ratings: One per entrant, in the order given, each of the prompts on which a pair of the
+            entrant was labelled; without an error where those are too few.
         covariance: Elo points squared, shape (n_entrants, n_entrants); NaN where unknown.
         weight: How much the judge counts: 0 rates by the labels alone, and a judge that says what
             people say has the share of the pairs that nobody labelled.
@@ -63,7 +54,7 @@ class PoweredFit:
         n_prompts: Prompts with a labelled pair.
     """
 
-    ratings: tuple[PoweredRating, ...]
+    ratings: tuple[Rating, ...]
     covariance: Floats
     weight: float
     n_labelled: int
@@ -152,9 +143,7 @@ def rate_on_every_basis(
     return fits
 
 
-def separate_powered(
-    fit: PoweredFit, *, n_draws: int, seed: int, confidence: float
-) -> SeparatedEntrants:
+def separate_powered(fit: PoweredFit, *, resampling: Resampling) -> SeparatedEntrants:
     """Tell which entrants the ratings hold apart, all pairs together, as the leaderboard does.
 
     The leaderboard's rule looks at ratings on resamples; here they are drawn from the normal
@@ -162,25 +151,22 @@ def separate_powered(
 
     Args:
         fit: The ratings.
-        n_draws: How many sets of ratings are drawn.
-        seed: Seeds the draws.
-        confidence: Probability with which all that is told is true together.
+        resampling: How many sets of ratings are drawn, by which seed; all that is told is true
+            together with the confidence.
     """
     known = np.flatnonzero([each.standard_error is not None for each in fit.ratings])
-    ratings = np.array([each.rating or 0.0 for each in fit.ratings])
-    drawn = np.full((n_draws, ratings.size), np.nan)
+    ratings = np.array([each.value or 0.0 for each in fit.ratings])
+    drawn = np.full((resampling.n, ratings.size), np.nan)
     values, vectors = np.linalg.eigh(fit.covariance[np.ix_(known, known)])
     # The rule below widens by n / (n - 1) itself.
     unit = max(fit.n_prompts, 2)
     spread = np.sqrt(np.maximum(values, 0.0) * ((unit - 1) / unit))
-    noise = np.random.default_rng(seed).standard_normal((n_draws, known.size))
+    noise = np.random.default_rng(resampling.seed).standard_normal((resampling.n, known.size))
     drawn[:, known] = ratings[known] + (noise * spread) @ vectors.T
     return separate_entrants(
-        BootstrapRatings(
-            tuple(each.entrant for each in fit.ratings), drawn, fit.n_prompts, 0, seed
-        ),
-        ratings=[each.rating if each.standard_error is not None else None for each in fit.ratings],
-        confidence=confidence,
+        BootstrapRatings(tuple(each.entrant for each in fit.ratings), drawn, fit.n_prompts, 0),
+        ratings=[each.value if each.standard_error is not None else None for each in fit.ratings],
+        confidence=resampling.confidence,
     )
 
 
@@ -194,9 +180,7 @@ def _for_all(fitted: PoweredFit, entrants: Sequence[str]) -> PoweredFit:
     return replace(
         fitted,
         ratings=tuple(
-            fitted.ratings[place[each]]
-            if each in place
-            else PoweredRating(each, None, None, None, None, note, n_prompts=0)
+            fitted.ratings[place[each]] if each in place else Rating(note=note, entrant=each)
             for each in entrants
         ),
         covariance=covariance,
@@ -312,18 +296,15 @@ def _with_errors(
     reach = two_sided_quantile(confidence, degrees_of_freedom=max(1, n_prompts - 1))
     ratings = []
     for index, n in enumerate(_labelled_prompts(design)):
+        entrant = design.entrants[index]
         rating = float(initial_rating + strengths[index] * ELO_PER_NAT)
         if n < MIN_PROMPTS:
             note = f"labelled on {n} prompts; an interval needs {MIN_PROMPTS}"
-            ratings.append(
-                PoweredRating(design.entrants[index], rating, None, None, None, note, int(n))
-            )
+            ratings.append(Rating(rating, n=int(n), note=note, entrant=entrant))
             continue
         error = float(np.sqrt(covariance[index, index]))
         low, high = rating - reach * error, rating + reach * error
-        ratings.append(
-            PoweredRating(design.entrants[index], rating, error, low, high, None, int(n))
-        )
+        ratings.append(Rating(rating, low, high, n=int(n), entrant=entrant, standard_error=error))
     unknown = [index for index, each in enumerate(ratings) if each.standard_error is None]
     covariance[unknown, :] = covariance[:, unknown] = np.nan
     n_labelled = int(design.is_labelled.sum())

@@ -121,7 +121,7 @@ def compare_models(
     columns.append(
         _column(
             "bradley_terry",
-            np.array([np.nan if fit.rating is None else fit.rating for fit in fits]),
+            np.array([np.nan if fit.value is None else fit.value for fit in fits]),
             [fit.note for fit in fits],
         )
     )
@@ -162,7 +162,7 @@ def _column(
 
 def _davidson_column(matches: Matches, *, initial_rating: float) -> ModelColumn:
     fit = fit_davidson(matches, initial_rating=initial_rating)
-    ratings = np.array([np.nan if each.rating is None else each.rating for each in fit.ratings])
+    ratings = np.array([np.nan if each.value is None else each.value for each in fit.ratings])
     return _column("davidson", ratings, [each.note for each in fit.ratings], fit.tie_parameter)
 
 
@@ -244,7 +244,7 @@ def comparison_rows(
         confidence=settings.confidence,
         initial_rating=settings.initial_rating,
     )
-    errors = {each.entrant: each for each in sandwich.intervals}
+    errors = {each.entrant: each for each in sandwich.ratings}
     disputed = _disputed(found)
     rows = []
     for column in found.columns:
@@ -320,21 +320,21 @@ def style_control_rows(
         row(
             kind="entrant",
             name=each.entrant,
-            points=each.rating,
+            points=each.value,
             standard_error=each.standard_error,
             low=each.low,
             high=each.high,
             note=each.note,
         )
         for each in sorted(
-            found.ratings, key=lambda each: (each.rating is None, -(each.rating or 0.0))
+            found.ratings, key=lambda each: (each.value is None, -(each.value or 0.0))
         )
     ]
     effects = [
         row(
             kind="feature",
             name=each.name,
-            points=each.effect,
+            points=each.value,
             standard_error=each.standard_error,
             low=each.low,
             high=each.high,

@@ -20,10 +20,9 @@ from tournament_assets.ratings.elo import (
     k_factor_sweep,
     summarise_elo,
 )
-from tournament_assets.ratings.elo_traces import EloResult, EloTraces
+from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.intervals import (
     BootstrapRatings,
-    SamplingInterval,
     bootstrap_elo,
     sampling_intervals,
 )
@@ -41,6 +40,7 @@ from tournament_assets.tournament.asset_rows import (
 )
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import Problems
+from tournament_assets.tournament.estimates import Rating
 
 
 def trace_elo(matches: Matches, settings: RatingSettings) -> EloTraces:
@@ -93,8 +93,7 @@ def elo_rows(
     bootstrap = bootstrap_elo(
         matches,
         k_factor=settings.k_factor,
-        n_bootstraps=settings.n_bootstraps,
-        seed=settings.bootstrap_seed,
+        resampling=settings.resampling,
         initial_rating=settings.initial_rating,
     )
     won = matches.decisive()
@@ -125,42 +124,42 @@ def elo_rows(
                     entrant_id=result.entrant,
                     shown_above=(),
                     n_decisive_matches=won.n_matches,
-                    n_entrant_matches=result.n_matches,
+                    n_entrant_matches=result.n,
                     note=notes[result.entrant],
                 ),
                 result,
                 resampled.get(result.entrant),
             )
             for result in sorted(
-                results, key=lambda each: (ranks[each.entrant] or len(results) + 1, -each.mean)
+                results,
+                key=lambda each: (ranks[each.entrant] or len(results) + 1, -(each.value or 0.0)),
             )
         )
     return rows
 
 
-def _elo_ranks(results: Sequence[EloResult], standing: EloStanding) -> dict[str, int | None]:
+def _elo_ranks(results: Sequence[Rating], standing: EloStanding) -> dict[str, int | None]:
     """Return the places: by chains of wins, and among the rated by their means."""
-    rated = [
-        result.mean for result, note in zip(results, standing.notes, strict=True) if note is None
-    ]
+    means = [result.value or 0.0 for result in results]
+    rated = [mean for mean, note in zip(means, standing.notes, strict=True) if note is None]
     ranks: dict[str, int | None] = {}
     for index, (result, note) in enumerate(zip(results, standing.notes, strict=True)):
         n_above = int(standing.n_above[index])
         if note is None:
-            n_above += sum(mean > result.mean for mean in rated)
+            n_above += sum(mean > means[index] for mean in rated)
         ranks[result.entrant] = 1 + n_above if standing.is_placed[index] else None
     return ranks
 
 
-def _elo_row(row: EloRow, result: EloResult, resampled: "_Resampled | None") -> EloRow:
+def _elo_row(row: EloRow, result: Rating, resampled: "_Resampled | None") -> EloRow:
     """Add what the orderings and the resamples say; no number where the note says why."""
     if row.note is None:
         row = replace(
             row,
-            mean=result.mean,
-            sem=result.sem,
-            order_low=result.order_low,
-            order_high=result.order_high,
+            mean=result.value,
+            sem=result.standard_error,
+            order_low=result.low,
+            order_high=result.high,
         )
     if resampled is None:
         return row
@@ -183,13 +182,13 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Resampled:
-    interval: SamplingInterval
+    interval: Rating
     place: _Place
 
 
 def _separate(
     matches: Matches,
-    results: Sequence[EloResult],
+    results: Sequence[Rating],
     standing: EloStanding,
     *,
     told_apart: Collection[tuple[str, str]] | None,
@@ -197,7 +196,7 @@ def _separate(
 ) -> SeparatedEntrants:
     """Tell entrants apart, without those who have no place among the others."""
     ratings = [
-        result.mean if placed else None
+        result.value if placed else None
         for result, placed in zip(results, standing.is_placed, strict=True)
     ]
     if told_apart is not None:
@@ -205,9 +204,7 @@ def _separate(
     return separate_judged(
         matches,
         ratings=ratings,
-        n_bootstraps=settings.n_bootstraps,
-        seed=settings.bootstrap_seed,
-        confidence=settings.confidence,
+        resampling=settings.resampling,
     )
 
 
@@ -258,21 +255,20 @@ def bradley_terry_rows(
     """
     bootstrap = bootstrap_bradley_terry(
         matches,
-        n_bootstraps=settings.n_bootstraps,
-        seed=settings.bootstrap_seed,
+        resampling=settings.resampling,
         initial_rating=settings.initial_rating,
     )
     intervals = sampling_intervals(bootstrap, confidence=settings.confidence)
     results = fit_bradley_terry(matches, initial_rating=settings.initial_rating)
     best_first = sorted(
         zip(results, intervals, strict=True),
-        key=lambda pair: (pair[0].rating is None, -(pair[0].rating or 0.0)),
+        key=lambda pair: (pair[0].value is None, -(pair[0].value or 0.0)),
     )
     return [
         BradleyTerryRow(
             dimension=dimension,
             entrant_id=result.entrant,
-            rating=result.rating,
+            rating=result.value,
             sampling_low=interval.low,
             sampling_high=interval.high,
             note=result.note,
@@ -299,12 +295,7 @@ def powered_rows(
 def _powered(
     fit: PoweredFit, basis: str, dimension: str, settings: RatingSettings
 ) -> Iterator[PredictionPoweredRow]:
-    separated = separate_powered(
-        fit,
-        n_draws=settings.n_bootstraps,
-        seed=settings.bootstrap_seed,
-        confidence=settings.confidence,
-    )
+    separated = separate_powered(fit, resampling=settings.resampling)
     told = _places(separated)
     ranks = {place.entrant: rank for rank, place in enumerate(separated.ranks, start=1)}
     for each in fit.ratings:
@@ -313,13 +304,13 @@ def _powered(
             dimension=dimension,
             basis=basis,
             entrant_id=each.entrant,
-            rating=each.rating,
+            rating=each.value,
             standard_error=each.standard_error,
             sampling_low=each.low,
             sampling_high=each.high,
             rank=ranks.get(each.entrant),
             **asdict(place),
-            labelled_prompts=each.n_prompts,
+            labelled_prompts=each.n,
             weight=fit.weight,
             note=each.note,
         )

@@ -7,7 +7,7 @@ https://doi.org/10.2307/1912526; Liang and Zeger, "Longitudinal data analysis us
 linear models", https://doi.org/10.1093/biomet/73.1.13 (clusters).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import Matches, require_confidence
+from tournament_assets.tournament.estimates import Rating
 from tournament_assets.tournament.prompts import prompt_of
 
 _CELLS_AT_ONCE = 4_000_000
@@ -30,39 +31,19 @@ class SamplingUnit(StrEnum):
     """Whole prompts with all their battles."""
 
 
-@dataclass(frozen=True, slots=True)
-class SandwichInterval:
-    """One Bradley-Terry rating with its robust standard error.
-
-    Attributes:
-        entrant: Who is rated.
-        rating: Elo points; None where the battles do not determine it.
-        standard_error: Elo points; None where there is no rating or no spread to measure.
-        low: Lower end of the interval, Elo points; None in the same cases.
-        high: Upper end.
-        note: Why something is missing; None where nothing is.
-    """
-
-    entrant: str
-    rating: float | None
-    standard_error: float | None
-    low: float | None
-    high: float | None
-    note: str | None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class SandwichFit:
     """Bradley-Terry ratings with robust standard errors.
 
     Attributes:
-        intervals: One per entrant, in the order of the tables.
+        ratings: One per entrant, in the order of the tables; without an error where the battles do
+            not determine the rating or units show no spread, and a note says which.
         covariance: Elo points squared, shape (n_entrants, n_entrants); NaN where there is no error.
         unit: What was drawn at random.
         n_units: How many of them have a match among the rated entrants.
     """
 
-    intervals: tuple[SandwichInterval, ...]
+    ratings: tuple[Rating, ...]
     covariance: NDArray[np.float64]
     unit: SamplingUnit
     n_units: int
@@ -89,10 +70,10 @@ def sandwich_bradley_terry(
     """
     require_confidence(confidence)
     results = fit_bradley_terry(matches, initial_rating=initial_rating)
-    members = np.flatnonzero([result.rating is not None for result in results])
+    members = np.flatnonzero([result.value is not None for result in results])
     n_entrants = len(matches.entrants)
     covariance = np.full((n_entrants, n_entrants), np.nan)
-    ratings = np.array([np.nan if each.rating is None else each.rating for each in results])
+    ratings = np.array([np.nan if each.value is None else each.value for each in results])
     scores = _battle_scores(matches, ratings)
     is_alone = unit is SamplingUnit.BATTLE
     units = scores.rows if is_alone else matches.prompt_index[scores.rows]
@@ -105,32 +86,22 @@ def sandwich_bradley_terry(
         covariance[inside] = spread[inside] * (ELO_PER_NAT**2 * n_units / (n_units - 1))
     # Rounding leaves a few times 1e-16 where units agree to the last battle.
     floor = 1e-18 * ELO_PER_NAT**2
-    intervals = []
+    rated = []
     for index, result in enumerate(results):
         variance = covariance[index, index]
         note = result.note
         if note is None and not variance > floor:
             note = no_spread_note(unit, n_units)
-        if note is not None or result.rating is None:
-            intervals.append(
-                SandwichInterval(result.entrant, result.rating, None, None, None, note)
-            )
+        if note is not None or result.value is None:
+            rated.append(replace(result, note=note))
             continue
         error = float(np.sqrt(variance))
         reach = error * two_sided_quantile(confidence, degrees_of_freedom=n_units - 1)
-        intervals.append(
-            SandwichInterval(
-                entrant=result.entrant,
-                rating=result.rating,
-                standard_error=error,
-                low=result.rating - reach,
-                high=result.rating + reach,
-                note=None,
-            )
-        )
-    unknown = [index for index, each in enumerate(intervals) if each.standard_error is None]
+        low, high = result.value - reach, result.value + reach
+        rated.append(replace(result, low=low, high=high, standard_error=error))
+    unknown = [index for index, each in enumerate(rated) if each.standard_error is None]
     covariance[unknown, :] = covariance[:, unknown] = np.nan
-    return SandwichFit(tuple(intervals), covariance, unit, n_units)
+    return SandwichFit(tuple(rated), covariance, unit, n_units)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +143,9 @@ def sampling_luck(samples: Matches) -> tuple[SamplingLuck, ...]:
     """
     n_entrants = len(samples.entrants)
     whole = samples.averaged_over_samples()
-    spread = sandwich_bradley_terry(whole, unit=SamplingUnit.PROMPT, confidence=0.95).intervals
-    members = np.flatnonzero([each.rating is not None for each in spread])
-    ratings = np.array([np.nan if each.rating is None else each.rating for each in spread])
+    spread = sandwich_bradley_terry(whole, unit=SamplingUnit.PROMPT, confidence=0.95).ratings
+    members = np.flatnonzero([each.value is not None for each in spread])
+    ratings = np.array([np.nan if each.value is None else each.value for each in spread])
     weighed = samples.weighed_by_sample()
     scores = _battle_scores(weighed, ratings)
     units = samples.prompt_index[scores.rows]

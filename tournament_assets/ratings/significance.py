@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.ratings.bradley_terry import PromptResamples, rate_resamples
-from tournament_assets.ratings.intervals import BootstrapRatings, can_tell
+from tournament_assets.ratings.intervals import BootstrapRatings, PercentileInterval, can_tell
 from tournament_assets.ratings.matches import Matches, require_confidence
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Resampling
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,9 +66,7 @@ class SeparatedEntrants:
 
     Attributes:
         entrants: Rows and columns.
-        low: Lower ends of the intervals of the row's rating less the column's, shape (n, n); -inf
-            where the resamples set none.
-        high: Upper ends; inf where the resamples set none.
+        differences: The row's rating less the column's, shape (n, n) each.
         is_above: Whether the row's entrant is shown to be above the column's: the interval of
             the difference lies above 0, or enough prompts were resampled and the difference was
             the same above 0 every time. Shape (n, n).
@@ -79,8 +78,7 @@ class SeparatedEntrants:
     """
 
     entrants: tuple[str, ...]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
+    differences: PercentileInterval
     is_above: NDArray[np.bool_]
     ranks: tuple[RankInterval, ...]
     groups: tuple[tuple[str, ...], ...]
@@ -112,9 +110,7 @@ def separate_judged(
     matches: Matches,
     *,
     ratings: Sequence[float | None],
-    n_bootstraps: int,
-    seed: int,
-    confidence: float,
+    resampling: Resampling,
 ) -> SeparatedEntrants:
     """Tell which entrants the judged pairs hold apart: one rule, whatever the rating shown.
 
@@ -127,30 +123,28 @@ def separate_judged(
     Args:
         matches: Who beat whom on which prompt; a tie is half a win for each.
         ratings: What orders the entrants, in the order of the tables; None for whom not to rank.
-        n_bootstraps: Number of resamples.
-        seed: Seeds the resampling; the resamples are those of `bootstrap_bradley_terry`.
-        confidence: Probability with which all that is told is true together.
+        resampling: The resamples are those of `bootstrap_bradley_terry`; all that is told is true
+            together with the confidence.
 
     Returns:
         As `separate_entrants`; differences in Elo points.
 
     Raises:
-        InputError: If `confidence` is not between 0 and 1, `n_bootstraps` is less than 1, or there
+        InputError: If the confidence is not between 0 and 1, there is to be no resample, or there
             is not one rating per entrant.
         RatingError: If a likelihood could not be maximised.
     """
     wins = matches.wins
     added = ((wins + wins.T) > 0) / 2
-    draw_wins = PromptResamples(matches, seed=seed).draw
+    draw_wins = PromptResamples(matches, seed=resampling.seed).draw
     bootstrap = rate_resamples(
         matches.entrants,
         wins + added,
         lambda n_tables: draw_wins(n_tables) + added,
-        n_bootstraps=n_bootstraps,
+        n_bootstraps=resampling.n,
         n_prompts=len(matches.prompts),
-        seed=seed,
     )
-    return separate_entrants(bootstrap, ratings=ratings, confidence=confidence)
+    return separate_entrants(bootstrap, ratings=ratings, confidence=resampling.confidence)
 
 
 def separate_entrants(
@@ -183,15 +177,15 @@ def separate_entrants(
         np.flatnonzero(is_ranked)[side] for side in np.triu_indices(is_ranked.sum(), 1)
     )
     if first.size and can_tell(confidence, n_units=bootstrap.n_prompts, n_pairs=first.size):
-        found = _simultaneous(
+        found, agreed = _simultaneous(
             _differences(samples[:, first], samples[:, second]),
             n_units=bootstrap.n_prompts,
             confidence=confidence,
         )
         low[first, second], high[first, second] = found.low, found.high
         low[second, first], high[second, first] = -found.high, -found.low
-        is_above[first, second] = (found.low > 0) | (found.agreed > 0)
-        is_above[second, first] = (found.high < 0) | (found.agreed < 0)
+        is_above[first, second] = (found.low > 0) | (agreed > 0)
+        is_above[second, first] = (found.high < 0) | (agreed < 0)
     return _arranged(entrants, low, high, is_above, ratings=ratings, is_ranked=is_ranked)
 
 
@@ -246,8 +240,7 @@ def _arranged(
     groups = sorted(sorted(place[index] for index in group) for group in _cliques(alike))
     return SeparatedEntrants(
         entrants=entrants,
-        low=low,
-        high=high,
+        differences=PercentileInterval(low, high),
         is_above=is_above,
         ranks=tuple(
             RankInterval(
@@ -262,22 +255,13 @@ def _arranged(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Simultaneous:
-    """Intervals that hold together, infinite where there are none; shape (n_pairs,).
-
-    `agreed` is the difference on every resample where that is one and the same, otherwise 0.
-    """
-
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    agreed: NDArray[np.float64]
-
-
 def _simultaneous(
     differences: NDArray[np.float64], *, n_units: int, confidence: float
-) -> _Simultaneous:
+) -> tuple[PercentileInterval, NDArray[np.float64]]:
     """Return intervals of differences, shape (n_samples, n_pairs), from the largest |t| of each.
+
+    They hold together and are infinite where there are none; with them, the difference on every
+    resample where that is one and the same, otherwise 0, shape (n_pairs,).
 
     The quantile is widened from the normal distribution to Student's t, and the spread by
     sqrt(n / (n - 1)), as `expanded_percentile_interval` does for one rating.
@@ -302,7 +286,7 @@ def _simultaneous(
         reach = -stdtrit(n_units - 1, tail) * math.sqrt(n_units / (n_units - 1)) * spread
         told = np.flatnonzero(tells)[spreads]
         low[told], high[told] = middle - reach, middle + reach
-    return _Simultaneous(low, high, agreed)
+    return PercentileInterval(low, high), agreed
 
 
 def _differences(ratings: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,15 +9,15 @@ count: a `#` or a `-` means something else there. Syntax: https://spec.commonmar
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.ratings.covariates import ControlledFit, CovariateEffect, fit_controlled
 from tournament_assets.ratings.matches import Matches
-from tournament_assets.ratings.sandwich import SandwichInterval
 from tournament_assets.tournament.errors import InputError, Problems, RatingError
+from tournament_assets.tournament.estimates import Rating
 
 # A fence that is never closed encloses the rest of the text.
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
@@ -152,7 +152,7 @@ class StyleControl:
     of `ControlledFit`.
     """
 
-    ratings: tuple[SandwichInterval, ...]
+    ratings: tuple[Rating, ...]
     effects: tuple[CovariateEffect, ...]
     refused: tuple[RefusedFeature, ...]
     penalty: float
@@ -232,7 +232,7 @@ def control_style(
         )
 
     fit = fit_by([])
-    if all(each.rating is None for each in fit.ratings):
+    if all(each.value is None for each in fit.ratings):
         refused = [RefusedFeature(name, NOBODY) for name in names]
         return StyleControl(fit.ratings, (), tuple(refused), penalty)
     kept: list[int] = []
@@ -248,6 +248,6 @@ def control_style(
     return StyleControl(ratings, fit.effects, tuple(refused), penalty)
 
 
-def _without_rating(interval: SandwichInterval) -> SandwichInterval:
-    note = interval.note if interval.rating is None else NOTHING_CONTROLLED
-    return replace(interval, rating=None, standard_error=None, low=None, high=None, note=note)
+def _without_rating(rating: Rating) -> Rating:
+    note = rating.note if rating.value is None else NOTHING_CONTROLLED
+    return Rating(note=note, entrant=rating.entrant)

@@ -25,6 +25,7 @@ from tournament_assets.reports.figures.figures import spread
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.storage.run_directory import read_manifest
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Rating
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_interval,
@@ -40,17 +41,6 @@ MOST_RUNS = 24
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 860.0, 300.0, 46.0, 190.0, 12.0, 40.0
 _N_COLOURS = 7
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """An entrant's rating in one run, in Elo points; None where there is none or no bound."""
-
-    entrant: str
-    mean: float | None
-    low: float | None
-    high: float | None
-    group: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +64,7 @@ class SiteRun:
     finished_at: datetime
     judge: str
     facts: tuple[str, ...]
-    standings: Mapping[str, tuple[Standing, ...]]
+    standings: Mapping[str, tuple[Rating, ...]]
     inputs: Mapping[str, str]
 
     @property
@@ -90,7 +80,8 @@ class SiteRun:
     def level_with_the_first(self, dimension: str) -> str:
         """Return who shares a letter with the first of a dimension."""
         first, *others = self.standings[dimension]
-        level = [row.entrant for row in others if set(row.group.split()) & set(first.group.split())]
+        letters = {*(first.group or "").split()}
+        level = [row.entrant for row in others if letters & {*(row.group or "").split()}]
         return join_names(level) or "no entrant"
 
     @property
@@ -228,7 +219,7 @@ def _read_run(folder: Path) -> SiteRun:
             raise ValueError(f"{name!r} is not the name of a tournament or mode")
     if not (folder / "report.html").is_file():
         raise ValueError("report.html is missing")
-    standings: dict[str, list[Standing]] = {}
+    standings: dict[str, list[Rating]] = {}
     for row in pq.read_table(folder / "leaderboard.parquet").to_pylist():
         standings.setdefault(str(row["dimension"]), []).append(_standing(row))
     return SiteRun(
@@ -243,14 +234,14 @@ def _read_run(folder: Path) -> SiteRun:
     )
 
 
-def _standing(row: Mapping[str, Any]) -> Standing:
+def _standing(row: Mapping[str, Any]) -> Rating:
     mean = row["mean"] if row["n_entrant_matches"] else None
-    return Standing(
-        entrant=str(row["entrant_id"]),
-        mean=mean,
+    return Rating(
+        mean,
         low=None if mean is None else row["sampling_low"],
         high=None if mean is None else row["sampling_high"],
-        group=str(row["group"] or ""),
+        entrant=str(row["entrant_id"]),
+        group=row["group"],
     )
 
 
@@ -297,8 +288,8 @@ def _history(runs: Sequence[SiteRun], dimension: str) -> History:
         dimension: The quality that was judged.
     """
     shown = [run for run in runs if dimension in run.standings][-MOST_RUNS:]
-    rated = [row for run in shown for row in run.standings[dimension] if row.mean is not None]
-    ends = [end for row in rated for end in (row.mean, row.low, row.high) if end is not None]
+    rated = [row for run in shown for row in run.standings[dimension] if row.value is not None]
+    ends = [end for row in rated for end in (row.value, row.low, row.high) if end is not None]
     low, high = (min(ends) - 10, max(ends) + 10) if ends else (1300.0, 1500.0)
     bottom = _HEIGHT - _BOTTOM
     step = (_WIDTH - _LEFT - _RIGHT) / max(len(shown), 1)
@@ -311,17 +302,17 @@ def _history(runs: Sequence[SiteRun], dimension: str) -> History:
     marks: dict[str, list[Mark]] = {name: [] for name in names}
     for place, run in enumerate(shown):
         for row in run.standings[dimension]:
-            if row.mean is None:
+            if row.value is None:
                 continue
             aside = (names.index(row.entrant) - (len(names) - 1) / 2) * gap
             interval = format_interval(row.low, row.high, absent="unbounded")
             marks[row.entrant].append(
                 Mark(
                     x=round(_LEFT + (place + 0.5) * step + aside, 1),
-                    y=height(row.mean),
+                    y=height(row.value),
                     low=height(low if row.low is None else row.low),
                     high=height(high if row.high is None else row.high),
-                    text=f"{row.entrant}, {run.day}: {format_rating(row.mean)} ({interval})",
+                    text=f"{row.entrant}, {run.day}: {format_rating(row.value)} ({interval})",
                 )
             )
     order = sorted(names, key=lambda name: marks[name][-1].y)
@@ -355,7 +346,7 @@ def _days(shown: Sequence[SiteRun], step: float) -> list[tuple[float, str]]:
 
 def _history_sentence(runs: Sequence[SiteRun], dimension: str) -> str:
     latest = runs[-1].standings[dimension]
-    first = next((row for row in latest if row.mean is not None), None)
+    first = next((row for row in latest if row.value is not None), None)
     if first is None:
         return f"On {dimension}, the latest run rates no entrant."
     led = sum(bool(run.standings.get(dimension)) for run in runs)
@@ -365,7 +356,7 @@ def _history_sentence(runs: Sequence[SiteRun], dimension: str) -> str:
     )
     return (
         f"On {dimension}, {first.entrant} has the highest rating of the latest run, "
-        f"{format_rating(first.mean)}, and was first in {times} of {format_plural(led, 'run')}."
+        f"{format_rating(first.value)}, and was first in {times} of {format_plural(led, 'run')}."
     )
 
 

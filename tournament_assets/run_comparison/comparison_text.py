@@ -12,8 +12,8 @@ from tournament_assets.run_comparison.differences import (
     InputChange,
     InputComparison,
     RatingMove,
-    Standing,
 )
+from tournament_assets.tournament.estimates import Rating
 from tournament_assets.tournament.fingerprints import short
 from tournament_assets.tournament.formatting import (
     ABSENT,
@@ -274,7 +274,7 @@ def move_sentences(
 
 
 def _is_rated_in(move: RatingMove, *, first: bool) -> bool:
-    rated = [each is not None and each.mean is not None for each in (move.then, move.now)]
+    rated = [each is not None and each.value is not None for each in (move.then, move.now)]
     return rated == ([True, False] if first else [False, True])
 
 
@@ -461,20 +461,20 @@ def _difference(move: RatingMove) -> str:
     return f"{move.difference:+.1f}" if move.difference else "0.0"
 
 
-def _rank(standing: Standing | None) -> str:
+def _rank(standing: Rating | None) -> str:
     return ABSENT if standing is None or standing.rank is None else str(standing.rank)
 
 
-def _mean(standing: Standing | None) -> str:
+def _mean(standing: Rating | None) -> str:
     if standing is None:
         return "not in it"
-    return "not rated" if standing.mean is None else f"{standing.mean:.1f}"
+    return "not rated" if standing.value is None else f"{standing.value:.1f}"
 
 
-def _interval(standing: Standing | None) -> str:
-    if standing is None or standing.mean is None:
+def _interval(standing: Rating | None) -> str:
+    if standing is None or standing.value is None:
         return ABSENT
-    return format_interval(standing.sampling_low, standing.sampling_high, absent="unbounded")
+    return format_interval(standing.low, standing.high, absent="unbounded")
 
 
 def cost_table(

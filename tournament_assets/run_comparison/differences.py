@@ -25,7 +25,7 @@ from tournament_assets.audits.agreement import (
     measure_proportion,
 )
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Proportion, Resampling
+from tournament_assets.tournament.estimates import Proportion, Rating, Resampling
 from tournament_assets.tournament.fingerprints import canonical_json
 from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Outcome
@@ -545,25 +545,6 @@ def _flatten(values: Mapping[str, Any], beginning: str = "") -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """An entrant's rating in one run, on one dimension.
-
-    Attributes:
-        entrant_id: Who.
-        rank: The place, 1 for the best; None without a decisive match, as is the mean.
-        mean: Mean rating over the orderings, in Elo points.
-        sampling_low: Lower end of its sampling interval, in Elo points; None if there is none.
-        sampling_high: Upper end of that interval.
-    """
-
-    entrant_id: str
-    rank: int | None
-    mean: float | None
-    sampling_low: float | None
-    sampling_high: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class RatingMove:
     """An entrant's standing in two runs, on one dimension.
 
@@ -576,15 +557,20 @@ class RatingMove:
 
     dimension: str
     entrant_id: str
-    then: Standing | None
-    now: Standing | None
+    then: Rating | None
+    now: Rating | None
 
     @property
     def difference(self) -> float | None:
         """Elo points by which the mean rose; None if it is not known in both runs."""
-        if self.then is None or self.now is None or self.then.mean is None or self.now.mean is None:
+        if (
+            self.then is None
+            or self.now is None
+            or self.then.value is None
+            or self.now.value is None
+        ):
             return None
-        return self.now.mean - self.then.mean
+        return self.now.value - self.then.value
 
     @property
     def is_of_place(self) -> bool:
@@ -594,7 +580,7 @@ class RatingMove:
 
 
 def compare_standings(
-    then: Mapping[str, Sequence[Standing]], now: Mapping[str, Sequence[Standing]]
+    then: Mapping[str, Sequence[Rating]], now: Mapping[str, Sequence[Rating]]
 ) -> tuple[RatingMove, ...]:
     """Put the standings of two runs side by side, by dimension, the second run's best first.
 
@@ -607,7 +593,7 @@ def compare_standings(
         if dimension not in now:
             continue
         first, second = (
-            {standing.entrant_id: standing for standing in standings}
+            {standing.entrant: standing for standing in standings}
             for standings in (then[dimension], now[dimension])
         )
         compared = [

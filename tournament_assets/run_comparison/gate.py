@@ -355,13 +355,13 @@ def gate_table(gate: Gate) -> ReportTable:
 
 
 def _cells(each: GatedDimension) -> tuple[str, ...]:
-    test = each.test
-    known = test.difference is not None
+    test, found = each.test, each.test.difference
+    known = found.value is not None
     return (
         test.dimension,
-        f"{test.difference:+.0f} Elo" if known else ABSENT,
-        f"{test.low:+.0f} to {test.high:+.0f}" if known else ABSENT,
-        str(test.prompts),
+        f"{found.value:+.0f} Elo" if known else ABSENT,
+        f"{found.low:+.0f} to {found.high:+.0f}" if known else ABSENT,
+        str(found.n),
         f"{each.p_not_worse:.3f}",
         f"{each.p_worse:.3f}",
         each.passage.value,
@@ -383,9 +383,9 @@ def gate_sentences(gate: Gate) -> list[str]:
     sentences = [f"{words[gate.passage]} (exit code {gate.passage.exit_code})."]
     for each in gate.dimensions:
         sentences += [f"{each.test.dimension}: {doubt}." for doubt in each.doubts]
-        if each.test.note is not None:
+        if (note := each.test.difference.note) is not None:
             sentences.append(
-                f"{each.test.dimension}: no rating ({each.test.note}); the pairs of the two alone "
+                f"{each.test.dimension}: no rating ({note}); the pairs of the two alone "
                 "were bet on."
             )
     if gate.looks_before:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tournament_assets.run_comparison.differences import SettledPair, Standing
+from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.estimates import Rating
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
 from tournament_assets.tournament.json_lines import numbered_lines, parse_object
 from tournament_assets.tournament.verdicts import Outcome
@@ -42,7 +43,7 @@ class FinishedRun:
     manifest: Mapping[str, Any]
     verdicts: Mapping[str, tuple[SettledPair, ...]]
     requests: Mapping[str, frozenset[str]]
-    standings: Mapping[str, tuple[Standing, ...]]
+    standings: Mapping[str, tuple[Rating, ...]]
     rubrics: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -236,7 +237,7 @@ class _Reader:
             pairs.append(pair)
         return tuple(pairs), frozenset(requests)
 
-    def _read_standings(self, dimension: str, results: Mapping[str, Any]) -> tuple[Standing, ...]:
+    def _read_standings(self, dimension: str, results: Mapping[str, Any]) -> tuple[Rating, ...]:
         try:
             return tuple(
                 _standing(str(name), row) for name, row in results["primary"][dimension].items()
@@ -263,12 +264,10 @@ def _asked(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted({sys.intern(str(row[f"request_key_{side}"])) for side in ("ab", "ba")}))
 
 
-def _standing(name: str, row: Mapping[str, Any]) -> Standing:
-    return Standing(
-        entrant_id=name,
-        rank=None if row["rank"] is None else int(row["rank"]),
-        **{
-            field: None if row[field] is None else float(row[field])
-            for field in ("mean", "sampling_low", "sampling_high")
-        },
+def _standing(name: str, row: Mapping[str, Any]) -> Rating:
+    mean, low, high = (
+        None if row[field] is None else float(row[field])
+        for field in ("mean", "sampling_low", "sampling_high")
     )
+    rank = None if row["rank"] is None else int(row["rank"])
+    return Rating(mean, low, high, entrant=name, rank=rank)

@@ -106,10 +106,10 @@ def _metrics(run: FinishedRun) -> Iterator[tuple[str, float]]:
     """Return the numbers that are known; who has no rating has no metric."""
     for dimension, standings in run.standings.items():
         for each in standings:
-            values = {"elo": each.mean, "low": each.sampling_low, "high": each.sampling_high}
+            values = {"elo": each.value, "low": each.low, "high": each.high}
             for name, value in values.items():
                 if value is not None:
-                    yield f"{dimension}/{each.entrant_id}/{name}", value
+                    yield f"{dimension}/{each.entrant}/{name}", value
     for dimension, pairs in run.verdicts.items():
         yield f"{dimension}/pairs", len(pairs)
         yield f"{dimension}/unjudged", sum(pair.outcome is Outcome.UNJUDGED for pair in pairs)

@@ -6,13 +6,14 @@ who judged, and one entry for each model.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
 from tournament_assets.tournament.asset_rows import EloRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 BattleWinner = Literal["model_a", "model_b", "tie", "tie (bothbad)"]
@@ -183,107 +184,40 @@ def battles_from_judgments(judgments: Sequence[Judgment], *, judge_model: str) -
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class RatingEntry:
-    """One model's place on a leaderboard.
+def elo_report(
+    rows: Iterable[EloRow], *, arena: str, judge_model: str | None, resampling: Resampling
+) -> dict[str, Any]:
+    """Return a leaderboard as JSON values, by the keys that JudgeArena reads, best first.
 
-    Attributes:
-        model: The model.
-        rating: Its rating, in Elo points; None where the battles do not determine one.
-        ci_low: Lower end of the sampling interval; None where the data set no bound.
-        ci_high: Upper end of the sampling interval; None where the data set no bound.
-        n_battles: Battles it fought.
-        source: `evaluated` for a model under test, `human` for one known from human battles.
-    """
-
-    model: str
-    rating: float | None
-    ci_low: float | None
-    ci_high: float | None
-    n_battles: int
-    source: Literal["evaluated", "human"] = "evaluated"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EloReport:
-    """A leaderboard and what is needed to compute it again.
-
-    Attributes:
+    Args:
+        rows: Rows of table "elo_ratings" of one dimension; only the primary K is used.
         arena: What the battles are from: the tournament, its mode and dimension.
-        model: The model that was placed on the leaderboard; None if there are several.
         judge_model: The model that judged; None if only people did.
-        n_bootstraps: Resamples behind the intervals.
-        seed: Seeds the resampling.
-        ratings: Best first, those without a rating last.
+        resampling: What the intervals are from.
     """
-
-    arena: str
-    model: str | None = None
-    judge_model: str | None
-    n_bootstraps: int
-    seed: int
-    ratings: tuple[RatingEntry, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values, in the order of its fields."""
-        return asdict(self)
-
-
-def elo_entries(
-    rows: Iterable[EloRow], *, known_from_humans: Collection[str] = ()
-) -> tuple[RatingEntry, ...]:
-    """Turn rows of table "elo_ratings" into entries, best first; only the primary K is used.
-
-    Args:
-        rows: Rows of one dimension.
-        known_from_humans: Models that are known from human battles and not under test.
-    """
-    return _sorted(
-        RatingEntry(
-            model=row.entrant_id,
-            rating=row.mean,
-            ci_low=row.sampling_low,
-            ci_high=row.sampling_high,
-            n_battles=row.n_entrant_matches,
-            source="human" if row.entrant_id in known_from_humans else "evaluated",
-        )
-        for row in rows
-        if row.is_primary
-    )
-
-
-def build_elo_report(
-    ratings: Iterable[RatingEntry],
-    *,
-    arena: str,
-    judge_model: str | None,
-    n_bootstraps: int,
-    seed: int,
-) -> EloReport:
-    """Build a leaderboard, best first.
-
-    Args:
-        ratings: One entry for each model.
-        arena: What the battles are from.
-        judge_model: The model that judged; None if only people did.
-        n_bootstraps: Resamples behind the intervals.
-        seed: Seeded the resampling.
-    """
-    entries = _sorted(ratings)
-    evaluated = [entry.model for entry in entries if entry.source == "evaluated"]
-    return EloReport(
-        arena=arena,
-        model=evaluated[0] if len(evaluated) == 1 else None,
-        judge_model=judge_model,
-        n_bootstraps=n_bootstraps,
-        seed=seed,
-        ratings=entries,
-    )
-
-
-def _sorted(entries: Iterable[RatingEntry]) -> tuple[RatingEntry, ...]:
     # The sort is stable, so equal ratings keep the order of the tables.
-    return tuple(sorted(entries, key=lambda entry: (entry.rating is None, -(entry.rating or 0.0))))
+    primary = sorted(
+        (row for row in rows if row.is_primary),
+        key=lambda row: (row.mean is None, -(row.mean or 0.0)),
+    )
+    return {
+        "arena": arena,
+        "model": primary[0].entrant_id if len(primary) == 1 else None,
+        "judge_model": judge_model,
+        "n_bootstraps": resampling.n,
+        "seed": resampling.seed,
+        "ratings": [
+            {
+                "model": row.entrant_id,
+                "rating": row.mean,
+                "ci_low": row.sampling_low,
+                "ci_high": row.sampling_high,
+                "n_battles": row.n_entrant_matches,
+                "source": "evaluated",
+            }
+            for row in primary
+        ],
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,6 +251,11 @@ class RatingSettings:
     n_bootstraps: int = 1000
     bootstrap_seed: int = 0
     confidence: float = 0.95
+
+    @property
+    def resampling(self) -> Resampling:
+        """How prompts are resampled."""
+        return Resampling(self.n_bootstraps, self.bootstrap_seed, self.confidence)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "RatingSettings":

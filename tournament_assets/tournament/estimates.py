@@ -15,11 +15,28 @@ class Estimate:
         note: Why a number is missing, or what to know of it; None if nothing.
     """
 
-    value: float | None
+    value: float | None = None
     low: float | None = None
     high: float | None = None
     n: int = 0
     note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rating(Estimate):
+    """One entrant's rating in Elo points.
+
+    Attributes:
+        entrant: Who is rated.
+        standard_error: Elo points; None where there is no rating or no spread to measure.
+        rank: Its place, 1 for the best; None where it has none, or nobody is placed.
+        group: Letters; entrants that share one do not differ significantly.
+    """
+
+    entrant: str
+    standard_error: float | None = None
+    rank: int | None = None
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

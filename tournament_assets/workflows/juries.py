@@ -130,7 +130,7 @@ def jury_rows(
             write(
                 RATING,
                 each.entrant,
-                found=Estimate(each.rating, each.low, each.high, fit.n_prompts, each.note),
+                found=Estimate(each.value, each.low, each.high, fit.n_prompts, each.note),
             )
             for each in fit.ratings
         ]
@@ -210,7 +210,7 @@ def _weights(fit: JudgeAwareFit, config: TournamentConfig, mode: Mode) -> dict[s
         each.judge: 0.0
         if not each.counts
         else 1.0
-        if each.discrimination is None
+        if each.discrimination is None or each.discrimination.value is None
         else each.discrimination.value
         for each in fit.judges
     }

@@ -161,7 +161,7 @@ def test_much_better_weighs_three_but_is_one_battle(tmp_path: Path) -> None:
     # The baseline o3-mini won 3 (of weight) and lost 3 single games.
     assert coded.matches.wins.tolist() == [[0.0, 3.0], [3.0, 0.0]]
     ratings = fit_bradley_terry(coded.matches)
-    assert [result.rating for result in ratings] == pytest.approx([1400.0, 1400.0])
+    assert [result.value for result in ratings] == pytest.approx([1400.0, 1400.0])
 
 
 def test_a_line_with_a_game_without_a_score_is_left_out_whole(tmp_path: Path) -> None:

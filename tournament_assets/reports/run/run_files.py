@@ -61,10 +61,8 @@ from tournament_assets.tournament.asset_rows import (
     WinRateRow,
 )
 from tournament_assets.tournament.battles import (
-    EloReport,
     RatingSettings,
-    build_elo_report,
-    elo_entries,
+    elo_report,
 )
 
 if TYPE_CHECKING:
@@ -198,16 +196,15 @@ class _Judge:
     judge_model: str
 
 
-def _elo_reports(tables: RunTables, settings: RatingSettings) -> dict[str, EloReport]:
+def _elo_reports(tables: RunTables, settings: RatingSettings) -> dict[str, dict[str, Any]]:
     reports = {}
     for dimension, frame in tables.elo_ratings.items():
         models = {row.judge_model for row in rows_of(_Judge, tables.verdicts[dimension])}
-        reports[dimension] = build_elo_report(
-            elo_entries(rows_of(EloRow, frame)),
+        reports[dimension] = elo_report(
+            rows_of(EloRow, frame),
             arena=f"{settings.arena}/{dimension}",
             judge_model=", ".join(sorted(models)) or None,
-            n_bootstraps=settings.n_bootstraps,
-            seed=settings.bootstrap_seed,
+            resampling=settings.resampling,
         )
     return reports
 
