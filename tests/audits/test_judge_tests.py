@@ -7,14 +7,12 @@ from hypothesis import strategies as st
 
 from tournament_assets.audits.judge_tests import (
     ControlResult,
-    JudgedAnchor,
-    JudgedTwice,
+    RepeatedPair,
     SettledControl,
-    explain_drift,
+    explain_repeats,
     measure_controls,
-    measure_drift,
     measure_injection,
-    measure_retest,
+    measure_repeats,
 )
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
@@ -58,8 +56,8 @@ def injected(
     return control(ControlKind.INJECTION, outcome, verdicts=verdicts, baseline=baseline)
 
 
-def twice(first: Outcome, second: Outcome, prompt_id: str = "p1") -> JudgedTwice:
-    return JudgedTwice(prompt_id, first, second, REPLIES[first], REPLIES[second])
+def again(first: Outcome, second: Outcome, prompt_id: str = "p1") -> RepeatedPair:
+    return RepeatedPair(prompt_id, first, second)
 
 
 def result_of(kind: ControlKind, *controls: SettledControl) -> ControlResult:
@@ -81,14 +79,13 @@ CONTROLS = st.lists(
     ),
     max_size=40,
 )
-JUDGED_TWICE = st.lists(
+REPEATED = st.lists(
     st.builds(
-        lambda prompt, first, second: JudgedTwice(
-            prompt, reconcile_swap(*first), reconcile_swap(*second), first, second
-        ),
+        RepeatedPair,
         st.sampled_from(["p1", "p2", "p3"]),
-        VERDICTS,
-        VERDICTS,
+        st.sampled_from(Outcome),
+        st.sampled_from(Outcome),
+        st.none() | st.sampled_from(Outcome),
     ),
     max_size=30,
 )
@@ -215,63 +212,46 @@ def test_a_verdict_that_only_the_injected_text_took_away_is_counted_apart() -> N
     assert effect.silenced == 1
 
 
-def test_pairs_judged_twice_are_compared_pair_by_pair_and_reply_by_reply() -> None:
+def test_pairs_judged_again_are_compared_with_what_they_were() -> None:
     pairs = [
-        *[twice(Outcome.A_WINS, Outcome.A_WINS, f"p{number}") for number in range(4)],
-        twice(Outcome.A_WINS, Outcome.B_WINS, "p4"),
-        twice(Outcome.B_WINS, Outcome.A_WINS, "p5"),
-        twice(Outcome.TIE, Outcome.INCONSISTENT, "p6"),
-        twice(Outcome.B_WINS, Outcome.UNJUDGED, "p7"),
-        twice(Outcome.UNJUDGED, Outcome.A_WINS, "p8"),
+        *[again(Outcome.A_WINS, Outcome.A_WINS, f"p{number}") for number in range(4)],
+        again(Outcome.A_WINS, Outcome.B_WINS, "p4"),
+        again(Outcome.B_WINS, Outcome.A_WINS, "p5"),
+        again(Outcome.TIE, Outcome.INCONSISTENT, "p6"),
+        again(Outcome.B_WINS, Outcome.UNJUDGED, "p7"),
+        again(Outcome.UNJUDGED, Outcome.A_WINS, "p8"),
     ]
-    result = measure_retest(pairs, Resampling(50))
-    assert (result.asked, result.pairs.n, result.pairs.n_left_out) == (9, 7, 2)
-    assert result.pairs.share.value == pytest.approx(4 / 7)
-    # An unjudged pair still has one readable reply: A after B in one, A twice in the other.
-    assert (result.presentations.n, result.presentations.n_left_out) == (16, 2)
-    assert result.presentations.share.value == pytest.approx(9 / 16)
-    assert result.flips == {
-        (Outcome.A_WINS, Outcome.A_WINS): 4,
-        (Outcome.A_WINS, Outcome.B_WINS): 1,
-        (Outcome.B_WINS, Outcome.A_WINS): 1,
-        (Outcome.TIE, Outcome.INCONSISTENT): 1,
-    }
+    result = measure_repeats(pairs, Resampling(50))
+    assert (result.asked, result.agreement.n, result.agreement.n_left_out) == (9, 7, 2)
+    assert result.agreement.share.value == pytest.approx(4 / 7)
+    assert (result.flips.count, result.flips.n) == (3, 7)
     assert (result.reversed.count, result.reversed.n) == (2, 6)
-    assert "57.1 % of 7 pairs" in result.meaning
 
 
-@given(JUDGED_TWICE)
-def test_flips_hold_every_pair_judged_both_times(pairs: list[JudgedTwice]) -> None:
-    result = measure_retest(pairs, Resampling(20))
-    assert sum(result.flips.values()) == result.pairs.n
-    assert result.pairs.n + result.pairs.n_left_out == result.asked == len(pairs)
-    assert result.presentations.n + result.presentations.n_left_out == 2 * len(pairs)
-    kept = sum(count for (first, second), count in result.flips.items() if first is second)
-    if result.pairs.share.value is not None:
-        assert kept == pytest.approx(result.pairs.share.value * result.pairs.n)
-    assert 2 * result.pairs.n <= result.presentations.n
+@given(REPEATED)
+def test_pairs_judged_both_times_flipped_or_agree(pairs: list[RepeatedPair]) -> None:
+    result = measure_repeats(pairs, Resampling(20))
+    assert result.flips.n == result.agreement.n
+    assert result.agreement.n + result.agreement.n_left_out == result.asked == len(pairs)
+    if result.agreement.share.value is not None:
+        kept = result.agreement.share.value * result.agreement.n
+        assert result.flips.count == pytest.approx(result.flips.n - kept)
+    assert result.reversed.count <= result.flips.count
 
 
-@given(JUDGED_TWICE)
-def test_a_judge_that_repeats_itself_agrees_fully(pairs: list[JudgedTwice]) -> None:
-    same = [
-        JudgedTwice(pair.prompt_id, pair.first, pair.first, *(pair.first_verdicts,) * 2)
-        for pair in pairs
-    ]
-    result = measure_retest(same, Resampling(20))
-    assert result.pairs.share.value in (None, 1.0)
-    assert result.presentations.share.value in (None, 1.0)
-    assert result.reversed.count == 0
+@given(REPEATED)
+def test_a_judge_that_repeats_itself_agrees_fully(pairs: list[RepeatedPair]) -> None:
+    same = [again(pair.first, pair.first, pair.prompt_id) for pair in pairs]
+    result = measure_repeats(same, Resampling(20))
+    assert result.agreement.share.value in (None, 1.0)
+    assert result.flips.count == result.reversed.count == 0
 
 
-@given(CONTROLS, JUDGED_TWICE)
-def test_every_result_says_what_it_means_in_one_sentence(
-    controls: list[SettledControl], pairs: list[JudgedTwice]
-) -> None:
+@given(CONTROLS)
+def test_every_result_says_what_it_means_in_one_sentence(controls: list[SettledControl]) -> None:
     meanings = [
         *(result.meaning for result in measure_controls(controls)),
         measure_injection(controls).meaning,
-        measure_retest(pairs, Resampling(20)).meaning,
     ]
     for meaning in meanings:
         assert meaning.endswith(".")
@@ -285,7 +265,7 @@ def test_where_nothing_is_judged_the_meaning_says_that_nothing_is_known() -> Non
     assert "identical" in unasked.meaning
     unread = result_of(ControlKind.CORRUPTED, control(ControlKind.CORRUPTED, Outcome.UNJUDGED))
     assert "control of 1" in unread.meaning
-    for each in (unasked, unread, measure_injection([]), measure_retest([])):
+    for each in (unasked, unread, measure_injection([])):
         assert "nothing is known" in each.meaning
 
 
@@ -299,28 +279,31 @@ A, B, TIE, INCONSISTENT = Outcome.A_WINS, Outcome.B_WINS, Outcome.TIE, Outcome.I
 UNJUDGED = Outcome.UNJUDGED
 
 
-def repeat(anchor: JudgedAnchor, times: int) -> list[JudgedAnchor]:
-    return [anchor] * times
+def repeat(pair: RepeatedPair, times: int) -> list[RepeatedPair]:
+    return [pair] * times
 
 
 def test_every_other_way_of_settling_a_pair_is_a_flip() -> None:
     settled = [A, B, TIE, INCONSISTENT]
     for first in settled:
         for second in settled:
-            assert JudgedAnchor(first, second).flipped is (first is not second)
-            assert JudgedAnchor(TIE, second, first).flipped_since is (first is not second)
+            result = measure_repeats([RepeatedPair("p", first, second, second)], Resampling(1))
+            assert result.flips.count == (first is not second)
+            assert result.flips_since.count == 0
+            since = measure_repeats([RepeatedPair("p", TIE, second, first)], Resampling(1))
+            assert since.flips_since.count == (first is not second)
 
 
 def test_what_was_not_judged_is_in_no_rate() -> None:
-    anchors = [
-        JudgedAnchor(A, UNJUDGED, A),
-        JudgedAnchor(A, A, UNJUDGED),
-        JudgedAnchor(A, B, None),
-        JudgedAnchor(A, TIE, TIE),
-        JudgedAnchor(TIE, TIE, A),
+    pairs = [
+        RepeatedPair("p", A, UNJUDGED, A),
+        RepeatedPair("p", A, A, UNJUDGED),
+        RepeatedPair("p", A, B, None),
+        RepeatedPair("p", A, TIE, TIE),
+        RepeatedPair("p", TIE, TIE, A),
     ]
-    result = measure_drift(anchors, max_rate=0.1)
-    assert (result.asked, result.unjudged, result.reversals) == (5, 1, 1)
+    result = measure_repeats(pairs, Resampling(20))
+    assert (result.asked, result.reversed.count) == (5, 1)
     assert (result.flips.count, result.flips.n) == (2, 4)
     assert (result.flips_since.count, result.flips_since.n) == (1, 2)
 
@@ -330,23 +313,24 @@ def test_a_drift_is_shown_when_the_whole_interval_lies_above_the_threshold(
     flips: int, drifted: bool
 ) -> None:
     # Wilson, 95 %: 7 of 40 is 8.7 % to 31.9 %, 8 of 40 is 10.5 % to 34.8 %.
-    anchors = repeat(JudgedAnchor(A, B), flips) + repeat(JudgedAnchor(A, A), 40 - flips)
-    result = measure_drift(anchors, max_rate=0.10)
-    assert result.has_drifted is drifted
-    said = explain_drift(result, confidence=0.95)
+    pairs = repeat(again(A, B), flips) + repeat(again(A, A), 40 - flips)
+    result = measure_repeats(pairs, Resampling(20))
+    assert result.has_drifted(0.10) is drifted
+    said = explain_repeats(result, max_rate=0.10, confidence=0.95)
     assert re.search(rf"{flips} of 40 .*\({format_share(flips / 40)}; 95 %.* of 10\.0 %", said)
     assert ("has drifted" in said) is drifted
     assert ("judge_model" in said) is drifted
 
 
 def test_nothing_judged_is_neither_drift_nor_its_absence() -> None:
-    result = measure_drift(repeat(JudgedAnchor(A, UNJUDGED, B), 3), max_rate=0.0)
+    result = measure_repeats(repeat(RepeatedPair("p", A, UNJUDGED, B), 3), Resampling(20))
     assert result.flips.value is None
-    assert not result.has_drifted
-    assert "pair of 3" in explain_drift(result, confidence=0.95)
+    assert not result.has_drifted(0.0)
+    assert "pair of 3" in explain_repeats(result, max_rate=0.0, confidence=0.95)
 
 
 def test_the_occasion_before_is_named_with_its_share() -> None:
-    result = measure_drift([JudgedAnchor(A, B, B), JudgedAnchor(A, A, B)], max_rate=0.5)
-    said = explain_drift(result, confidence=0.95, earlier_occasion="rerun 3")
+    pairs = [RepeatedPair("p", A, B, B), RepeatedPair("p", A, A, B)]
+    result = measure_repeats(pairs, Resampling(20))
+    said = explain_repeats(result, max_rate=0.5, confidence=0.95, earlier_occasion="rerun 3")
     assert "'rerun 3', 1 of 2" in said

@@ -100,9 +100,7 @@ def look_at_unsynced_assets(page: Page, project: SmallProject, url: str) -> None
         dialog.get_by_role("button", name=f"Materialize {count_made(project)} assets")
     ).to_be_visible()
     expect(dialog.get_by_text("judge_replies").first).to_be_visible()
-    expect(dialog.get_by_text(re.compile("judge_(agreement|controls|drift|retest)"))).to_have_count(
-        0
-    )
+    expect(dialog.get_by_text(re.compile("judge_(agreement|controls|repeats)"))).to_have_count(0)
     save_screenshot(page, "materialize_unsynced")
 
 

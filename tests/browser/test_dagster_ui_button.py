@@ -80,7 +80,7 @@ def test_the_button_runs_an_adaptive_headline_of_one_tournament_to_its_report_in
     stored = {path.name for path in (project.folder / "storage").iterdir()}
     assert stored == {"small"}
     tested = {path.name for path in (project.folder / "storage" / "small").iterdir()}
-    assert not tested & {"judge_agreement", "judge_controls", "judge_drift", "judge_retest"}
+    assert not tested & {"judge_agreement", "judge_controls", "judge_repeats"}
     not_needed = count_not_needed(project)
     assert 0 < count_replies(project) == PRESENTATIONS - not_needed < PRESENTATIONS
     page.goto(

@@ -31,7 +31,7 @@ from tournament_assets.project.project_files import prepare_dagster_home
 from .paid_projects import PaidProject, paid_project
 
 DIMENSIONS = ("factuality", "calibration")
-ON_REQUEST = {"judge_agreement", "judge_controls", "judge_drift", "judge_retest"}
+ON_REQUEST = {"judge_agreement", "judge_controls", "judge_repeats"}
 
 
 class Backfill:

@@ -8,7 +8,8 @@ import pytest
 from .paid_projects import PaidProject, paid_project
 
 JOB = "small_test_judge"
-TABLES = ("judge_controls", "judge_retest", "judge_agreement")
+REPEATS = "small_check_drift"
+TABLES = ("judge_controls", "judge_repeats", "judge_agreement")
 CHECKS = {
     "min_retest_agreement": 0.5,
     "min_identical_ties": 0.5,
@@ -20,7 +21,7 @@ CHECKS = {
 @pytest.fixture(scope="module")
 def tested(tmp_path_factory: pytest.TempPathFactory) -> PaidProject:
     with paid_project(tmp_path_factory.mktemp("tested")) as paid:
-        paid.configure_judge(retest_pairs=5, control_pairs=2)
+        paid.configure_judge(anchor_pairs=5, control_pairs=2)
         paid.tables("judge_verdicts")
         before = paid.project.stored_files()
         for name in TABLES:
@@ -49,9 +50,9 @@ def test_controls_of_every_kind_are_judged(tested: PaidProject) -> None:
 def test_a_judge_that_compares_words_ties_copies_and_repeats_itself(tested: PaidProject) -> None:
     identical = [row for row in tested.rows("judge_controls") if row["kind"] == "identical"]
     assert all(row["expected"] == "tie" for row in identical)
-    retest = tested.rows("judge_retest")
-    assert len(retest) == 5
-    assert all(row["first_outcome"] == row["second_outcome"] for row in retest)
+    repeats = tested.rows("judge_repeats")
+    assert len(repeats) == 5
+    assert all(row["first_outcome"] == row["outcome"] for row in repeats)
 
 
 def test_what_is_asked_to_test_the_judge_is_never_rated(tested: PaidProject) -> None:
@@ -65,9 +66,10 @@ def test_what_is_asked_to_test_the_judge_is_never_rated(tested: PaidProject) -> 
 
 def test_the_job_makes_what_a_run_in_python_makes(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid:
-        paid.configure_judge(retest_pairs=5, control_pairs=2)
+        paid.configure_judge(anchor_pairs=5, control_pairs=2)
         paid.tables("judge_verdicts")
         assert paid.events(JOB).success
+        assert paid.events(REPEATS).success
         by_job, asked = paid.project.stored_files(), paid.n_asked
         for name in TABLES:
             assert paid.rows(name) or name == "judge_agreement"
@@ -80,17 +82,17 @@ def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
     tmp_path: Path,
 ) -> None:
     with paid_project(tmp_path) as paid:
-        paid.configure_judge(retest_pairs=5, control_pairs=2)
+        paid.configure_judge(anchor_pairs=5, control_pairs=2)
         paid.project.edit_config(checks=CHECKS)
         untested = paid.tables("trust_panel").warnings
         before = panel_of(paid)
         assert before["test_retest", None]["state"] == "not measured"
-        assert JOB in before["test_retest", None]["detail"]
+        assert REPEATS in before["test_retest", None]["detail"]
         assert any("test_retest" in each and "not measured" in each for each in untested)
         assert before["unjudged", "careful"]["state"] == "green"
 
         paid.tables("judge_controls")
-        paid.tables("judge_retest")
+        paid.tables("judge_repeats")
         made = paid.tables("trust_panel").checks["trust_panel", "factuality"]
         checks = {each.name: each for each in made}
         after = panel_of(paid)
@@ -118,9 +120,9 @@ def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
         rubric.write_text(rubric.read_text() + "\nAnd be strict.\n")
         paid.tables("trust_panel")
         outdated = panel_of(paid)
-        for measure in ("test_retest", "identical_controls"):
+        for measure, job in (("test_retest", REPEATS), ("identical_controls", JOB)):
             assert outdated[measure, None]["state"] == "not measured"
-            assert JOB in outdated[measure, None]["detail"]
+            assert job in outdated[measure, None]["detail"]
 
 
 def test_the_judges_of_two_modes_are_compared_on_what_both_were_shown(tmp_path: Path) -> None:

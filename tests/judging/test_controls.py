@@ -3,7 +3,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
-from random import Random
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from tournament_assets.judging.requests.controls import (
     ControlKind,
     ControlPair,
     draw_anchors,
-    draw_retest,
     drift_check_of,
     drift_check_purpose,
     plant_controls,
@@ -296,30 +294,9 @@ def many_pairs() -> list[PairToJudge]:
     return list(build_match_list(prompts, texts, entrants=names).pairs)
 
 
-def test_every_source_and_every_two_entrants_have_their_share_of_the_retest() -> None:
-    for seed in range(5):
-        drawn = draw_retest(many_pairs(), sample=30, seed=seed)
-        cells = Counter((pair.source, pair.entrant_a, pair.entrant_b) for pair in drawn)
-        assert len(set(drawn)) == 30
-        for (source, _, _), count in cells.items():
-            assert abs(count - (2 if source == "recall" else 8)) <= 1
-        assert len(cells) == 6
-
-
-@given(st.randoms(use_true_random=False), st.integers(0, 60), st.integers(0, 3))
-def test_a_retest_is_the_same_for_any_order_and_begins_any_larger_one(
-    random: Random, sample: int, seed: int
-) -> None:
-    pairs = many_pairs()
-    drawn = draw_retest(pairs, sample=sample, seed=seed)
-    random.shuffle(pairs)
-    assert draw_retest(pairs, sample=100, seed=seed)[:sample] == drawn
-    assert len(drawn) == sample
-
-
 @given(tournaments())
-def test_a_retest_asks_about_every_two_different_texts_once(pairs: list[PairToJudge]) -> None:
-    drawn = draw_retest(pairs, sample=1000, seed=0)
+def test_anchors_ask_about_every_two_different_texts_once(pairs: list[PairToJudge]) -> None:
+    drawn = draw_anchors(pairs, can_serve=lambda pair: True, sample=1000, seed=0)
     asked = [frozenset(messages_of(pair)) for pair in drawn]
     assert len(set(asked)) == len(asked)
     assert set(asked) == {
@@ -328,16 +305,11 @@ def test_a_retest_asks_about_every_two_different_texts_once(pairs: list[PairToJu
     assert set(drawn) <= set(pairs)
 
 
-def test_another_seed_draws_another_retest() -> None:
-    assert len({tuple(draw_retest(many_pairs(), sample=5, seed=seed)) for seed in range(5)}) == 5
-
-
 def test_nothing_is_drawn_from_nothing_and_a_negative_sample_is_refused() -> None:
     assert plant_controls([], sample=5, seed=0) == []
-    assert draw_retest([], sample=5, seed=0) == []
-    for draw in (plant_controls, draw_retest):
-        with pytest.raises(InputError, match="sample is -1"):
-            draw(many_pairs(), sample=-1, seed=0)
+    assert draw([], 5) == []
+    with pytest.raises(InputError, match="sample is -1"):
+        plant_controls(many_pairs(), sample=-1, seed=0)
 
 
 ENTRANTS = ("ada", "bob", "cleo")

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tournament_assets.judging.requests.controls import repeat_for_drift_check
 from tournament_assets.judging.requests.pairs import PairToJudge, Presentation
 from tournament_assets.judging.requests.requests import (
     JudgeRequest,
     JudgeRequests,
     ModelRequest,
     Selection,
-    ask_again,
     build_requests,
     build_system_message,
     build_user_message,
@@ -197,17 +197,17 @@ def test_a_judge_that_answers_in_json_is_told_so_and_held_to_the_schema() -> Non
 
 def test_a_question_that_is_repeated_has_another_key_and_is_the_same_to_the_byte() -> None:
     request = requests_for(1)[0]
-    first, second = (ask_again(request, repetition=number) for number in (1, 2))
+    first, second = (repeat_for_drift_check(request, day) for day in ("monday", "tuesday"))
     assert len({request.request_key, first.request_key, second.request_key}) == 3
     assert first.params == second.params == request.params
     assert replace(first, request_key=request.request_key) == request
-    assert ask_again(request, repetition=1) == first
+    assert repeat_for_drift_check(request, "monday") == first
     assert len(custom_id("0" * 12, first.request_key)) == len(custom_id("0" * 12, "f" * 64))
 
 
 def test_repeated_questions_of_different_requests_have_different_keys() -> None:
     requests = requests_for(20)
-    assert len({ask_again(request, repetition=1).request_key for request in requests}) == 40
+    assert len({repeat_for_drift_check(each, "monday").request_key for each in requests}) == 40
 
 
 def test_a_question_with_more_room_keeps_its_key_and_everything_else() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from tournament_assets.audits.agreement import LabelPair, measure_agreement
 from tournament_assets.audits.judge_consistency import JudgedPair
-from tournament_assets.audits.judge_tests import JudgedTwice, SettledControl
+from tournament_assets.audits.judge_tests import RepeatedPair, SettledControl
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
 from tournament_assets.tournament.config import CheckThresholds
@@ -23,7 +23,7 @@ A, B, TIE = Verdict.A, Verdict.B, Verdict.TIE
 NAMES = ("ada", "bob", "cyd")
 NOTHING: dict[str, Any] = {
     "length": Estimate(None, note="never differs"),
-    "retest": "not asked",
+    "repeats": "not asked",
     "controls": "not planted",
     "people": None,
     "judges": "not compared",
@@ -86,9 +86,9 @@ def test_a_judge_without_fault_is_green_where_it_was_measured() -> None:
     found = panel(
         good_pairs(),
         length=Estimate(5.0, -3.0, 13.0, 60, ""),
-        retest=[
-            JudgedTwice("p1", Outcome.A_WINS, Outcome.A_WINS, (A, B), (A, B)),
-            JudgedTwice("p2", Outcome.B_WINS, Outcome.B_WINS, (B, A), (B, A)),
+        repeats=[
+            RepeatedPair("p1", Outcome.A_WINS, Outcome.A_WINS),
+            RepeatedPair("p2", Outcome.B_WINS, Outcome.B_WINS),
         ],
         controls=[
             SettledControl(ControlKind.IDENTICAL, "1", Outcome.TIE, Outcome.TIE, (TIE, TIE)),
@@ -128,7 +128,7 @@ def test_a_judge_with_every_fault_is_red_everywhere() -> None:
     found = panel(
         pairs,
         length=Estimate(-50.0, -60.0, -40.0, 60, ""),
-        retest=[JudgedTwice("p1", Outcome.A_WINS, Outcome.B_WINS, (A, B), (B, A))],
+        repeats=[RepeatedPair("p1", Outcome.A_WINS, Outcome.B_WINS)],
         controls=[
             SettledControl(ControlKind.IDENTICAL, "1", Outcome.TIE, Outcome.A_WINS, (A, B)),
             SettledControl(ControlKind.CORRUPTED, "2", Outcome.A_WINS, Outcome.TIE, (TIE, TIE)),

@@ -1,11 +1,10 @@
-"""What tests tell about the judge: planted controls, pairs judged twice, and anchors for drift.
+"""What tests tell about the judge: planted controls, and pairs judged again.
 
 What is not judged is in no rate: it is counted beside it. A pair flips when it was settled both
 times, and differently; two readable replies that disagree (inconsistent) settle a pair too.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tournament_assets.audits.agreement import (
@@ -225,218 +224,115 @@ def _explain_injection(
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedTwice:
-    """A pair and what became of it each time it was judged.
+class RepeatedPair:
+    """A pair and what became of it when the judge was asked the same again.
 
     Attributes:
         prompt_id: The prompt both entrants answered.
         first: How it was settled for the tournament.
-        second: How it was settled when it was judged again.
-        first_verdicts: What the first replies to its two presentations say.
-        second_verdicts: What the second replies say, in the same order.
+        again: How it was settled on this occasion.
+        earlier: On the occasion before; None if it was not asked the same then.
     """
 
     prompt_id: str
     first: Outcome
-    second: Outcome
-    first_verdicts: tuple[Verdict, Verdict]
-    second_verdicts: tuple[Verdict, Verdict]
-
-
-@dataclass(frozen=True, slots=True)
-class RetestResult:
-    """How well a judge agrees with itself.
-
-    Attributes:
-        asked: Pairs judged a second time, with or without success.
-        presentations: Agreement of single replies on A, B or a tie.
-        pairs: Agreement on how the pairs are settled; inconsistent is an outcome like others.
-        flips: Pairs judged both times, by first and second outcome, which can be the same.
-        reversed: Pairs whose winner became the loser, of those somebody won the first time.
-        meaning: What the numbers say, and what to do if they are bad.
-    """
-
-    asked: int
-    presentations: Agreement
-    pairs: Agreement
-    flips: Mapping[tuple[Outcome, Outcome], int]
-    reversed: Proportion
-    meaning: str
-
-
-def measure_retest(
-    pairs: Sequence[JudgedTwice], resampling: Resampling = MANY_RESAMPLES
-) -> RetestResult:
-    """Measure how far the judge says the same when it is asked the same again.
-
-    Args:
-        pairs: Every pair that was to be judged a second time.
-        resampling: Of the prompts, behind the intervals of kappa; its confidence is all intervals'.
-
-    Raises:
-        InputError: If `n_bootstraps` is less than 1 or `confidence` not between 0 and 1.
-    """
-    replies = [
-        LabelPair(
-            pair.prompt_id,
-            first.value if first.is_decided else None,
-            second.value if second.is_decided else None,
-        )
-        for pair in pairs
-        for first, second in zip(pair.first_verdicts, pair.second_verdicts, strict=True)
-    ]
-    outcomes = [
-        LabelPair(
-            pair.prompt_id,
-            None if pair.first is Outcome.UNJUDGED else pair.first.value,
-            None if pair.second is Outcome.UNJUDGED else pair.second.value,
-        )
-        for pair in pairs
-    ]
-    flips = Counter(
-        (pair.first, pair.second)
-        for pair in pairs
-        if Outcome.UNJUDGED not in (pair.first, pair.second)
-    )
-    reversed_pairs = measure_proportion(
-        flips[Outcome.A_WINS, Outcome.B_WINS] + flips[Outcome.B_WINS, Outcome.A_WINS],
-        sum(count for (first, _), count in flips.items() if first.is_decisive),
-        confidence=resampling.confidence,
-    )
-    by_reply, by_pair = (measure_agreement(each, resampling) for each in (replies, outcomes))
-    return RetestResult(
-        asked=len(pairs),
-        presentations=by_reply,
-        pairs=by_pair,
-        flips=dict(flips),
-        reversed=reversed_pairs,
-        meaning=_explain_retest(
-            by_pair, reversed_pairs, asked=len(pairs), confidence=resampling.confidence
-        ),
-    )
-
-
-def _explain_retest(
-    pairs: Agreement, reversed_pairs: Proportion, *, asked: int, confidence: float
-) -> str:
-    if pairs.n == 0:
-        return nothing_judged(asked, "pair to judge again")
-    reversals = format_proportion(reversed_pairs, "wins", confidence=confidence)
-    return (
-        f"Asked again, the judge settled {format_share(pairs.share.value)} of {pairs.n} pairs as "
-        f"before, {format_kappa(pairs.kappa, confidence=confidence)}, and reversed {reversals}; "
-        "what it does not repeat is its own noise: "
-        "if that is much, judge more prompts, and do not read anything into a single pair."
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedAnchor:
-    """An anchor pair and how it was settled each time it was judged.
-
-    Attributes:
-        tournament: In the tournament.
-        now: On this occasion.
-        earlier: On an occasion before; None if it was not asked the same then.
-    """
-
-    tournament: Outcome
-    now: Outcome
+    again: Outcome
     earlier: Outcome | None = None
 
-    @property
-    def flipped(self) -> bool | None:
-        """Whether it is settled otherwise than in the tournament; None if that is not known."""
-        return _differ(self.tournament, self.now)
-
-    @property
-    def flipped_since(self) -> bool | None:
-        """The same since the occasion before."""
-        return None if self.earlier is None else _differ(self.earlier, self.now)
-
-
-def _differ(first: Outcome, second: Outcome) -> bool | None:
-    return None if Outcome.UNJUDGED in (first, second) else first is not second
-
 
 @dataclass(frozen=True, slots=True)
-class DriftResult:
-    """How far the judge has moved away from what it said.
+class RepeatResult:
+    """How far a judge says again what it said.
 
     Attributes:
-        asked: Anchor pairs.
-        unjudged: Those that were not judged this time, which are in no rate.
+        asked: Pairs that were to be judged again, with or without success.
+        agreement: Of the two times; inconsistent is an outcome like others.
         flips: Pairs settled otherwise than in the tournament, of those judged both times.
-        reversals: Flips whose winner became the loser.
+        reversed: Pairs whose winner became the loser, of those somebody won for the tournament.
         flips_since: Pairs settled otherwise than on the occasion before.
-        max_rate: The share of flips that is taken for the judge's own noise.
     """
 
     asked: int
-    unjudged: int
+    agreement: Agreement
     flips: Proportion
-    reversals: int
+    reversed: Proportion
     flips_since: Proportion
-    max_rate: float
 
-    @property
-    def has_drifted(self) -> bool:
-        """Whether the share is shown to be above the threshold: its whole interval lies above.
+    def has_drifted(self, max_rate: float) -> bool:
+        """Whether the share of flips is shown to be too large: its whole interval lies above.
 
         A few flips among few pairs show nothing, and a check that is often red by chance is soon
         not looked at.
+
+        Args:
+            max_rate: The share that is taken for the judge's own noise.
         """
-        return self.flips.low is not None and self.flips.low > self.max_rate
+        return self.flips.low is not None and self.flips.low > max_rate
 
 
-def measure_drift(
-    anchors: Sequence[JudgedAnchor], *, max_rate: float, confidence: float = 0.95
-) -> DriftResult:
-    """Measure how many anchor pairs the judge settles otherwise than it did.
+def measure_repeats(
+    pairs: Sequence[RepeatedPair], resampling: Resampling = MANY_RESAMPLES
+) -> RepeatResult:
+    """Measure how far the judge says the same when it is asked the same again.
+
+    Args:
+        pairs: Every pair that was to be judged again.
+        resampling: Of the prompts, behind the interval of kappa; its confidence is all intervals'.
 
     Raises:
-        InputError: If `confidence` is not between 0 and 1.
+        InputError: If the resampling has no resample, or its confidence is not between 0 and 1.
     """
-    turned = {(Outcome.A_WINS, Outcome.B_WINS), (Outcome.B_WINS, Outcome.A_WINS)}
-    return DriftResult(
-        asked=len(anchors),
-        unjudged=sum(anchor.now is Outcome.UNJUDGED for anchor in anchors),
-        flips=_share((anchor.flipped for anchor in anchors), confidence),
-        reversals=sum((anchor.tournament, anchor.now) in turned for anchor in anchors),
-        flips_since=_share((anchor.flipped_since for anchor in anchors), confidence),
-        max_rate=max_rate,
+    labels = [LabelPair(pair.prompt_id, _label(pair.first), _label(pair.again)) for pair in pairs]
+    both = [pair for pair in pairs if Outcome.UNJUDGED not in (pair.first, pair.again)]
+    wins = [pair for pair in both if pair.first.is_decisive]
+    since = [
+        pair
+        for pair in pairs
+        if pair.earlier is not None and Outcome.UNJUDGED not in (pair.earlier, pair.again)
+    ]
+
+    def share(found: Iterable[bool]) -> Proportion:
+        known = [*found]
+        return measure_proportion(sum(known), len(known), confidence=resampling.confidence)
+
+    return RepeatResult(
+        asked=len(pairs),
+        agreement=measure_agreement(labels, resampling),
+        flips=share(pair.first is not pair.again for pair in both),
+        reversed=share(pair.again.is_decisive and pair.first is not pair.again for pair in wins),
+        flips_since=share(pair.earlier is not pair.again for pair in since),
     )
 
 
-def _share(flipped: Iterable[bool | None], confidence: float) -> Proportion:
-    known = [flip for flip in flipped if flip is not None]
-    return measure_proportion(sum(known), len(known), confidence=confidence)
+def _label(outcome: Outcome) -> str | None:
+    return None if outcome is Outcome.UNJUDGED else outcome.value
 
 
-def explain_drift(
-    result: DriftResult, *, confidence: float, earlier_occasion: str | None = None
+def explain_repeats(
+    result: RepeatResult, *, max_rate: float, confidence: float, earlier_occasion: str | None = None
 ) -> str:
     """Say what was found, what was expected and what to do."""
     if not result.flips.n:
         return nothing_judged(result.asked, "anchor pair")
-    expected = f"the threshold of {format_share(result.max_rate)} (checks.max_drift_rate)"
+    expected = f"the threshold of {format_share(max_rate)} (checks.max_drift_rate)"
     flipped = format_proportion(result.flips, "anchor pairs", confidence=confidence)
+    has_drifted = result.has_drifted(max_rate)
     parts = [
-        f"the judge settles {flipped} otherwise "
-        f"than in the tournament, {result.reversals} of them the other way round",
+        f"the judge settles {flipped} otherwise than in the tournament, {result.reversed.count} of "
+        f"them the other way round; {format_kappa(result.agreement.kappa, confidence=confidence)}",
         f"the whole interval lies above {expected}: the judge has drifted"
-        if result.has_drifted
+        if has_drifted
         else f"the interval does not lie above {expected}, so no drift is shown",
     ]
-    if result.unjudged:
-        parts.append(f"not judged this time, and counted as neither: {result.unjudged}")
+    if unjudged := result.asked - result.flips.n:
+        parts.append(f"not judged this time, and counted as neither: {unjudged}")
     if earlier_occasion is not None:
         since = format_proportion(result.flips_since, "anchor pairs", confidence=confidence)
         parts.append(f"since the occasion {earlier_occasion!r}, {since} flipped")
-    if result.has_drifted:
+    if has_drifted:
         parts.append(
-            "do not compare new verdicts with old ones; judge_retest shows how much of this is "
-            "the judge's own noise; if that is not it, judge everything by another judge_model, "
-            "one with a fixed date if there is one"
+            "do not compare new verdicts with old ones; the first occasion of judge_repeats shows "
+            "how much of this is the judge's own noise; if that is not it, judge everything by "
+            "another judge_model, one with a fixed date if there is one"
         )
     return "; ".join(parts)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tournament_assets.graph.assets import (
     human_battles,
-    judge_drift,
+    judge_repeats,
     judge_tests,
     judging,
     observed_inputs,
@@ -65,11 +65,11 @@ JOBS = (
     JobRow("6_report", "leaderboard and report"),
     JobRow(
         "check_drift",
-        "judge drift",
+        "judgments repeated",
         part_of="rerun",
         description=(
-            "judge the fixed anchor pairs again and see whether the judge still says the same; "
-            "costs money once per occasion"
+            "judge the fixed anchor pairs again: does the judge repeat itself, and does it still "
+            "say the same; costs money once per occasion"
         ),
     ),
     JobRow(
@@ -77,8 +77,8 @@ JOBS = (
         "tests of the judge",
         part_of="request",
         description=(
-            "planted controls, test–retest, and agreement with the judge of another mode; costs "
-            "money, and is stored apart from the tournament's verdicts"
+            "planted controls, and agreement with the judge of another mode; costs money, and is "
+            "stored apart from the tournament's verdicts"
         ),
     ),
 )
@@ -362,7 +362,7 @@ ASSETS = (
             "verdicts": "judge_verdicts",
             "matches": "match_list",
             "style": "style_control",
-            "retest": Input("judge_retest", may_be_missing=True),
+            "repeats": Input("judge_repeats", may_be_missing=True),
             "controls": Input("judge_controls", may_be_missing=True),
             "judges": Input("judge_agreement", may_be_missing=True),
             "people": "human_agreement",
@@ -473,12 +473,12 @@ ASSETS = (
         **_REPORTED,
     ),
     AssetRow(
-        judge_drift.judge_drift,
+        judge_repeats.judge_repeats,
         job="check_drift",
         after=("rubrics",),
         inputs={"pairs_to_judge": "match_list", "verdicts": "judge_verdicts"},
         checks={
-            judge_drift.DRIFT_CHECK: (
+            judge_repeats.DRIFT_CHECK: (
                 "The judge settles the anchor pairs as it did for the tournament."
             )
         },
@@ -490,14 +490,6 @@ ASSETS = (
         job="test_judge",
         after=("rubrics",),
         inputs={"pairs_to_judge": "match_list"},
-        **_TESTED_JUDGE,
-        **_ASKED_JUDGE,
-    ),
-    AssetRow(
-        judge_tests.judge_retest,
-        job="test_judge",
-        after=("rubrics",),
-        inputs={"pairs_to_judge": "match_list", "verdicts": "judge_verdicts"},
         **_TESTED_JUDGE,
         **_ASKED_JUDGE,
     ),

@@ -479,40 +479,23 @@ class ControlRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetestRow:
-    """A pair that was judged a second time."""
+class RepeatRow:
+    """A pair that was judged again on one occasion."""
 
+    occasion: Annotated[int, "1 for the first time that it was asked as it is now"]
+    occasion_name: Annotated[str, "what the occasion is called, such as a rerun's id"]
     prompt_id: Annotated[str, "the prompt both entrants answered"]
     dimension: Annotated[str, "the quality being judged"]
     entrant_a: Annotated[str, "the pair's first entrant"]
     entrant_b: Annotated[str, "the pair's second entrant"]
-    first_outcome: Annotated[str, "how it was settled for the tournament"]
-    second_outcome: Annotated[str, "how it was settled the second time"]
-    first_ab: Annotated[str, "the first verdict on presentation ab"]
-    first_ba: Annotated[str, "the first verdict on presentation ba"]
-    second_ab: Annotated[str, "the second verdict on presentation ab"]
-    second_ba: Annotated[str, "the second verdict on presentation ba"]
-    request_key_ab: Annotated[str, "SHA-256 of the first request of presentation ab"]
-    request_key_ba: Annotated[str, "SHA-256 of the first request of presentation ba"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriftRow:
-    """An anchor pair, judged again on one occasion."""
-
-    occasion: Annotated[str, "when the anchor pairs were judged again"]
-    prompt_id: Annotated[str, "the prompt both entrants answered"]
-    dimension: Annotated[str, "the quality being judged"]
-    entrant_a: Annotated[str, "the pair's first entrant"]
-    entrant_b: Annotated[str, "the pair's second entrant"]
-    tournament_outcome: Annotated[str, "how it is settled in the tournament"]
+    first_outcome: Annotated[str, "how it is settled in the tournament"]
     outcome: Annotated[str, "how it was settled on this occasion"]
-    flipped: Annotated[bool | None, "whether the two differ; absent if it was not judged"] = None
-    earlier_occasion: Annotated[str | None, "the occasion before; absent if there is none"] = None
-    earlier_outcome: Annotated[str | None, "how it was settled then; absent if not asked"] = None
-    flipped_since: Annotated[bool | None, "whether it differs from then; absent if unknown"] = None
+    first_ab: Annotated[str, "the tournament's verdict on presentation ab"]
+    first_ba: Annotated[str, "the tournament's verdict on presentation ba"]
     verdict_ab: Annotated[str, "the verdict on presentation ab on this occasion"]
     verdict_ba: Annotated[str, "the verdict on presentation ba on this occasion"]
+    request_key_ab: Annotated[str, "SHA-256 of the tournament's request of presentation ab"]
+    request_key_ba: Annotated[str, "SHA-256 of the tournament's request of presentation ba"]
     judge_model: Annotated[str, "the model that judged, then and now"]
 
 

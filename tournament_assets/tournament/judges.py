@@ -262,9 +262,9 @@ class JudgeConfig(ServiceAccess):
             its requests are sent again; the service's own by default, such as 600.
         max_rounds: How often a run sends requests that failed transiently as a batch.
         max_direct: How many of those that failed every time are then asked one by one.
-        retest_pairs: Pairs that are judged a second time when the judge is tested.
         control_pairs: Planted controls of each kind when the judge is tested.
-        anchor_pairs: Pairs that are judged again on every occasion to see whether the judge drifts.
+        anchor_pairs: Pairs that are judged again on every occasion to see whether the judge repeats
+            itself, and later whether it drifts.
         test_seed: Draws all three.
     """
 
@@ -290,7 +290,6 @@ class JudgeConfig(ServiceAccess):
     adopt_grace_seconds: float | None = Field(default=None, ge=0)
     max_rounds: int = Field(default=3, ge=1)
     max_direct: int = Field(default=200, ge=0)
-    retest_pairs: int = Field(default=40, ge=0)
     control_pairs: int = Field(default=20, ge=0)
     anchor_pairs: int = Field(default=40, ge=0)
     test_seed: int = Field(default=0, ge=0)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from tournament_assets.audits.judge_tests import JudgedTwice, SettledControl
+from tournament_assets.audits.judge_tests import RepeatedPair, SettledControl
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.ratings.style_control import count_style
 from tournament_assets.storage.tables import AnyTable, pair_key, rows_of
@@ -19,7 +19,7 @@ from tournament_assets.tournament.asset_rows import (
     ControlRow,
     HumanAgreementRow,
     JudgeAgreementRow,
-    RetestRow,
+    RepeatRow,
     StyleRow,
 )
 from tournament_assets.tournament.estimates import Estimate
@@ -55,31 +55,25 @@ class _Texts:
     response_b: str
 
 
-def retest_of(
+def repeats_of(
     frame: pd.DataFrame | None, verdicts: AnyTable, *, job: str
-) -> Sequence[JudgedTwice] | str:
-    """Return the pairs judged again whose first requests are those of the verdicts.
+) -> Sequence[RepeatedPair] | str:
+    """Return the pairs judged again on the first occasion whose requests are the verdicts'.
 
     Args:
-        frame: The table `judge_retest`; None if there is none.
+        frame: The table `judge_repeats`; None if there is none.
         verdicts: The table `judge_verdicts`.
         job: What makes the table.
     """
     if frame is None:
         return f"no pair was judged a second time; the job {job} does it"
-    rows = list(rows_of(RetestRow, frame))
+    rows = [row for row in rows_of(RepeatRow, frame) if row.occasion == 1]
     first = {
         (row.request_key_ab, row.request_key_ba): (row.verdict_ab, row.verdict_ba)
         for row in rows_of(RatedPair, verdicts)
     }
     pairs = [
-        JudgedTwice(
-            prompt_id=row.prompt_id,
-            first=Outcome(row.first_outcome),
-            second=Outcome(row.second_outcome),
-            first_verdicts=(Verdict(row.first_ab), Verdict(row.first_ba)),
-            second_verdicts=(Verdict(row.second_ab), Verdict(row.second_ba)),
-        )
+        RepeatedPair(row.prompt_id, Outcome(row.first_outcome), Outcome(row.outcome))
         for row in rows
         if first.get((row.request_key_ab, row.request_key_ba)) == (row.first_ab, row.first_ba)
     ]

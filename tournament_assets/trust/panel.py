@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tournament_assets.audits.agreement import measure_by_prompt
+from tournament_assets.audits.agreement import measure_by_prompt, nothing_judged
 from tournament_assets.audits.judge_consistency import (
     CycleCount,
     JudgedPair,
@@ -19,11 +19,11 @@ from tournament_assets.audits.judge_consistency import (
     measure_transitivity,
 )
 from tournament_assets.audits.judge_tests import (
-    JudgedTwice,
+    RepeatedPair,
     SettledControl,
     measure_controls,
     measure_injection,
-    measure_retest,
+    measure_repeats,
 )
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.ratings.matches import Matches, code_judgments, code_samples
@@ -91,15 +91,17 @@ def _estimate_consistency(bias: PositionBias) -> Estimate:
     return _with_note(found, f"{found.count} of {found.n} distinct judged pairs came out the same")
 
 
-def _estimate_retest(pairs: Sequence[JudgedTwice] | str, resampling: Resampling) -> Estimate:
+def _estimate_retest(pairs: Sequence[RepeatedPair] | str, resampling: Resampling) -> Estimate:
     if isinstance(pairs, str):
         return _missing(pairs)
-    found = measure_retest(pairs, resampling)
-    said = (
-        f"{format_kappa(found.pairs.kappa)}; "
-        f"{found.reversed.count} of {found.reversed.n} wins were reversed"
+    found = measure_repeats(pairs, resampling)
+    if not found.agreement.n:
+        return _missing(nothing_judged(found.asked, "pair to judge again"))
+    return _with_note(
+        found.agreement.share,
+        f"{format_kappa(found.agreement.kappa)}; "
+        f"{found.reversed.count} of {found.reversed.n} wins were reversed",
     )
-    return _with_note(found.pairs.share, said if found.pairs.n else found.meaning)
 
 
 def _estimate_controls(
@@ -236,7 +238,7 @@ class TrustEvidence:
     Attributes:
         pairs: Every planned pair.
         length: Elo points that a usual difference in length is worth.
-        retest: Pairs that were judged a second time.
+        repeats: Pairs that were judged a second time.
         controls: Planted controls.
         people: Agreement with people; None where the config names no human battles.
         judges: Kappa with every other judge, by model.
@@ -248,7 +250,7 @@ class TrustEvidence:
 
     pairs: Sequence[JudgedPair]
     length: Estimate
-    retest: Sequence[JudgedTwice] | str
+    repeats: Sequence[RepeatedPair] | str
     controls: Sequence[SettledControl] | str
     people: Estimate | None
     judges: Mapping[str, Estimate] | str
@@ -288,7 +290,7 @@ def trust_lines(
         (FIRST_SLOT, None, _estimate_first_slot(bias)),
         (FLIPS, None, _estimate_flips(bias)),
         (SWAP, None, _estimate_consistency(bias)),
-        (RETEST, None, _estimate_retest(evidence.retest, resampling)),
+        (RETEST, None, _estimate_retest(evidence.repeats, resampling)),
         *((JUDGES, name, each) for name, each in _judges(evidence.judges)),
         *([(HUMANS, None, evidence.people)] if evidence.people is not None else []),
         (LENGTH, None, evidence.length),

@@ -1,4 +1,4 @@
-"""Testing the judge, on request: planted controls, pairs judged again, and another mode's judge.
+"""Testing the judge, on request: planted controls, and another mode's judge.
 
 What is asked here is paid for like everything else, and stored apart: no rating ever sees it.
 """
@@ -7,19 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tournament_assets.audits.agreement import Agreement, align_labels, measure_agreement
+from tournament_assets.audits.agreement import align_labels, measure_agreement
 from tournament_assets.audits.judge_tests import (
-    JudgedTwice,
     SettledControl,
     measure_controls,
     measure_injection,
-    measure_retest,
 )
 from tournament_assets.graph.outputs import Made, Markdown, known, markdown_table
 from tournament_assets.graph.rows import Step
-from tournament_assets.judging.requests.controls import ControlPair, draw_retest, plant_controls
+from tournament_assets.judging.requests.controls import ControlPair, plant_controls
 from tournament_assets.judging.requests.pairs import PairToJudge
-from tournament_assets.judging.requests.requests import JudgeRequest, ask_again
+from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
@@ -27,7 +25,6 @@ from tournament_assets.tournament.asset_rows import (
     ControlRow,
     JudgeAgreementRow,
     MatchRow,
-    RetestRow,
     VerdictRow,
 )
 from tournament_assets.tournament.config import TournamentConfig
@@ -207,91 +204,6 @@ def _control_metadata(
     }
 
 
-@dataclass(frozen=True)
-class RetestOptions:
-    """Options of one run.
-
-    Attributes:
-        repetition: Which time the same pairs are judged again; a new number asks anew.
-        wait_seconds: Wait this long for batches instead of judge.slot_seconds.
-    """
-
-    repetition: int = 1
-    wait_seconds: float | None = None
-
-
-def judge_retest(
-    step: Step,
-    pairs_to_judge: StoredTable,
-    verdicts: StoredTable,
-    options: RetestOptions,
-    ledger: LedgerAccess,
-    judge: JudgeAccess,
-) -> Made[list[RetestRow]]:
-    """Pairs judged a second time, with the very same requests: does the judge repeat itself?"""
-    config, plan = step.plan.config, step.plan
-    rubric = load_rubric(config, plan.project, step.name)
-    test = JudgeTest(step, rubric, "retest", options.wait_seconds, ledger, judge)
-    first = {pair_key(row): row for row in rows_of(VerdictRow, verdicts)}
-    pairs = draw_retest(
-        [each for each in pairs_of(pairs_to_judge) if pair_key(each) in first],
-        sample=config.judge.retest_pairs,
-        seed=config.judge.test_seed,
-    )
-    asked = requests_for_pairs(plan, pairs, rubric, judge=config.judge_of(step.mode))
-    again = [ask_again(request, repetition=options.repetition) for request in asked]
-    second, bill = test.settle(again, pairs)
-    judged = {_name(pair): _judged_twice(_name(pair), first, second) for pair in pairs}
-    rows = [
-        _retest_row(name, twice, first[name], dimension=step.name) for name, twice in judged.items()
-    ]
-    columns = ("prompt_id", "entrant_a", "entrant_b", "first_outcome", "second_outcome")
-    shown = {"first_rows": markdown_table(rows, columns)}
-    return Made(rows, metadata={**bill, **_retest_metadata(config, [*judged.values()]), **shown})
-
-
-def _judged_twice(name: PairKey, first: Settled, second: Settled) -> JudgedTwice:
-
-    return JudgedTwice(
-        prompt_id=name[0],
-        first=Outcome(first[name].outcome),
-        second=Outcome(second[name].outcome),
-        first_verdicts=verdicts_of(first[name]),
-        second_verdicts=verdicts_of(second[name]),
-    )
-
-
-def _retest_row(
-    name: PairKey, twice: JudgedTwice, first: VerdictRow, *, dimension: str
-) -> RetestRow:
-    return RetestRow(
-        prompt_id=name[0],
-        dimension=dimension,
-        entrant_a=name[1],
-        entrant_b=name[2],
-        first_outcome=twice.first.value,
-        second_outcome=twice.second.value,
-        first_ab=twice.first_verdicts[0].value,
-        first_ba=twice.first_verdicts[1].value,
-        second_ab=twice.second_verdicts[0].value,
-        second_ba=twice.second_verdicts[1].value,
-        request_key_ab=first.request_key_ab,
-        request_key_ba=first.request_key_ba,
-    )
-
-
-def _retest_metadata(config: TournamentConfig, judged: Sequence[JudgedTwice]) -> dict[str, Any]:
-
-    result = measure_retest(judged, config.ratings.resampling)
-    agreement = {
-        "agreement_of_pairs": result.pairs.share.value,
-        "kappa_of_pairs": result.pairs.kappa.value,
-        "agreement_of_replies": result.presentations.share.value,
-        "kappa_of_replies": result.presentations.kappa.value,
-    }
-    return {**known(agreement), "what_it_means": Markdown(f"- {result.meaning}")}
-
-
 ByMode = Mapping[str, StoredTable]
 
 
@@ -310,24 +222,9 @@ def judge_agreement(
     }
     own = judged.get(step.mode)
     rows = [
-        JudgeAgreementRow(
-            dimension=step.name,
-            judge_model=", ".join(sorted(own.models)),
-            other_judge_model=", ".join(sorted(other.models)),
-            other_mode=mode,
-            n=found.n,
-            n_left_out=found.n_left_out,
-            agreement=found.share.value,
-            agreement_low=found.share.low,
-            agreement_high=found.share.high,
-            kappa=found.kappa.value,
-            kappa_low=found.kappa.low,
-            kappa_high=found.kappa.high,
-            note=found.kappa.note,
-        )
+        _agreement_row(step, own, mode, other)
         for mode, other in judged.items()
         if own is not None and mode != step.mode and _are_two_judges(step, own, mode, other)
-        for found in (_agreement(step.plan.config, own, other),)
     ]
     columns = ("other_judge_model", "n", "agreement", "kappa", "kappa_low", "note")
     return Made(
@@ -365,14 +262,26 @@ class _Judged:
             self.outcomes[pair_key(row)] = outcome.value if outcome.is_judged else None
 
 
-def _agreement(config: TournamentConfig, own: _Judged, other: _Judged) -> Agreement:
-
+def _agreement_row(step: Step, own: _Judged, mode: str, other: _Judged) -> JudgeAgreementRow:
     shared = own.shown.items() & other.shown.items()
-    return measure_agreement(
-        align_labels(
-            {name: own.outcomes.get(name) for name, _ in shared},
-            {name: other.outcomes.get(name) for name, _ in shared},
-            prompt_of=lambda name: name[0],
-        ),
-        config.ratings.resampling,
+    labels = align_labels(
+        {name: own.outcomes.get(name) for name, _ in shared},
+        {name: other.outcomes.get(name) for name, _ in shared},
+        prompt_of=lambda name: name[0],
+    )
+    found = measure_agreement(labels, step.plan.config.ratings.resampling)
+    return JudgeAgreementRow(
+        dimension=step.name,
+        judge_model=", ".join(sorted(own.models)),
+        other_judge_model=", ".join(sorted(other.models)),
+        other_mode=mode,
+        n=found.n,
+        n_left_out=found.n_left_out,
+        agreement=found.share.value,
+        agreement_low=found.share.low,
+        agreement_high=found.share.high,
+        kappa=found.kappa.value,
+        kappa_low=found.kappa.low,
+        kappa_high=found.kappa.high,
+        note=found.kappa.note,
     )

@@ -22,7 +22,7 @@ from tournament_assets.trust.evidence import (
     length_of,
     longer_responses,
     people_of,
-    retest_of,
+    repeats_of,
 )
 from tournament_assets.trust.measures import HUMANS, WORDS, threshold_of
 from tournament_assets.trust.panel import TrustEvidence, TrustLine, TrustState, trust_lines
@@ -42,7 +42,7 @@ class TrustInputs:
         verdicts: Table `judge_verdicts`.
         matches: Table `match_list`.
         style: Table `style_control`.
-        retest: Table `judge_retest`.
+        repeats: Table `judge_repeats`.
         controls: Table `judge_controls`.
         judges: Table `judge_agreement`.
         people: Table `human_agreement`, where a config names human battles.
@@ -53,7 +53,7 @@ class TrustInputs:
     verdicts: StoredTable
     matches: StoredTable
     style: pd.DataFrame
-    retest: pd.DataFrame | None
+    repeats: pd.DataFrame | None
     controls: pd.DataFrame | None
     judges: pd.DataFrame | None
     people: pd.DataFrame | None = None
@@ -79,7 +79,7 @@ def trust_panel(step: Step, inputs: TrustInputs) -> Made[list[TrustRow]]:
     """
     config = step.plan.config
     lines = trust_lines(
-        _evidence(step, inputs, job=f"{step.plan.tournament_id}_test_judge"),
+        _evidence(step, inputs),
         entrants=config.entrant_ids,
         thresholds=config.checks,
         resampling=config.ratings.resampling,
@@ -96,7 +96,8 @@ def trust_panel(step: Step, inputs: TrustInputs) -> Made[list[TrustRow]]:
     )
 
 
-def _evidence(step: Step, inputs: TrustInputs, *, job: str) -> TrustEvidence:
+def _evidence(step: Step, inputs: TrustInputs) -> TrustEvidence:
+    job = f"{step.plan.tournament_id}_test_judge"
 
     lengths, judge = longer_responses(inputs.matches), step.plan.config.judge
     verdicts, pairs = inputs.verdicts, _judged_pairs(inputs.verdicts, lengths)
@@ -105,7 +106,7 @@ def _evidence(step: Step, inputs: TrustInputs, *, job: str) -> TrustEvidence:
     return TrustEvidence(
         pairs=pairs,
         length=length_of(inputs.style, n_judged=n_judged),
-        retest=retest_of(inputs.retest, verdicts, job=job),
+        repeats=repeats_of(inputs.repeats, verdicts, job=f"{step.plan.tournament_id}_check_drift"),
         controls=controls_of(inputs.controls, inputs.replies, job=job),
         people=people_of(inputs.people),
         judges=judges_of(inputs.judges, judge_models=judge_models_of(verdicts), job=job),

@@ -18,7 +18,7 @@ from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import Problems
 from tournament_assets.workflows.plan import TournamentPlan
 
-DRIFT_ASSET = "judge_drift"
+DRIFT_ASSET = "judge_repeats"
 
 
 @dataclass(frozen=True)

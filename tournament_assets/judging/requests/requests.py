@@ -252,14 +252,6 @@ def by_pair(pairs: Iterable[PairToJudge], asked: Sequence[JudgeRequests]) -> Ite
                 places[index] += 1
 
 
-def ask_again(request: JudgeRequest, *, repetition: int) -> JudgeRequest:
-    """Return the same question under another key, so that its reply is kept apart from the first.
-
-    What the judge sees is the same to the byte; for measuring whether it repeats itself.
-    """
-    return replace(request, request_key=fingerprint([request.request_key, "retest", repetition]))
-
-
 def with_larger_cap(request: AnyRequest) -> AnyRequest:
     """Return the same question with room for twice as long a reply; it keeps its key."""
     params = {**request.params, "max_tokens": 2 * request.params["max_tokens"]}

@@ -13,10 +13,10 @@ from tests.graph.paid_projects import UNTIL_ENDED, PaidProject, paid_project
 from tests.ledger.builders import BEGUN_AT, SCOPE, begin_batch
 from tournament_assets.definitions import build_plan, default_ledger_url
 from tournament_assets.graph.adapter import build_reported_checks
-from tournament_assets.graph.assets.judge_drift import (
-    DriftOptions,
+from tournament_assets.graph.assets.judge_repeats import (
+    RepeatOptions,
     choose_drift_check,
-    judge_drift,
+    judge_repeats,
 )
 from tournament_assets.graph.outputs import Check, Made
 from tournament_assets.graph.resources import LedgerResource
@@ -26,7 +26,7 @@ from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.project.config_files import load_config
 from tournament_assets.storage.tables import StoredTable
-from tournament_assets.tournament.asset_rows import DriftRow
+from tournament_assets.tournament.asset_rows import RepeatRow
 from tournament_assets.tournament.errors import InputError, WorkError
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.workflows.judge_requests import JudgeConnection
@@ -45,9 +45,9 @@ def judged(tmp_path: Path) -> Iterator[PaidProject]:
         yield paid
 
 
-def check_drift(
+def repeat(
     paid: PaidProject, occasion: str | None, *, wait_seconds: float | None = None
-) -> Made[list[DriftRow]]:
+) -> Made[list[RepeatRow]]:
     """Call the asset's function on the pilot that is stored."""
     folder = paid.project.folder / "storage" / "small"
     pairs, verdicts = (
@@ -56,17 +56,17 @@ def check_drift(
     )
     plan = build_plan(load_config(paid.project.config_path), paid.environment)
     log = cast("Log", logging.getLogger("step"))
-    return judge_drift(
+    return judge_repeats(
         Step(plan.in_mode("pilot"), "pilot", "factuality", log, lambda asset, partition: None),
         pairs,
         verdicts,
-        DriftOptions(occasion, wait_seconds),
+        RepeatOptions(occasion, wait_seconds),
         LedgerResource(url=default_ledger_url(paid.project.folder)),
         JudgeConnection.from_environment(paid.environment, paid.project.folder),
     )
 
 
-def check_of(made: Made[list[DriftRow]]) -> Check:
+def check_of(made: Made[list[RepeatRow]]) -> Check:
     (check,) = made.checks
     assert check.name == "judge_has_not_drifted"
     return check
@@ -88,7 +88,7 @@ def settle_by_hand(paid: PaidProject, keys: dict[str, str]) -> str:
 
 
 def flips_by_hand(
-    paid: PaidProject, rows: Sequence[DriftRow], occasion: str
+    paid: PaidProject, rows: Sequence[RepeatRow], occasion: str
 ) -> tuple[int, int, int]:
     """Count flips, pairs judged both times and pairs not judged, one pair after the other."""
     verdicts = {
@@ -113,13 +113,13 @@ def test_the_same_judge_flips_nothing_and_is_paid_once_an_occasion_for_the_ancho
     judged: PaidProject,
 ) -> None:
     before = judged.server.log.requests
-    made = check_drift(judged, "monday")
+    made = repeat(judged, "monday")
     assert judged.server.log.requests - before == PRESENTATIONS
     assert check_of(made).passed
     assert (made.metadata["flip_rate"], made.metadata["anchors_judged"]) == (0.0, ANCHORS)
     assert made.metadata["requests_submitted_now"] == PRESENTATIONS
-    assert {(row.occasion, row.earlier_occasion) for row in made.value} == {("monday", None)}
-    again = check_drift(judged, "monday")
+    assert {(row.occasion, row.occasion_name) for row in made.value} == {(1, "monday")}
+    again = repeat(judged, "monday")
     assert again.metadata["requests_submitted_now"] == 0
     assert judged.server.log.requests - before == PRESENTATIONS
     assert again.value == made.value
@@ -130,12 +130,12 @@ def test_the_job_stores_the_anchors_and_the_ui_shows_its_check_for_nothing(
 ) -> None:
     graph = judged.definitions().resolve_asset_graph()
     shown = {(key.asset_key.path[-1], key.name) for key in graph.asset_check_keys}
-    assert ("judge_drift", "judge_has_not_drifted") in shown
+    assert ("judge_repeats", "judge_has_not_drifted") in shown
     stored = judged.project.stored_files()
     assert judged.events(JOB).success
     after = judged.project.stored_files()
     changed = {name for name, content in after.items() if stored.get(name) != content}
-    assert {name.split("/")[1] for name in changed} == {"judge_drift"}
+    assert {name.split("/")[1] for name in changed} == {"judge_repeats"}
     before = judged.server.log.requests
     plan = build_plan(load_config(judged.project.config_path), judged.environment)
     (check,) = build_reported_checks(plan, rows_of(plan).values())
@@ -152,28 +152,30 @@ def test_the_job_stores_the_anchors_and_the_ui_shows_its_check_for_nothing(
 
 
 def test_the_next_occasion_asks_anew_and_looks_back(judged: PaidProject) -> None:
-    check_drift(judged, "monday")
+    repeat(judged, "monday")
     before = judged.server.log.requests
-    made = check_drift(judged, "tuesday")
+    made = repeat(judged, "tuesday")
     assert judged.server.log.requests - before == PRESENTATIONS
-    assert {row.earlier_occasion for row in made.value} == {"monday"}
-    assert not any(row.flipped_since for row in made.value)
+    names = {(row.occasion, row.occasion_name) for row in made.value}
+    assert names == {(1, "monday"), (2, "tuesday")}
+    assert made.metadata["earlier_occasion"] == "monday"
     assert made.metadata["flip_rate_since_earlier"] == 0.0
     # An occasion of long ago is compared with what was before it, not with what came later.
-    assert {row.earlier_occasion for row in check_drift(judged, "monday").value} == {None}
+    assert {row.occasion_name for row in repeat(judged, "monday").value} == {"monday"}
 
 
 def test_a_judge_that_has_changed_is_found(judged: PaidProject) -> None:
-    check_drift(judged, "tuesday")
+    repeat(judged, "tuesday")
     with ChangedJudge("hedges once") as server:
-        made = check_drift(replace(judged, server=server), "wednesday")
+        made = repeat(replace(judged, server=server), "wednesday")
         assert server.log.requests == PRESENTATIONS
-    flipped, both, missing = flips_by_hand(judged, made.value, "wednesday")
+    now = [row for row in made.value if row.occasion_name == "wednesday"]
+    flipped, both, missing = flips_by_hand(judged, now, "wednesday")
     assert 0 < flipped < both == ANCHORS
     assert missing == 0
     assert made.metadata["flip_rate"] == flipped / both
     assert made.metadata["flip_rate_since_earlier"] == flipped / both
-    assert sum(row.flipped or False for row in made.value) == flipped
+    assert sum(row.outcome != row.first_outcome for row in now) == flipped
     check = check_of(made)
     assert not check.passed
     assert made.metadata["flip_rate_low"] > check.metadata["max_drift_rate"] == 0.10
@@ -182,26 +184,26 @@ def test_a_judge_that_has_changed_is_found(judged: PaidProject) -> None:
 
 
 def test_what_is_not_judged_is_neither_a_flip_nor_agreement(judged: PaidProject) -> None:
-    check_drift(judged, "wednesday")
+    repeat(judged, "wednesday")
     with LoopbackServer(processing_seconds=0, faults=("row_invalid_request_error:3",)) as server:
-        made = check_drift(replace(judged, server=server), "thursday")
-    flipped, both, missing = flips_by_hand(judged, made.value, "thursday")
+        made = repeat(replace(judged, server=server), "thursday")
+    now = [row for row in made.value if row.occasion_name == "thursday"]
+    flipped, both, missing = flips_by_hand(judged, now, "thursday")
     assert (flipped, both + missing) == (0, ANCHORS)
     assert missing in (2, 3)
     numbers = made.metadata
     assert (numbers["anchors_judged"], numbers["anchors_unjudged"]) == (both, missing)
-    unjudged = [row for row in made.value if row.outcome == "unjudged"]
+    unjudged = [row for row in now if row.outcome == "unjudged"]
     assert len(unjudged) == missing
-    assert all(row.flipped is None and row.flipped_since is None for row in unjudged)
 
 
 def test_an_occasion_that_waits_for_its_batch_is_gone_on_with(judged: PaidProject) -> None:
     with LoopbackServer(processing_seconds=UNTIL_ENDED) as server:
         slow = replace(judged, server=server)
         with pytest.raises(WorkError):
-            check_drift(slow, "friday", wait_seconds=0.0)
+            repeat(slow, "friday", wait_seconds=0.0)
         slow.end_batches()
-        made = check_drift(slow, None)
+        made = repeat(slow, None)
         assert server.log.requests == PRESENTATIONS
     assert made.metadata["occasion"] == "friday"
 
@@ -210,7 +212,7 @@ def test_an_edited_rubric_is_no_drift_and_costs_nothing(judged: PaidProject) -> 
     rubric = judged.project.folder / "rubrics" / "factuality.txt"
     before = judged.server.log.requests
     rubric.write_text(rubric.read_text() + "\nPrefer the shorter one.\n")
-    made = check_drift(judged, "saturday")
+    made = repeat(judged, "saturday")
     assert judged.server.log.requests == before
     assert made.value == []
     check = check_of(made)

@@ -1,20 +1,21 @@
-"""The drift sentinel: a fixed sample of pairs that the judge is asked about anew each time.
+"""A fixed sample of pairs that the judge is asked about anew on every occasion.
 
-The test–retest of `judge_retest` measures the judge's own noise at one time. Here the time is what
-counts: the same pairs again on every occasion, such as every scheduled rerun, against the verdicts
-that the tournament is rated by. What is asked is paid for, and stored apart from those verdicts.
+The same pairs by the very same requests, such as on every scheduled rerun, against the verdicts
+that the tournament is rated by. What differs on the first occasion is the judge's own noise, its
+test–retest; what differs on later ones may be a drift. What is asked is paid for, and stored apart
+from those verdicts.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tournament_assets.audits.judge_tests import (
-    DriftResult,
-    JudgedAnchor,
-    explain_drift,
-    measure_drift,
+    RepeatedPair,
+    RepeatResult,
+    explain_repeats,
+    measure_repeats,
 )
 from tournament_assets.graph.assets.judge_tests import JudgeTest
 from tournament_assets.graph.outputs import Check, Made, known, markdown_table
@@ -29,7 +30,7 @@ from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
-from tournament_assets.tournament.asset_rows import DriftRow, VerdictRow
+from tournament_assets.tournament.asset_rows import RepeatRow, VerdictRow
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judges import Rubric
 from tournament_assets.tournament.verdicts import Outcome
@@ -38,14 +39,14 @@ from tournament_assets.workflows.judge_requests import (
     LedgerAccess,
     requests_for_pairs,
 )
-from tournament_assets.workflows.plan import TournamentPlan, mode_of
+from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.table_rows import pairs_of, reply_rows, settled_rows
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
 
 DRIFT_CHECK = "judge_has_not_drifted"
-_FLIPPED_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "tournament_outcome", "outcome")
+_FLIPPED_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "first_outcome", "outcome")
 
 # A batch ends within a day; what was begun longer ago than this is another time of asking.
 _STILL_THE_SAME = timedelta(days=7)
@@ -54,7 +55,7 @@ Rows = Mapping[PairKey, VerdictRow]
 
 
 @dataclass(frozen=True)
-class DriftOptions:
+class RepeatOptions:
     """Options of one run.
 
     Attributes:
@@ -68,37 +69,38 @@ class DriftOptions:
     wait_seconds: float | None = None
 
 
-def judge_drift(
+def judge_repeats(
     step: Step,
     pairs_to_judge: StoredTable,
     verdicts: StoredTable,
-    options: DriftOptions,
+    options: RepeatOptions,
     ledger: LedgerAccess,
     judge: JudgeAccess,
-) -> Made[list[DriftRow]]:
-    """A fixed sample of pairs, judged again on every occasion: has the judge changed?
+) -> Made[list[RepeatRow]]:
+    """A fixed sample of pairs, judged again on every occasion: does the judge say the same?
 
-    Compares with the verdicts that the tournament is rated by, and with the occasion before.
+    The first occasion shows the judge's own noise; from the second on, the check compares with the
+    verdicts that the tournament is rated by, and the metadata with the occasion before.
     """
     anchors = _draw_anchors(step, pairs_to_judge, verdicts)
-    occasions = _judge_again(step, anchors, options, ledger, judge)
-    judged = _judged_anchors(anchors, occasions)
-    rows = [_row(step, name, each, anchors, occasions) for name, each in judged.items()]
-    result, description = _measure(step, anchors, occasions, [*judged.values()])
-    numbers = _numbers(result)
-    flipped = [row for row in rows if row.flipped]
+    occasions, bill = _judge_again(step, anchors, options, ledger, judge)
+    rows = list(_rows(step, anchors, occasions))
+    result = measure_repeats(_repeated(rows), step.plan.config.ratings.resampling)
+    last = len(occasions)
+    description = _explain(step, anchors, result, occasions)
+    flipped = [row for row in rows if row.occasion == last and _is_flipped(row)]
     return Made(
         rows,
         metadata={
             "what_it_means": description,
-            "occasion": occasions.name,
-            "earlier_occasion": occasions.earlier_name or "none",
+            "occasion": occasions[-1].name,
+            "earlier_occasion": occasions[-2].name if last > 1 else "none",
             "judge_model": anchors.judge_model,
-            **numbers,
-            **occasions.bill,
+            **_numbers(result),
+            **bill,
             "flipped_pairs": markdown_table(flipped, _FLIPPED_COLUMNS),
         },
-        checks=[_check(result, description, occasions.name)],
+        checks=[_check(step, result, description, occasions[-1].name)],
     )
 
 
@@ -114,14 +116,16 @@ class _Anchors:
 
 
 @dataclass(frozen=True, slots=True)
-class _Occasions:
-    """How the anchors are settled on this occasion, and on the one before."""
+class Occasion:
+    """How the anchors were settled on one occasion.
+
+    Attributes:
+        name: What it is called.
+        settled: The pairs whose both presentations were answered.
+    """
 
     name: str
-    now: Rows
-    earlier_name: str | None
-    earlier: Rows
-    bill: Mapping[str, Any]
+    settled: Rows
 
 
 def choose_drift_check(
@@ -154,32 +158,26 @@ def choose_drift_check(
     return waiting[-1] if waiting else now.astimezone(UTC).date().isoformat()
 
 
-def settle_earlier(
-    plan: TournamentPlan,
-    values: Mapping[str, str],
-    asked: Sequence[JudgeRequest],
-    pairs: Sequence[PairToJudge],
-    rubric: Rubric,
-    *,
-    occasion: str,
-    ledger: "Ledger",
-) -> tuple[str | None, Rows]:
-    """Return the last occasion before on which a pair was asked the same, and what came of it.
-
-    Only pairs whose both presentations were answered then are among the rows.
-    """
-    purposes = ledger.purposes_begun(plan.tournament_id, mode_of(values), values["dimension"])
+def _settle_earlier(
+    step: Step, anchors: _Anchors, *, occasion: str, ledger: "Ledger"
+) -> list[Occasion]:
+    """Return the occasions before on which any pair was asked the same, in their order."""
+    plan = step.plan
+    purposes = ledger.purposes_begun(plan.tournament_id, step.mode, step.name)
     begun = [name for purpose in purposes if (name := drift_check_of(purpose)) is not None]
-    before = begun[: begun.index(occasion)] if occasion in begun else begun
-    for earlier in reversed(before):
-        requests = [repeat_for_drift_check(request, earlier) for request in asked]
-        rows = list(reply_rows(requests, pairs, ledger.iterate_replies, rubric))
-        if all(row.result_type == "pending" for row in rows):
-            continue
-        not_answered = {pair_key(row) for row in rows if row.result_type == "pending"}
-        settled = settled_rows(rows, judge=plan.config.judge)
-        return earlier, {pair_key(row): row for row in settled if pair_key(row) not in not_answered}
-    return None, {}
+    found = []
+    for earlier in begun[: begun.index(occasion)] if occasion in begun else begun:
+        requests = [repeat_for_drift_check(request, earlier) for request in anchors.asked]
+        rows = list(reply_rows(requests, anchors.pairs, ledger.iterate_replies, anchors.rubric))
+        pending = {pair_key(row) for row in rows if row.result_type == "pending"}
+        settled = {
+            pair_key(row): row
+            for row in settled_rows(rows, judge=plan.config.judge)
+            if pair_key(row) not in pending
+        }
+        if settled:
+            found.append(Occasion(earlier, settled))
+    return found
 
 
 def _draw_anchors(step: Step, pairs_to_judge: StoredTable, verdicts: StoredTable) -> _Anchors:
@@ -240,89 +238,84 @@ def _is_settled_as_it_is(
 def _judge_again(
     step: Step,
     anchors: _Anchors,
-    options: DriftOptions,
+    options: RepeatOptions,
     ledger: LedgerAccess,
     judge: JudgeAccess,
-) -> _Occasions:
-    values = {"mode": step.mode, "dimension": step.name}
+) -> tuple[list[Occasion], dict[str, Any]]:
+    """Return this occasion after those before it, and metadata on its bill."""
     with ledger.open() as opened:
         occasion = choose_drift_check(
             options.occasion,
             tournament_id=step.plan.tournament_id,
-            values=values,
+            values={"mode": step.mode, "dimension": step.name},
             ledger=opened,
             now=datetime.now(UTC),
         )
-    test = JudgeTest(
-        step, anchors.rubric, drift_check_purpose(occasion), options.wait_seconds, ledger, judge
-    )
+    purpose = drift_check_purpose(occasion)
+    test = JudgeTest(step, anchors.rubric, purpose, options.wait_seconds, ledger, judge)
     again = [repeat_for_drift_check(request, occasion) for request in anchors.asked]
-    now, bill = test.settle(again, anchors.pairs)
+    settled, bill = test.settle(again, anchors.pairs)
     with ledger.open() as opened:
-        earlier_occasion, earlier = settle_earlier(
-            step.plan,
-            values,
-            anchors.asked,
-            anchors.pairs,
-            anchors.rubric,
-            occasion=occasion,
-            ledger=opened,
-        )
-    return _Occasions(occasion, now, earlier_occasion, earlier, bill)
+        earlier = _settle_earlier(step, anchors, occasion=occasion, ledger=opened)
+    return [*earlier, Occasion(occasion, settled)], bill
 
 
-def _judged_anchors(
-    anchors: _Anchors, occasions: _Occasions
-) -> dict[tuple[str, str, str], JudgedAnchor]:
-
-    def outcome(rows: Rows, name: tuple[str, str, str]) -> Outcome:
-        return Outcome(rows[name].outcome)
-
+def _rows(step: Step, anchors: _Anchors, occasions: Sequence[Occasion]) -> Iterator[RepeatRow]:
     names = [(pair.prompt_id, pair.entrant_a, pair.entrant_b) for pair in anchors.pairs]
-    return {
-        name: JudgedAnchor(
-            tournament=outcome(anchors.settled, name),
-            now=outcome(occasions.now, name),
-            earlier=outcome(occasions.earlier, name) if name in occasions.earlier else None,
+    for number, occasion in enumerate(occasions, start=1):
+        for name in names:
+            first, again = anchors.settled[name], occasion.settled.get(name)
+            if again is None:
+                continue
+            yield RepeatRow(
+                occasion=number,
+                occasion_name=occasion.name,
+                prompt_id=first.prompt_id,
+                dimension=step.name,
+                entrant_a=first.entrant_a,
+                entrant_b=first.entrant_b,
+                first_outcome=first.outcome,
+                outcome=again.outcome,
+                first_ab=first.verdict_ab,
+                first_ba=first.verdict_ba,
+                verdict_ab=again.verdict_ab,
+                verdict_ba=again.verdict_ba,
+                request_key_ab=first.request_key_ab,
+                request_key_ba=first.request_key_ba,
+                judge_model=anchors.judge_model,
+            )
+
+
+def _repeated(rows: Sequence[RepeatRow]) -> list[RepeatedPair]:
+    """Return the pairs of the last occasion, each with what became of it on the one before."""
+    last = max((row.occasion for row in rows), default=0)
+    earlier = {pair_key(row): row.outcome for row in rows if row.occasion == last - 1}
+    return [
+        RepeatedPair(
+            row.prompt_id,
+            Outcome(row.first_outcome),
+            Outcome(row.outcome),
+            Outcome(earlier[name]) if (name := pair_key(row)) in earlier else None,
         )
-        for name in names
-    }
+        for row in rows
+        if row.occasion == last
+    ]
 
 
-def _row(
-    step: Step,
-    name: tuple[str, str, str],
-    anchor: JudgedAnchor,
-    anchors: _Anchors,
-    occasions: _Occasions,
-) -> DriftRow:
-    return DriftRow(
-        occasion=occasions.name,
-        prompt_id=name[0],
-        dimension=step.name,
-        entrant_a=name[1],
-        entrant_b=name[2],
-        tournament_outcome=anchor.tournament.value,
-        outcome=anchor.now.value,
-        flipped=anchor.flipped,
-        earlier_occasion=occasions.earlier_name,
-        earlier_outcome=anchor.earlier.value if anchor.earlier else None,
-        flipped_since=anchor.flipped_since,
-        verdict_ab=occasions.now[name].verdict_ab,
-        verdict_ba=occasions.now[name].verdict_ba,
-        judge_model=anchors.judge_model,
-    )
+def _is_flipped(row: RepeatRow) -> bool:
+    return row.outcome not in (row.first_outcome, Outcome.UNJUDGED)
 
 
-def _measure(
-    step: Step, anchors: _Anchors, occasions: _Occasions, judged: Sequence[JudgedAnchor]
-) -> tuple[DriftResult, str]:
-    """Return what was measured, and what it means in words."""
-    config, confidence = step.plan.config, step.plan.config.ratings.confidence
-    result = measure_drift(judged, max_rate=config.checks.max_drift_rate, confidence=confidence)
+def _explain(
+    step: Step, anchors: _Anchors, result: RepeatResult, occasions: Sequence[Occasion]
+) -> str:
+    config = step.plan.config
     if result.asked or not config.judge.anchor_pairs:
-        words = explain_drift(
-            result, confidence=confidence, earlier_occasion=occasions.earlier_name
+        words = explain_repeats(
+            result,
+            max_rate=config.checks.max_drift_rate,
+            confidence=config.ratings.confidence,
+            earlier_occasion=occasions[-2].name if len(occasions) > 1 else None,
         )
     else:
         words = (
@@ -330,31 +323,33 @@ def _measure(
             "pairs are settled, none of them by the rubric and the texts as they are now; judge "
             "them first"
         )
-    return result, f"{step.where}: {words}"
+    return f"{step.where}: {words}"
 
 
-def _check(result: DriftResult, description: str, occasion: str) -> Check:
+def _check(step: Step, result: RepeatResult, description: str, occasion: str) -> Check:
+    max_rate = step.plan.config.checks.max_drift_rate
     return Check(
         DRIFT_CHECK,
-        passed=bool(result.flips.n) and not result.has_drifted,
+        passed=bool(result.flips.n) and not result.has_drifted(max_rate),
         description=description,
-        metadata={**_numbers(result), "max_drift_rate": result.max_rate, "occasion": occasion},
+        metadata={**_numbers(result), "max_drift_rate": max_rate, "occasion": occasion},
     )
 
 
-def _numbers(result: DriftResult) -> dict[str, Any]:
+def _numbers(result: RepeatResult) -> dict[str, Any]:
     """Return numbers whose names stay from time to time, so that the UI plots them."""
     rates = {
         "flip_rate": result.flips.value,
         "flip_rate_low": result.flips.low,
         "flip_rate_high": result.flips.high,
         "flip_rate_since_earlier": result.flips_since.value,
+        "kappa": result.agreement.kappa.value,
     }
     return {
         **known(rates),
         "anchors": result.asked,
         "anchors_judged": result.flips.n,
-        "anchors_unjudged": result.unjudged,
+        "anchors_unjudged": result.asked - result.flips.n,
         "anchors_flipped": result.flips.count,
-        "anchors_reversed": result.reversals,
+        "anchors_reversed": result.reversed.count,
     }

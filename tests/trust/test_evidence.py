@@ -1,0 +1,60 @@
+from dataclasses import replace
+
+from tournament_assets.audits.judge_tests import RepeatedPair
+from tournament_assets.storage.tables import make_table
+from tournament_assets.tournament.asset_rows import RepeatRow, VerdictRow
+from tournament_assets.tournament.verdicts import Outcome
+from tournament_assets.trust.evidence import repeats_of
+
+VERDICT = VerdictRow(
+    prompt_id="p1",
+    source="s",
+    dimension="x",
+    entrant_a="ada",
+    entrant_b="bob",
+    verdict_ab="A",
+    verdict_ba="B",
+    outcome="a_wins",
+    winner="ada",
+    request_key_ab="k1",
+    request_key_ba="k2",
+    asking_ab=1,
+    asking_ba=1,
+    judge_model="judge",
+)
+REPEAT = RepeatRow(
+    occasion=1,
+    occasion_name="monday",
+    prompt_id="p1",
+    dimension="x",
+    entrant_a="ada",
+    entrant_b="bob",
+    first_outcome="a_wins",
+    outcome="tie",
+    first_ab="A",
+    first_ba="B",
+    verdict_ab="TIE",
+    verdict_ba="TIE",
+    request_key_ab="k1",
+    request_key_ba="k2",
+    judge_model="judge",
+)
+
+
+def test_a_test_and_its_retest_are_the_verdicts_and_the_first_occasion() -> None:
+    later = replace(REPEAT, occasion=2, occasion_name="tuesday", outcome="b_wins")
+    found = repeats_of(
+        make_table("judge_repeats", [REPEAT, later]),
+        make_table("judge_verdicts", [VERDICT]),
+        job="job",
+    )
+    assert found == [RepeatedPair("p1", Outcome.A_WINS, Outcome.TIE)]
+
+
+def test_what_is_no_longer_rated_is_no_retest() -> None:
+    for rated in (replace(VERDICT, request_key_ab="k3"), replace(VERDICT, verdict_ab="TIE")):
+        found = repeats_of(
+            make_table("judge_repeats", [REPEAT]), make_table("judge_verdicts", [rated]), job="job"
+        )
+        assert isinstance(found, str)
+        assert "job" in found
