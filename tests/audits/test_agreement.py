@@ -23,7 +23,7 @@ from tournament_assets.audits.agreement import (
 from tournament_assets.tournament.battles import Battle
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Resampling
-from tournament_assets.tournament.verdicts import Outcome, settle_together
+from tournament_assets.tournament.verdicts import Outcome
 
 
 def table(counts: Mapping[tuple[str | None, str | None], int]) -> list[LabelPair]:
@@ -442,7 +442,7 @@ def test_labels_outside_the_order_are_refused() -> None:
 
 
 @pytest.mark.skipif(not ARENA.exists(), reason="the arena's verdicts are not in this checkout")
-def test_plurality_of_the_arenas_judges_is_worse_than_the_best_of_them() -> None:
+def test_the_arenas_judges_together_are_worse_than_the_best_of_them() -> None:
     frame = pd.read_parquet(ARENA)
     said = {"model_a": Outcome.A_WINS, "model_b": Outcome.B_WINS}
     judges = ("gpt4", "claude3", "gpt35")
@@ -456,16 +456,24 @@ def test_plurality_of_the_arenas_judges_is_worse_than_the_best_of_them() -> None
         return measure_agreement([LabelPair(*each) for each in pairs], Resampling(1)).kappa.value
 
     votes = list(zip(*(columns[name] for name in judges), strict=True))
-    equal = [settle_together([(each, 1.0) for each in vote]) for vote in votes]
-    gammas = (1.599, 0.970, 0.645)
-    weighed = [settle_together(list(zip(vote, gammas, strict=True))) for vote in votes]
-    level = {Outcome.INCONSISTENT: Outcome.TIE}
+
+    def together(weights: Sequence[float]) -> list[Outcome]:
+        leads = [
+            sum(
+                weight * ((each.share or 0) - 0.5)
+                for each, weight in zip(vote, weights, strict=True)
+            )
+            for vote in votes
+        ]
+        return [
+            Outcome.A_WINS if lead > 0 else Outcome.B_WINS if lead < 0 else Outcome.TIE
+            for lead in leads
+        ]
+
     assert [kappa(columns[name]) for name in judges] == pytest.approx(
         [0.329, 0.211, 0.073], abs=5e-4
     )
-    plurality = kappa([level.get(each, each) for each in equal])
-    assert plurality == pytest.approx(0.293, abs=5e-4)
-    aware = kappa([level.get(each, each) for each in weighed])
+    equal, aware = kappa(together((1.0, 1.0, 1.0))), kappa(together((1.599, 0.970, 0.645)))
+    assert equal is not None
     assert aware is not None
-    assert plurality is not None
-    assert aware > plurality
+    assert equal < aware < 0.329

@@ -138,7 +138,7 @@ def test_a_failed_verdict_of_the_tail_is_missing_as_far_as_it_stands_for_others(
     names = ("ada", "bob", "cyd")
     judged = stopped(30, weight=5.0, tail=(12, 15, 17, 25))
     failed = [
-        replace(each, outcome=Outcome.UNJUDGED)
+        replace(each, outcome=Outcome.UNJUDGED, share=None)
         if (each.prompt_id, each.entrant_b, each.weight) == ("p12", "bob", 5.0)
         else each
         for each in judged

@@ -15,7 +15,7 @@ from tournament_assets.storage.tables import (
     rows_of,
     write_table,
 )
-from tournament_assets.tournament.asset_rows import BattleRow, HumanBattleRow
+from tournament_assets.tournament.asset_rows import BattleRow
 
 BATTLE: dict[str, Any] = {"model_a": "ada", "model_b": "bob", "winner": "tie", "source": "human"}
 TRACES = EloTraces(
@@ -28,8 +28,8 @@ TRACES = EloTraces(
 )
 
 
-ROWS = [BattleRow(**BATTLE, inconsistent=False)]
-HUMAN_ROWS = [HumanBattleRow(**BATTLE, inconsistent=False, weight=0.5)]
+ROWS = [BattleRow(**BATTLE, inconsistent=False, weight=1.0)]
+HUMAN_ROWS = [BattleRow(**BATTLE, inconsistent=False, weight=0.5)]
 
 
 @dg.asset(key=["t", "battles"], io_manager_key="parquet_io_manager")

@@ -1,5 +1,6 @@
 """Several judges through the graph."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,10 @@ import yaml
 
 from tests.projects import ENTRANTS, SmallProject, make_project
 from tests.rows import table_rows
+from tournament_assets.ratings.bradley_terry import fit_bradley_terry
+from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.storage.tables import decode_parquet
+from tournament_assets.tournament.verdicts import Judgment
 
 DIMENSIONS = ("factuality",)
 
@@ -37,13 +41,16 @@ def test_three_judges_judge_all_pairs_or_a_share_and_settle_them_together(tmp_pa
     assert 0 < len(asked[models[2]]) < 2 * len(verdicts)
     # The second time nobody was asked again.
     assert made.metadata["judge_requests", ""]["requests_submitted_now"] == 0
-    assert {row["judge_model"] for row in verdicts} == {", ".join(models)}
+    assert {row["settled_by"] for row in verdicts} == {", ".join(models)}
     jury = {(row["measure"], row["subject"], row["other"]): row for row in stored(project, "jury")}
     assert {key[1] for key in jury if key[0] == "weight"} == set(models)
     assert sum(key[0] == "kappa" for key in jury) == 3
     assert jury["fleiss_kappa", None, None]["n"] > 0
     rated = {row["entrant_id"]: row["rating"] for row in stored(project, "bradley_terry_ratings")}
-    ratings = {name: jury["rating", name, None]["value"] for name in ENTRANTS}
-    assert rated == pytest.approx(ratings)
+    settled = [
+        Judgment(**{field.name: row[field.name] for field in fields(Judgment)}) for row in verdicts
+    ]
+    fitted = fit_bradley_terry(code_judgments(settled, entrants=[*ENTRANTS]))
+    assert rated == pytest.approx({each.entrant: each.value for each in fitted})
     estimate = made.frame("judging_estimate")
     assert estimate["judge_model"].tolist() == models

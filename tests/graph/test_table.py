@@ -123,15 +123,16 @@ def stored_verdicts(path: Path, winners: Mapping[tuple[str, str], str]) -> Store
             dimension="factuality",
             entrant_a=a,
             entrant_b=b,
-            verdict_ab=Verdict.A.value if winner == a else Verdict.B.value,
-            verdict_ba=Verdict.B.value if winner == a else Verdict.A.value,
-            outcome=(Outcome.A_WINS if winner == a else Outcome.B_WINS).value,
+            verdict_ab=Verdict.A if winner == a else Verdict.B,
+            verdict_ba=Verdict.B if winner == a else Verdict.A,
+            outcome=Outcome.A_WINS if winner == a else Outcome.B_WINS,
+            share=float(winner == a),
             winner=winner,
             request_key_ab=f"{number} ab",
             request_key_ba=f"{number} ba",
             asking_ab=1,
             asking_ba=1,
-            judge_model="judge",
+            settled_by="judge",
         )
         for number, ((a, b), winner) in enumerate(winners.items())
     ]

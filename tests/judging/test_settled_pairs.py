@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -16,7 +17,7 @@ from tournament_assets.judging.requests.verdict_parsing import (
     settle_panel,
 )
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
-from tournament_assets.tournament.verdicts import Outcome, Verdict, settle_together
+from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 verdicts = st.sampled_from(Verdict)
 _SWAPPED_OUTCOME = {Outcome.A_WINS: Outcome.B_WINS, Outcome.B_WINS: Outcome.A_WINS}
@@ -92,15 +93,16 @@ def test_a_pair_is_settled_from_both_its_replies_in_whatever_order_they_come() -
         dimension="factuality",
         entrant_a="ada",
         entrant_b="bob",
-        verdict_ab="A",
-        verdict_ba="B",
-        outcome="a_wins",
+        verdict_ab=Verdict.A,
+        verdict_ba=Verdict.B,
+        outcome=Outcome.A_WINS,
+        share=1.0,
         winner="ada",
         request_key_ab="p1 ab",
         request_key_ba="p1 ba",
         asking_ab=1,
         asking_ba=1,
-        judge_model="judge-1",
+        settled_by="judge-1",
     )
     assert settle_pairs([ab, ba]) == [expected]
     assert settle_pairs([ba, ab]) == [expected]
@@ -227,50 +229,67 @@ SPLIT, MUTE, SAME = Outcome.INCONSISTENT, Outcome.UNJUDGED, Outcome.SAME_TEXT
     ("votes", "outcome"),
     [
         ([A, A, B], A),
-        ([A, TIE, TIE], TIE),
+        ([A, TIE, TIE], A),
         ([A, B, TIE], SPLIT),
-        ([A, TIE, SPLIT], SPLIT),
+        ([A, TIE, SPLIT], A),
+        ([TIE, TIE, SPLIT], TIE),
         ([A, A, MUTE], A),
         ([A, MUTE, MUTE], MUTE),
         ([A, MUTE], MUTE),
         ([A, B], SPLIT),
         ([SAME, SAME], SAME),
-        ([], MUTE),
     ],
 )
-def test_several_judges_settle_a_pair_by_plurality(votes: list[Outcome], outcome: Outcome) -> None:
-    assert settle_together([(each, 1.0) for each in votes]) is outcome
+def test_several_judges_settle_a_pair_by_their_shares(
+    votes: list[Outcome], outcome: Outcome
+) -> None:
+    assert together([(each, 1.0) for each in votes]).outcome is outcome
+
+
+def test_the_share_of_a_jury_is_the_weighted_mean_of_its_judges_shares() -> None:
+    assert together([(A, 2.0), (TIE, 1.0), (B, 1.0)]).share == 0.625
+    assert together([(A, 3.0), (MUTE, 1.0), (B, 2.0)]).share == pytest.approx(0.6)
+    assert together([(A, 1.0), (MUTE, 1.0)]).share is None
 
 
 def test_a_judge_that_weighs_more_than_the_others_decides() -> None:
-    assert settle_together([(A, 3.0), (B, 1.0), (B, 1.0)]) is A
-    assert settle_together([(A, 1.5), (B, 1.0), (B, 1.0)]) is B
+    assert together([(A, 3.0), (B, 1.0), (B, 1.0)]).outcome is A
+    assert together([(A, 1.5), (B, 1.0), (B, 1.0)]).outcome is B
 
 
-@given(st.lists(st.tuples(st.sampled_from(Outcome), st.integers(1, 5)), max_size=6))
+@given(st.lists(st.tuples(st.sampled_from(Outcome), st.integers(1, 5)), min_size=1, max_size=6))
 def test_the_order_of_judges_makes_no_difference(votes: list[tuple[Outcome, int]]) -> None:
     weighed = [(outcome, float(weight)) for outcome, weight in votes]
-    assert settle_together(weighed) is settle_together(weighed[::-1])
+    one, other = together(weighed), together(weighed[::-1])
+    assert (one.outcome, one.share) == (other.outcome, other.share)
+    if one.share is not None:
+        assert 1 - (1 - one.share) == one.share
+
+
+def together(votes: Sequence[tuple[Outcome, float]]) -> VerdictRow:
+    rows = [verdict(f"j{place}", outcome) for place, (outcome, _) in enumerate(votes)]
+    weights = {f"j{place}": weight for place, (_, weight) in enumerate(votes)}
+    return settle_panel(rows, weights, settled_by="all")
 
 
 def verdict(judge: str, outcome: Outcome) -> VerdictRow:
     (row,) = settle_pairs(
         [reply("p0", each, "VERDICT: TIE") for each in PRESENTATIONS], reply_format="line"
     )
-    return replace(row, judge_model=judge, outcome=outcome.value)
+    return replace(row, settled_by=judge, outcome=outcome, share=outcome.share)
 
 
 def test_the_row_of_a_panel_shows_replies_of_a_judge_who_says_the_same() -> None:
     rows = [verdict("small", B), verdict("large", A), verdict("other", B)]
-    rows = [replace(row, request_key_ab=row.judge_model) for row in rows]
-    found = settle_panel(rows, {"small": 1.0, "large": 1.5, "other": 1.1}, judge_model="all three")
+    rows = [replace(row, request_key_ab=row.settled_by) for row in rows]
+    found = settle_panel(rows, {"small": 1.0, "large": 1.5, "other": 1.1}, settled_by="all three")
     assert (found.outcome, found.winner) == (B, "bob")
-    assert (found.request_key_ab, found.judge_model) == ("other", "all three")
+    assert (found.request_key_ab, found.settled_by) == ("other", "all three")
 
 
 def test_a_judge_without_weight_does_not_vote() -> None:
     rows = [verdict("coin", B), verdict("good", A)]
-    found = settle_panel(rows, {"coin": 0.0, "good": 1.0}, judge_model="both")
+    found = settle_panel(rows, {"coin": 0.0, "good": 1.0}, settled_by="both")
     assert (found.outcome, found.winner) == (A, "ada")
 
 
@@ -286,4 +305,4 @@ def test_every_judge_settles_a_pair_by_its_own_replies() -> None:
         for each, said in zip(PRESENTATIONS, says, strict=True)
     ]
     rows = settle_pairs(replies)
-    assert [(row.judge_model, row.winner) for row in rows] == [("one", "ada"), ("two", "bob")]
+    assert [(row.settled_by, row.winner) for row in rows] == [("one", "ada"), ("two", "bob")]

@@ -21,7 +21,6 @@ from tournament_assets.ratings.sandwich import (
     sandwich_bradley_terry,
 )
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
@@ -103,7 +102,7 @@ def test_win_rates_and_style_are_those_of_prompts_too() -> None:
 def test_a_prompt_counts_once_however_many_of_its_samples_are_judged() -> None:
     judgments = [win("ada", "bob", "p0"), win("bob", "ada", "p1~sample2"), tie("ada", "bob", "p2")]
     judgments += [win("ada", "bob", sampled("p3", n)) for n in (1, 2, 3)]
-    judgments += [replace(win("bob", "ada", "p3~sample4"), outcome=Outcome.UNJUDGED)]
+    judgments += [replace(win("bob", "ada", "p3~sample4"), outcome=Outcome.UNJUDGED, share=None)]
     judgments += [win("bob", "ada", "p4"), win("ada", "bob", "p4~sample2")]
     matches = code_judgments(judgments, entrants=PAIR)
     assert matches.prompts == ("p0", "p1", "p2", "p3", "p4")
@@ -125,10 +124,11 @@ def test_matches_without_samples_are_the_very_same_object() -> None:
     assert matches.weighed_by_sample() is matches
 
 
-def test_samples_that_are_weighed_are_refused() -> None:
-    judgments = [replace(win("ada", "bob", "p~sample2"), weight=2.0), win("ada", "bob", "p")]
-    with pytest.raises(InputError, match="other than 1"):
-        code_judgments(judgments, entrants=PAIR)
+def test_samples_that_are_weighed_count_by_their_weights_and_stand_for_their_mean() -> None:
+    judgments = [replace(win("ada", "bob", "p~sample2"), weight=3.0), win("bob", "ada", "p")]
+    matches = code_judgments(judgments, entrants=PAIR)
+    assert (matches.preference.tolist(), matches.weight.tolist()) == ([0.75], [2.0])
+    assert matches.first.tolist() == [0]
 
 
 def test_resamples_of_elo_play_shares_of_a_win_as_the_ratings_do() -> None:

@@ -19,6 +19,7 @@ from tournament_assets.tournament.asset_rows import (
     RatingMethodRow,
     WinRateRow,
 )
+from tournament_assets.tournament.verdicts import Outcome
 
 LOOPBACK = "loopback (lexical, not a language model)"
 CLAUDE = "Claude through the Message Batches API"
@@ -355,7 +356,8 @@ def battle_tables(
         verdict_rows, reply_rows = [], []
         for pair, key in zip(pairs, keys, strict=True):
             outcome = outcome_of[pair["entrant_a"], pair["entrant_b"]]
-            row: dict[str, Any] = {**pair, "outcome": outcome, "judge_model": "judge-1"}
+            row: dict[str, Any] = {**pair, "outcome": outcome, "settled_by": "judge-1"}
+            row["share"] = Outcome(outcome).share
             row["winner"] = {"a_wins": pair["entrant_a"], "b_wins": pair["entrant_b"]}.get(outcome)
             for side, verdict in zip(("ab", "ba"), said[outcome], strict=True):
                 is_said = verdict in ("A", "B", "TIE")

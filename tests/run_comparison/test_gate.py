@@ -209,6 +209,7 @@ def write_run(folder: Path, outcomes: str) -> Path:
             "entrant_a": pair.entrant_a,
             "entrant_b": pair.entrant_b,
             "outcome": pair.outcome.value,
+            "share": pair.outcome.share,
         }
         for pair in finished.verdicts["facts"]
     ]

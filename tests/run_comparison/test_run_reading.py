@@ -18,6 +18,8 @@ VERDICT = {
     "request_key_ba": "l",
     "asking_ba": 1,
     "reply_ba": None,
+    "share": 1.0,
+    "weight": 1.0,
 }
 MATCH = {
     **PAIR,

@@ -36,6 +36,7 @@ from tournament_assets.storage.tables import (
 )
 from tournament_assets.tournament.asset_rows import ReportPageRow, ResponseRow, VerdictRow
 from tournament_assets.tournament.fingerprints import fingerprint_bytes
+from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 RESPONSE: dict[str, Any] = {
     "entrant_id": "ada",
@@ -220,15 +221,16 @@ def _verdicts(n_pairs: int) -> Iterator[VerdictRow]:
             dimension="factuality",
             entrant_a=("ada", "ada", "bob")[number % 3],
             entrant_b=("bob", "cyd", "cyd")[number % 3],
-            verdict_ab="A",
-            verdict_ba="B",
-            outcome="a_wins",
+            verdict_ab=Verdict.A,
+            verdict_ba=Verdict.B,
+            outcome=Outcome.A_WINS,
+            share=1.0,
             winner="ada",
             request_key_ab=f"{number:064d}",
             request_key_ba=f"{number:064x}",
             asking_ab=1,
             asking_ba=1,
-            judge_model="loopback-lexical",
+            settled_by="loopback-lexical",
         )
 
 

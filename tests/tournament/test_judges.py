@@ -94,11 +94,10 @@ def test_members_are_reached_as_the_judge_is_unless_they_say_otherwise() -> None
     assert panel_of().accesses == (panel_of(),)
 
 
-def test_three_judges_are_weighed_and_two_vote_unless_told_otherwise() -> None:
+def test_three_judges_are_weighed_and_two_count_alike_unless_told_otherwise() -> None:
     assert panel_of(ONE, TWO, THREE).aggregation == "judge_aware"
-    assert panel_of(ONE, TWO).aggregation == "plurality"
-    assert panel_of(ONE, TWO, aggregate="single").aggregation == "single"
-    assert panel_of().aggregation == "single"
+    assert panel_of(ONE, TWO).aggregation == "equal"
+    assert panel_of(ONE, TWO, aggregate="judge_aware").aggregation == "judge_aware"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +107,7 @@ def test_three_judges_are_weighed_and_two_vote_unless_told_otherwise() -> None:
         ((ONE, ONE), {}, "twice"),
         (({**ONE, "share": 0.5}, {**TWO, "share": 0.5}), {}, "judges all pairs"),
         ((ONE, {"model": "claude-opus"}), {}, "expected a name that begins with 'loopback'"),
-        ((), {"aggregate": "plurality"}, "panel is missing"),
+        ((), {"aggregate": "equal"}, "panel is missing"),
     ],
 )
 def test_panels_that_cannot_judge_together_are_refused(

@@ -3,7 +3,7 @@ from dataclasses import replace
 from tournament_assets.audits.judge_tests import RepeatedPair
 from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import RepeatRow, VerdictRow
-from tournament_assets.tournament.verdicts import Outcome
+from tournament_assets.tournament.verdicts import Outcome, Verdict
 from tournament_assets.trust.evidence import repeats_of
 
 VERDICT = VerdictRow(
@@ -12,15 +12,16 @@ VERDICT = VerdictRow(
     dimension="x",
     entrant_a="ada",
     entrant_b="bob",
-    verdict_ab="A",
-    verdict_ba="B",
-    outcome="a_wins",
+    verdict_ab=Verdict.A,
+    verdict_ba=Verdict.B,
+    outcome=Outcome.A_WINS,
+    share=1.0,
     winner="ada",
     request_key_ab="k1",
     request_key_ba="k2",
     asking_ab=1,
     asking_ba=1,
-    judge_model="judge",
+    settled_by="judge",
 )
 REPEAT = RepeatRow(
     occasion=1,
@@ -52,7 +53,7 @@ def test_a_test_and_its_retest_are_the_verdicts_and_the_first_occasion() -> None
 
 
 def test_what_is_no_longer_rated_is_no_retest() -> None:
-    for rated in (replace(VERDICT, request_key_ab="k3"), replace(VERDICT, verdict_ab="TIE")):
+    for rated in (replace(VERDICT, request_key_ab="k3"), replace(VERDICT, verdict_ab=Verdict.TIE)):
         found = repeats_of(
             make_table("judge_repeats", [REPEAT]), make_table("judge_verdicts", [rated]), job="job"
         )

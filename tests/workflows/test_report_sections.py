@@ -77,8 +77,8 @@ def test_a_jury_is_named_with_how_it_decides() -> None:
             "headline": {"judge_model": models[0]},
         }
         config = load(judge={"service": "loopback", "panel": panel, **judge}, **modes)
-        return judge_sentence(config, "pilot", models)
+        return judge_sentence(config, models)
 
-    assert named(aggregate="single").startswith("The judge is loopback-a, who decides")
-    assert named(aggregate="plurality").endswith("most of them say.")
-    assert judge_sentence(load(), "pilot", models[:1]) == "The judge is loopback-a."
+    assert named(aggregate="judge_aware").startswith("The judge is the jury of loopback-a and")
+    assert named(aggregate="judge_aware") != named(aggregate="equal") == named()
+    assert judge_sentence(load(), models[:1]) == "The judge is loopback-a."

@@ -187,15 +187,6 @@ class FairPlace:
     gap: Gap | None = None
 
 
-_POINTS: Mapping[Outcome, tuple[float, float]] = {
-    Outcome.A_WINS: (1.0, 0.0),
-    Outcome.B_WINS: (0.0, 1.0),
-    Outcome.TIE: (0.5, 0.5),
-    Outcome.SAME_TEXT: (0.5, 0.5),
-    Outcome.INCONSISTENT: (0.5, 0.5),
-}
-
-
 def rank_by_rating(
     judgments: Sequence[Judgment],
     *,
@@ -323,10 +314,11 @@ def _count(
     points: defaultdict[str, float] = defaultdict(float)
     pairs: defaultdict[str, float] = defaultdict(float)
     for judgment in judgments:
-        if judgment.outcome is Outcome.UNJUDGED:
+        if judgment.share is None:
             continue
-        for entrant, gained in zip(
-            (judgment.entrant_a, judgment.entrant_b), _POINTS[judgment.outcome], strict=True
+        for entrant, gained in (
+            (judgment.entrant_a, judgment.share),
+            (judgment.entrant_b, 1 - judgment.share),
         ):
             points[entrant] += gained * judgment.weight
             pairs[entrant] += judgment.weight

@@ -68,6 +68,7 @@ class PairReading:
         entrant_b: The pair's second entrant.
         outcome: How the pair was settled.
         replies: What became of its two presentations, `ab` and `ba`.
+        share: What the first entrant got of the win: what the outcome says, unless given.
     """
 
     prompt_id: str
@@ -76,6 +77,12 @@ class PairReading:
     entrant_b: str
     outcome: Outcome
     replies: tuple[ReplyReading, ...]
+    share: float | None = None
+
+    def __post_init__(self) -> None:
+        """Let the outcome say the share where nothing finer is known."""
+        if self.share is None:
+            object.__setattr__(self, "share", self.outcome.share)
 
     @property
     def is_judged(self) -> bool:
@@ -89,12 +96,9 @@ class PairReading:
 
     def points(self, entrant_id: str) -> float | None:
         """Return what the pair is worth to one of its entrants; None if it is not settled."""
-        if not self.is_settled:
+        if self.share is None:
             return None
-        if not self.outcome.is_decisive:
-            return 0.5
-        winner = self.entrant_a if self.outcome is Outcome.A_WINS else self.entrant_b
-        return float(winner == entrant_id)
+        return self.share if entrant_id == self.entrant_a else 1 - self.share
 
 
 def measure_coverage(

@@ -178,7 +178,7 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def prompt_scores(judgments: Iterable[Judgment], *, candidate: str) -> dict[str, float]:
-    """Return the candidate's share of the points on each prompt: 1, 0, or a half if nobody won.
+    """Return the candidate's share of the points on each prompt.
 
     Where prompts have several samples, it is the mean over those of a prompt: bets are on prompts.
 
@@ -191,13 +191,12 @@ def prompt_scores(judgments: Iterable[Judgment], *, candidate: str) -> dict[str,
     """
     scores: dict[str, float] = {}
     for each in judgments:
-        if each.prompt_id in scores or each.outcome is Outcome.UNJUDGED:
+        if each.prompt_id in scores or each.share is None:
             raise InputError(
                 f"prompt {each.prompt_id!r} is {each.outcome.value!r} or stands twice; expected "
                 "each prompt of the two entrants once, and settled"
             )
-        winner = each.winner
-        scores[each.prompt_id] = 0.5 if winner is None else float(winner == candidate)
+        scores[each.prompt_id] = each.share if each.entrant_a == candidate else 1 - each.share
     by_prompt: dict[str, list[float]] = {}
     for prompt_id, score in scores.items():
         by_prompt.setdefault(prompt_of(prompt_id), []).append(score)

@@ -308,7 +308,14 @@ def _deciding(
 ) -> Iterator[PromptFinding]:
     matches = code_judgments(
         (
-            Judgment(pair.prompt_id, dimension, pair.entrant_a, pair.entrant_b, pair.outcome)
+            Judgment(
+                pair.prompt_id,
+                dimension,
+                pair.entrant_a,
+                pair.entrant_b,
+                pair.outcome,
+                share=pair.share,
+            )
             for pair in pairs
         ),
         entrants=entrants,

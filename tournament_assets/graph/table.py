@@ -310,7 +310,7 @@ ASSETS = (
     ),
     AssetRow(
         ratings.bradley_terry_ratings,
-        inputs={"verdicts": "judge_verdicts", "jury": "jury"},
+        inputs={"verdicts": "judge_verdicts"},
         settings=settings.rating_settings,
         **_RATED,
     ),

@@ -16,7 +16,7 @@ from tournament_assets.ratings.sandwich import laplacian
 from tournament_assets.tournament.battles import Battle
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.prompts import prompt_of
-from tournament_assets.tournament.verdicts import Judgment, Outcome
+from tournament_assets.tournament.verdicts import Judgment
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ class LabelledPair:
         prompt_id: The prompt; what belongs to one prompt counts as one draw.
         first: One entrant.
         second: The other one.
-        judged: The first one's share of the judge's verdict: 1, 0, or 0.5 for a tie.
+        judged: The first one's share of the judge's verdict.
         labelled: Its share of the people's verdict; None where nobody labelled the pair.
         chance: The chance with which the pair was drawn to be labelled, above 0 and at most 1.
         raters: Who labelled it, with the first one's share of each label; empty where it is not
@@ -66,15 +66,6 @@ class Vote:
     chance: float = 1.0
 
 
-_SHARES = {
-    Outcome.A_WINS: 1.0,
-    Outcome.B_WINS: 0.0,
-    Outcome.TIE: 0.5,
-    Outcome.INCONSISTENT: 0.5,
-    Outcome.SAME_TEXT: 0.5,
-}
-
-
 def votes_of_battles(battles: Iterable[Battle]) -> list[Vote]:
     """Return comparisons by people as votes; one without a prompt belongs to no pair."""
     return [
@@ -104,7 +95,7 @@ def label_pairs(judgments: Iterable[Judgment], votes: Iterable[Vote]) -> tuple[L
         heard.setdefault((vote.prompt_id, frozenset((vote.first, vote.second))), []).append(vote)
     pairs = []
     for each in judgments:
-        if each.outcome not in _SHARES:
+        if each.share is None:
             continue
         own = heard.get((each.prompt_id, frozenset((each.entrant_a, each.entrant_b))), ())
         shares = [vote.share if vote.first == each.entrant_a else 1 - vote.share for vote in own]
@@ -113,7 +104,7 @@ def label_pairs(judgments: Iterable[Judgment], votes: Iterable[Vote]) -> tuple[L
                 each.prompt_id,
                 each.entrant_a,
                 each.entrant_b,
-                judged=_SHARES[each.outcome],
+                judged=each.share,
                 labelled=math.fsum(shares) / len(shares) if shares else None,
                 chance=own[0].chance if own else 1.0,
                 raters=tuple(

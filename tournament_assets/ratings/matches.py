@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any
@@ -22,13 +22,6 @@ from tournament_assets.tournament.prompts import prompt_of, sample_of
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 _SHOWN = 3
-_PREFERENCES = {
-    Outcome.A_WINS: 1.0,
-    Outcome.B_WINS: 0.0,
-    Outcome.TIE: 0.5,
-    Outcome.SAME_TEXT: 0.5,
-    Outcome.INCONSISTENT: 0.5,
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +29,7 @@ class Matches:
     """Who met whom, as columns of shape (n_matches,).
 
     A preference is 1 where the first entrant won, 0 where the second won, a half for a tie, and
-    anything between for a judge who says how sure it is.
+    anything between for several judges or samples, or a judge who says how sure it is.
 
     Attributes:
         entrants: Every entrant, in the order of the tables.
@@ -244,19 +237,12 @@ class Matches:
         """Return one match of two entrants on a prompt, whose share is the mean over its samples.
 
         A prompt whose samples are not all judged is the mean of those that are, and counts as much
-        as any other. Without samples of a prompt this is the same object.
-
-        Raises:
-            InputError: If matches weigh differently: a mean over samples knows no weights.
+        as any other. Shares are averaged by their weights, and the weight of what they become is
+        the mean of theirs. Without samples of a prompt this is the same object.
         """
         own = np.array([sample_of(name) for name in self.prompts], dtype=np.int64)
         if (own == 1).all():
             return self
-        if not (self.weight == 1).all():
-            raise InputError(
-                "matches on samples of a prompt have weights other than 1; expected each to count "
-                "once, because a mean over samples knows no weights"
-            )
         prompts, groups = _group_samples(self.prompts)
         prompt_index = groups[self.prompt_index]
         n = len(self.entrants)
@@ -265,9 +251,11 @@ class Matches:
             (prompt_index * n + low) * n + high, return_index=True, return_inverse=True
         )
         share = np.where(self.first == low, self.preference, 1 - self.preference)
-        mean = np.bincount(places, share, keys.size) / np.bincount(places, minlength=keys.size)
+        weight = np.bincount(places, self.weight, keys.size).astype(np.float64)
+        mean = np.bincount(places, share * self.weight, keys.size) / weight
+        weight = weight / np.bincount(places, minlength=keys.size)
         order = np.argsort(rows)
-        rows, mean = rows[order], mean[order]
+        rows, mean, weight = rows[order], mean[order], weight[order]
         return Matches(
             entrants=self.entrants,
             prompts=prompts,
@@ -275,7 +263,7 @@ class Matches:
             second=self.second[rows],
             prompt_index=prompt_index[rows],
             preference=np.where(self.first[rows] == low[rows], mean, 1 - mean),
-            weight=np.ones(rows.size),
+            weight=weight,
         )
 
     def weighed_by_sample(self) -> Matches:
@@ -326,12 +314,11 @@ def code_judgments(judgments: Iterable[Judgment], *, entrants: Sequence[str]) ->
     the mean over the samples: whatever resamples prompts draws all of them together.
 
     Args:
-        judgments: Settled pairs; an inconsistent one is a tie.
+        judgments: Settled pairs.
         entrants: Everyone who may appear, in the order of the tables.
 
     Raises:
-        InputError: With every entrant that is unknown, listed twice, or judged against itself; or
-            if samples of a prompt are weighed.
+        InputError: With every entrant that is unknown, listed twice, or judged against itself.
     """
     return code_samples(judgments, entrants=entrants).averaged_over_samples()
 
@@ -340,7 +327,7 @@ def code_samples(judgments: Iterable[Judgment], *, entrants: Sequence[str]) -> M
     """Code judged pairs as `code_judgments`, where every sample of a prompt stands for itself.
 
     Args:
-        judgments: Settled pairs; an inconsistent one is a tie.
+        judgments: Settled pairs.
         entrants: Everyone who may appear, in the order of the tables.
 
     Raises:
@@ -348,7 +335,7 @@ def code_samples(judgments: Iterable[Judgment], *, entrants: Sequence[str]) -> M
     """
     judgments = list(judgments)
     index_of = _index_entrants(judgments, entrants=entrants)
-    kept = [each for each in judgments if each.outcome in _PREFERENCES]
+    kept = [each for each in judgments if each.share is not None]
     prompts = tuple(sorted({each.prompt_id for each in kept}))
     prompt_of = {prompt_id: index for index, prompt_id in enumerate(prompts)}
     return Matches(
@@ -357,7 +344,7 @@ def code_samples(judgments: Iterable[Judgment], *, entrants: Sequence[str]) -> M
         first=np.array([index_of[each.entrant_a] for each in kept], dtype=np.int64),
         second=np.array([index_of[each.entrant_b] for each in kept], dtype=np.int64),
         prompt_index=np.array([prompt_of[each.prompt_id] for each in kept], dtype=np.int64),
-        preference=np.array([_PREFERENCES[each.outcome] for each in kept], dtype=np.float64),
+        preference=np.array([each.share for each in kept], dtype=np.float64),
         weight=np.array([each.weight for each in kept], dtype=np.float64),
     )
 
@@ -411,9 +398,7 @@ class PairCounts:
     """Every judgment between two entrants, counted by how it was settled.
 
     `entrant_a` is the one whose name comes first. Pairs of one text were never shown to the judge;
-    unjudged ones lack two readable replies and are in no rate. Where some judgments stand for more
-    prompts than their own, the rate is the `weighted_share` of `entrant_a`, and the counts are
-    those of the judgments.
+    unjudged ones lack two readable replies and are in no rate.
     """
 
     entrant_a: str
@@ -424,7 +409,7 @@ class PairCounts:
     inconsistent: int
     same_text: int
     unjudged: int
-    weighted_share: float | None = None
+    win_rate_a: float | None = None
 
     @property
     def judged(self) -> int:
@@ -436,31 +421,23 @@ class PairCounts:
         """Judged pairs and those of one text: what the win rate is of."""
         return self.judged + self.same_text
 
-    @property
-    def win_rate_a(self) -> float | None:
-        """Share of the settled pairs that `entrant_a` won, ties as halves; None without one."""
-        if self.settled == 0:
-            return None
-        if self.weighted_share is not None:
-            return self.weighted_share
-        level = self.ties + self.inconsistent + self.same_text
-        return (self.wins_a + level / 2) / self.settled
-
 
 def pairwise_winrates(judgments: Iterable[Judgment]) -> list[PairCounts]:
     """Count the judgments of every pair that occurs, sorted by the names of the two."""
     outcomes: dict[tuple[str, str], Counter[Outcome]] = {}
-    weights: dict[tuple[str, str], defaultdict[Outcome, float]] = {}
-    is_weighted = False
+    gained: defaultdict[tuple[str, str], float] = defaultdict(float)
+    met: defaultdict[tuple[str, str], float] = defaultdict(float)
     for judgment in _weigh_samples(list(judgments)):
         pair = (judgment.entrant_a, judgment.entrant_b)
-        outcome = judgment.outcome
+        outcome, share = judgment.outcome, judgment.share
         if judgment.entrant_b < judgment.entrant_a:
             pair = (judgment.entrant_b, judgment.entrant_a)
             outcome = _SEEN_FROM_B.get(outcome, outcome)
+            share = None if share is None else 1 - share
         outcomes.setdefault(pair, Counter())[outcome] += 1
-        is_weighted |= judgment.weight != 1
-        weights.setdefault(pair, defaultdict(float))[outcome] += judgment.weight
+        if share is not None:
+            gained[pair] += share * judgment.weight
+            met[pair] += judgment.weight
     return [
         PairCounts(
             entrant_a=entrant_a,
@@ -471,9 +448,10 @@ def pairwise_winrates(judgments: Iterable[Judgment]) -> list[PairCounts]:
             inconsistent=counts[Outcome.INCONSISTENT],
             same_text=counts[Outcome.SAME_TEXT],
             unjudged=counts[Outcome.UNJUDGED],
-            weighted_share=_share(weights[entrant_a, entrant_b]) if is_weighted else None,
+            win_rate_a=gained[pair] / met[pair] if met[pair] else None,
         )
-        for (entrant_a, entrant_b), counts in sorted(outcomes.items())
+        for pair, counts in sorted(outcomes.items())
+        for entrant_a, entrant_b in [pair]
     ]
 
 
@@ -486,21 +464,12 @@ def _weigh_samples(judgments: list[Judgment]) -> list[Judgment]:
         for each in judgments
     ]
     settled = Counter(
-        name
-        for name, each in zip(names, judgments, strict=True)
-        if each.outcome is not Outcome.UNJUDGED
+        name for name, each in zip(names, judgments, strict=True) if each.share is not None
     )
     return [
         replace(each, weight=each.weight / max(1, settled[name]))
         for name, each in zip(names, judgments, strict=True)
     ]
-
-
-def _share(weights: Mapping[Outcome, float]) -> float | None:
-    """Return the first entrant's share of a win over what settled outcomes weigh."""
-    total = sum(weights.get(outcome, 0.0) for outcome in _PREFERENCES)
-    gained = sum(share * weights.get(outcome, 0.0) for outcome, share in _PREFERENCES.items())
-    return gained / total if total else None
 
 
 def require_count(name: str, value: int) -> None:

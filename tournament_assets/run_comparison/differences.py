@@ -53,6 +53,8 @@ class SettledPair:
         response_b: Fingerprint of what the other one answered.
         asked: Keys of the requests that it was settled by, sorted and each once; none for two
             copies of one response, which settle themselves.
+        share: What the first entrant got of the win; None where nothing was decided.
+        weight: How many prompts it stands for.
     """
 
     dimension: str
@@ -65,6 +67,8 @@ class SettledPair:
     response_a: str | None = None
     response_b: str | None = None
     asked: tuple[str, ...] = ()
+    share: float | None = None
+    weight: float = 1.0
 
     @property
     def key(self) -> PairKey:

@@ -34,7 +34,7 @@ from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.formatting import ABSENT, format_confidence
 from tournament_assets.tournament.json_lines import numbered_lines, parse_rows
 from tournament_assets.tournament.judge_services import SERVICES
-from tournament_assets.tournament.verdicts import Judgment, Outcome
+from tournament_assets.tournament.verdicts import Judgment
 
 HISTORY = "gate_history.jsonl"
 """Where looks are remembered, beside the runs."""
@@ -204,7 +204,15 @@ def _look_at(
     before: Sequence[Look],
 ) -> tuple[DifferenceTest, tuple[float, float], dict[str, float]]:
     judgments = [
-        Judgment(each.prompt_id, dimension, each.entrant_a, each.entrant_b, each.outcome)
+        Judgment(
+            each.prompt_id,
+            dimension,
+            each.entrant_a,
+            each.entrant_b,
+            each.outcome,
+            each.weight,
+            each.share,
+        )
         for each in run.verdicts[dimension]
     ]
     test = compare_with_margin(
@@ -221,7 +229,7 @@ def _look_at(
         (
             each
             for each in judgments
-            if {each.entrant_a, each.entrant_b} == pair and each.outcome is not Outcome.UNJUDGED
+            if {each.entrant_a, each.entrant_b} == pair and each.share is not None
         ),
         candidate=settings.candidate,
     )
@@ -280,9 +288,11 @@ def _doubts(run: FinishedRun, test: DifferenceTest, settings: GateSettings) -> t
         doubts.append("the judge is not a language model")
     if manifest.get("is_partial"):
         doubts.append("the run is partial: replies were still missing")
-    # What somebody did not answer is not among the run's pairs, but was planned.
+    # What somebody did not answer is not among the run's pairs, but was planned. Where pairs
+    # stopped early, the plan is what was still needed.
     planned = _at(manifest, "prompts_planned", test.dimension)
-    n_planned = planned if isinstance(planned, int) else test.pairs
+    is_whole = not _at(manifest, "pairs_not_needed", test.dimension)
+    n_planned = planned if isinstance(planned, int) and is_whole else test.pairs
     if test.settled < settings.min_coverage * max(n_planned, 1):
         doubts.append(
             f"{test.settled} of {n_planned} pairs of the two are settled; "

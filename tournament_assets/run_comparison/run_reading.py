@@ -222,6 +222,8 @@ class _Reader:
                     response_a=shown.get((dimension, prompt_id, a)),
                     response_b=shown.get((dimension, prompt_id, b)),
                     asked=_asked(row),
+                    share=row["share"],
+                    weight=row["weight"],
                 )
                 requests.update(_answered(row))
             except KeyError as error:

@@ -14,8 +14,9 @@ from __future__ import annotations
 import hashlib
 import io
 import types
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from enum import StrEnum
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -65,7 +66,7 @@ ROW_TYPES: Mapping[str, type] = {
     "style_control": asset_rows.StyleRow,
     "win_rates": asset_rows.WinRateRow,
     "battles": asset_rows.BattleRow,
-    "human_battles": asset_rows.HumanBattleRow,
+    "human_battles": asset_rows.BattleRow,
     "arena_ratings": asset_rows.ArenaRatingRow,
     "human_agreement": asset_rows.HumanAgreementRow,
     "prediction_powered_ratings": asset_rows.PredictionPoweredRow,
@@ -83,12 +84,6 @@ ROW_TYPES: Mapping[str, type] = {
     "fair_comparison": asset_rows.FairRow,
 }
 """What a row of each table is, by the name of the asset that makes it."""
-
-RARE_COLUMNS: Mapping[str, frozenset[str]] = {
-    "judge_verdicts": frozenset({"weight"}),
-    "battles": frozenset({"weight"}),
-}
-"""Columns of streamed tables that a file has only where they say something; absent otherwise."""
 
 _KINDS: Mapping[Any, str] = {
     str: "string",
@@ -109,12 +104,14 @@ class Column:
         kind: Its Arrow type, by the name that Arrow gives it.
         is_nullable: Whether a value may be absent.
         description: What the column says; may be empty.
+        words: The words that it may hold, where only some may stand there.
     """
 
     name: str
     kind: str
     is_nullable: bool
     description: str
+    words: type[StrEnum] | None = None
 
 
 @cache
@@ -135,6 +132,8 @@ def _column(name: str, hint: Any) -> Column:
     nullable = get_origin(kind) in (types.UnionType, Union) and type(None) in get_args(kind)
     if nullable:
         (kind,) = (each for each in get_args(kind) if each is not type(None))
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return Column(name, "string", nullable, description, kind)
     if kind not in _KINDS:
         raise TypeError(f"column {name!r} has type {kind!r}; expected one of {[*map(str, _KINDS)]}")
     return Column(name, _KINDS[kind], nullable, description)
@@ -265,53 +264,35 @@ class StoredTable:
         self.name = name
         with self._opened() as file:
             found = file.schema_arrow
-            _check_columns(name, found, without=RARE_COLUMNS.get(name, frozenset()))
-            self._columns: frozenset[str] = frozenset(found.names)
+            _check_columns(name, found)
             self._n_rows: int = file.metadata.num_rows
 
     def __len__(self) -> int:
         return self._n_rows
 
-    def has_column(self, name: str) -> bool:
-        """Say whether the file has a rare column."""
-        return name in self._columns
-
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows in order, in the declared schema, some at a time.
 
         Args:
-            columns: Read only these, in this order; a rare one that the file lacks is absent in
-                every row. All that the file has unless given.
+            columns: Read only these, in this order; all unless given.
         """
         schema = SCHEMAS[self.name]
-        names = columns or [each for each in schema.names if each in self._columns]
-        wanted = pa.schema([schema.field(each) for each in names])
-        held = [each for each in wanted.names if each in self._columns]
+        wanted = pa.schema([schema.field(each) for each in columns or schema.names])
         with self._opened() as file:
             # Group by group: a batch over several of them would hold the pages of a whole report.
             for group in range(file.num_row_groups):
                 for batch in file.iter_batches(
-                    _READ_ROWS, row_groups=[group], columns=held, use_threads=False
+                    _READ_ROWS, row_groups=[group], columns=wanted.names, use_threads=False
                 ):
-                    for each in wanted:
-                        if each.name not in self._columns:
-                            absent = pa.nulls(batch.num_rows, each.type)
-                            batch = batch.append_column(each, absent)
                     yield batch.select(wanted.names).cast(wanted)
 
     def arrow(self) -> pa.Table:
         """Return the whole table, for where it is known to be small."""
-        names = [each for each in SCHEMAS[self.name].names if each in self._columns]
-        schema = pa.schema([SCHEMAS[self.name].field(each) for each in names])
-        return pa.Table.from_batches(self.batches(names), schema=schema)
+        return pa.Table.from_batches(self.batches(), schema=SCHEMAS[self.name])
 
     def frame(self) -> pd.DataFrame:
-        """Return the whole table as other tables are loaded, for where it is known to be small.
-
-        A rare column that the file lacks is absent in every row.
-        """
-        schema = SCHEMAS[self.name]
-        return _to_frame(pa.Table.from_batches(self.batches(schema.names), schema=schema))
+        """Return the whole table as other tables are loaded, for where it is known to be small."""
+        return _to_frame(self.arrow())
 
     def _opened(self) -> pq.ParquetFile:
         return pq.ParquetFile(self._source, pre_buffer=False)
@@ -320,21 +301,18 @@ class StoredTable:
 AnyTable: TypeAlias = "pd.DataFrame | StoredTable"
 
 
-def write_table(
-    name: str, rows: Iterable[DataclassInstance], *, without: Collection[str] = ()
-) -> WrittenTable:
+def write_table(name: str, rows: Iterable[DataclassInstance]) -> WrittenTable:
     """Write a table as its rows come; equal rows give equal bytes.
 
     Args:
         name: The asset's name, which chooses the schema.
         rows: Instances of the table's row (`ROW_TYPES`).
-        without: Rare columns (`RARE_COLUMNS`) that say nothing here and are left out.
 
     Raises:
         TypeError: If a row is of another class.
         ValueError: If a value is absent where none may be.
     """
-    schema = pa.schema([each for each in SCHEMAS[name] if each.name not in without])
+    schema = SCHEMAS[name]
     plain = _without_descriptions(schema)
     hashed = _Hashed()
     content = WaitingContent()
@@ -379,14 +357,27 @@ def rows_of(row_type: type[RowT], table: AnyTable, *, shares_texts: bool = False
         arrow = pa.Table.from_pandas(table[schema.names], schema=schema, preserve_index=False)
         batches = iter(_validated(row_type.__name__, arrow).to_batches(_READ_ROWS))
     texts: dict[str, str] = {}
+    words_of = _words_of(row_type)
     for batch in batches:
-        columns = [_values(column, texts if shares_texts else None) for column in batch.columns]
+        columns = [
+            _values(column, texts if shares_texts else None, words)
+            for column, words in zip(batch.columns, words_of, strict=True)
+        ]
         for values in zip(*columns, strict=True):
             yield row_type(**dict(zip(schema.names, values, strict=True)))
 
 
-def _values(column: pa.Array, texts: dict[str, str] | None) -> list[Any]:
+def _words_of(row_type: type) -> list[type[StrEnum] | None]:
+    return [each.words for each in columns_of(row_type)]
+
+
+def _values(
+    column: pa.Array, texts: dict[str, str] | None, words: type[StrEnum] | None
+) -> list[Any]:
     values = column.to_pylist()
+    if words is not None:
+        known = {each.value: each for each in words}
+        return [each if each is None else known[each] for each in values]
     if texts is not None and pa.types.is_string(column.type):
         return [each if each is None else texts.setdefault(each, each) for each in values]
     return [*map(tuple, values)] if pa.types.is_list(column.type) else values
@@ -529,22 +520,19 @@ def encode_parquet(name: str, frame: pd.DataFrame) -> bytes:
 
 
 def decode_parquet(name: str, content: bytes) -> pd.DataFrame:
-    """Read a table from Parquet; a rare column that the file lacks is absent in every row.
+    """Read a table from Parquet.
 
     Raises:
         ValueError: If the file's columns are not the table's.
     """
     table, schema = pq.read_table(io.BytesIO(content)), SCHEMAS[name]
-    _check_columns(name, table.schema, without=RARE_COLUMNS.get(name, frozenset()))
-    for each in schema:
-        if each.name not in table.column_names:
-            table = table.append_column(each, pa.nulls(table.num_rows, each.type))
+    _check_columns(name, table.schema)
     return _to_frame(table.select(schema.names).cast(schema))
 
 
-def _check_columns(name: str, found: pa.Schema, *, without: Collection[str] = frozenset()) -> None:
+def _check_columns(name: str, found: pa.Schema) -> None:
     expected = SCHEMAS[name].names
-    if found.names not in (expected, [each for each in expected if each not in without]):
+    if found.names != expected:
         raise ValueError(
             f"a stored table {name!r} has columns {found.names!r}; "
             f"expected {expected!r}; it is of another version: materialise the asset again"

@@ -7,6 +7,8 @@ says. `storage.tables` derives the Arrow schemas from these classes, in the orde
 from dataclasses import dataclass
 from typing import Annotated
 
+from tournament_assets.tournament.verdicts import Outcome, Verdict
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairRow:
@@ -126,9 +128,11 @@ class JudgeReplyRow(PairRow):
 class VerdictRow(PairRow):
     """A pair settled from both presentations."""
 
-    verdict_ab: Annotated[str, "what the reply to presentation ab says"]
-    verdict_ba: Annotated[str, "what the reply to presentation ba says"]
-    outcome: Annotated[str, "a_wins, b_wins, tie, inconsistent, same_text or unjudged"]
+    verdict_ab: Annotated[Verdict, "what the reply to presentation ab says"]
+    verdict_ba: Annotated[Verdict, "what the reply to presentation ba says"]
+    outcome: Annotated[Outcome, "a_wins, b_wins, tie, inconsistent, same_text or unjudged"]
+    share: Annotated[float | None, "what entrant_a got of the win; absent: nothing decided"] = None
+    weight: Annotated[float, "prompts it stands for: 1 unless it is one of a sample"] = 1.0
     winner: Annotated[str | None, "the entrant that won"] = None
     reason_ab: Annotated[str | None, "why presentation ab has no verdict"] = None
     reason_ba: Annotated[str | None, "why presentation ba has no verdict"] = None
@@ -136,8 +140,7 @@ class VerdictRow(PairRow):
     request_key_ba: Annotated[str, "SHA-256 of the request of presentation ba"]
     asking_ab: Annotated[int, "which attempt the verdict of presentation ab answers"]
     asking_ba: Annotated[int, "which attempt the verdict of presentation ba answers"]
-    judge_model: Annotated[str, "the model that judged"]
-    weight: Annotated[float | None, "prompts it stands for; absent: 1, itself alone"] = None
+    settled_by: Annotated[str, "the model that judged, or the models of the jury"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,14 +281,8 @@ class BattleRow:
     judge_model: Annotated[str | None, "the model that judged"] = None
     dimension: Annotated[str | None, "the quality that was judged"] = None
     inconsistent: Annotated[bool, "a tie that stands for two replies that disagreed"]
-    weight: Annotated[float | None, "how much it counts; absent: 1"] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HumanBattleRow(BattleRow):
-    """A battle that people decided."""
-
-    weight: Annotated[float, "how much it counts in the Bradley-Terry likelihood"]
+    weight: Annotated[float, "how many prompts it stands for, or how much it counts"]
+    pref: Annotated[float | None, "what model_b got of the win, where the winner says less"] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -568,17 +565,17 @@ class JuryRow:
     dimension: Annotated[str, "the quality that was judged"]
     measure: Annotated[
         str,
-        "rating, weight, discrimination, slot_odds, agreement, kappa, unanimous, fleiss_kappa or "
+        "weight, discrimination, slot_odds, agreement, kappa, unanimous, fleiss_kappa or "
         "krippendorff_alpha",
     ]
-    subject: Annotated[str | None, "the judge or entrant it is of; absent: of all judges"] = None
+    subject: Annotated[str | None, "the judge it is of; absent: of all judges"] = None
     other: Annotated[str | None, "the other judge, where it is of two"] = None
     family: Annotated[str | None, "the judge's family, where something tells it"] = None
     other_family: Annotated[str | None, "the other judge's family"] = None
     value: Annotated[float | None, "the number; absent where the verdicts do not tell"] = None
     low: Annotated[float | None, "lower end of its interval"] = None
     high: Annotated[float | None, "upper end of its interval"] = None
-    n: Annotated[int, "presentations, prompts (rating) or pairs (agreement) it is of"]
+    n: Annotated[int, "presentations or pairs (agreement) it is of"]
     n_silent: Annotated[int, "pairs of which a judge was asked and says nothing"]
     note: Annotated[str | None, "why a number is absent, or what to know of it"] = None
 

@@ -178,6 +178,9 @@ def battles_from_judgments(judgments: Sequence[Judgment], *, judge_model: str) -
             dimension=judgment.dimension,
             inconsistent=judgment.inconsistent,
             weight=judgment.weight,
+            pref=None
+            if judgment.share is None or judgment.share == judgment.outcome.share
+            else 1 - judgment.share,
         )
         for judgment in judgments
         if judgment.outcome in winners

@@ -196,8 +196,8 @@ class ConfiguredPrice(Frozen):
 
 
 """In how many orders a pair is shown."""
-Aggregate = Literal["judge_aware", "plurality", "single"]
-"""How several judges' verdicts become one."""
+Aggregate = Literal["judge_aware", "equal"]
+"""What several judges' words weigh."""
 _REACHED_BY = ("service", "base_url", "api_key_env")
 
 
@@ -240,10 +240,10 @@ class JudgeConfig(ServiceAccess):
             is reached as `judge` says. The modes' `judge_model` must be one of them.
         adaptive: Judge in rounds, and stop a pair once it is known who of the two is ahead;
             everything is judged unless given. A pilot is always judged whole.
-        aggregate: How a panel's verdicts become one: `judge_aware` weighs judges by how much
-            their verdicts are about the entrants (with three judges or more, unless said
-            otherwise), `plurality` gives each one vote, `single` counts the modes' `judge_model`
-            alone.
+        aggregate: What the words of a panel weigh, whose verdict on a pair is the mean of its
+            judges' shares of the win: `judge_aware` weighs judges by how much their verdicts are
+            about the entrants (with three judges or more, unless said otherwise), `equal` weighs
+            them alike.
         budget_usd: The most dollars that may be spent; None sets no limit.
         budget_period: What counts towards the budget: one `run`, or everything that the ledger
             holds of this calendar `month` (UTC).
@@ -343,12 +343,10 @@ class JudgeConfig(ServiceAccess):
 
     @property
     def aggregation(self) -> Aggregate:
-        """How verdicts become one; a single judge's are."""
-        if not self.panel:
-            return "single"
+        """What the judges' words weigh."""
         if self.aggregate is not None:
             return self.aggregate
-        return "judge_aware" if len(self.panel) > 2 else "plurality"
+        return "judge_aware" if len(self.panel) > 2 else "equal"
 
     @property
     def grace_seconds(self) -> float:

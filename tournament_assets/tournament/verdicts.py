@@ -1,6 +1,5 @@
-"""What a judge's reply says, and how replies and judges settle a pair."""
+"""What a judge's reply says, and how a pair was settled."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -44,6 +43,11 @@ class Outcome(StrEnum):
     """At least one of the replies says nothing."""
 
     @property
+    def share(self) -> float | None:
+        """What the first entrant got of the win; None where nothing was decided."""
+        return _SHARES.get(self)
+
+    @property
     def is_decisive(self) -> bool:
         """Whether somebody won."""
         return self in (Outcome.A_WINS, Outcome.B_WINS)
@@ -59,9 +63,18 @@ class Outcome(StrEnum):
         return self not in (Outcome.SAME_TEXT, Outcome.UNJUDGED)
 
 
+_SHARES = {
+    Outcome.A_WINS: 1.0,
+    Outcome.B_WINS: 0.0,
+    Outcome.TIE: 0.5,
+    Outcome.SAME_TEXT: 0.5,
+    Outcome.INCONSISTENT: 0.5,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """One pair, settled on one dimension.
+    """One pair, settled on one dimension, whoever settled it: what every rating starts from.
 
     Attributes:
         prompt_id: The prompt both entrants answered.
@@ -70,6 +83,9 @@ class Judgment:
         entrant_b: The other one.
         outcome: How the pair was settled.
         weight: How many prompts it stands for: 1 unless it is one of a sample.
+        share: What the first entrant got of the win, from 0 to 1: what the outcome says, unless
+            several judges or somebody who says how sure it is settled the pair; None where nothing
+            was decided.
     """
 
     prompt_id: str
@@ -78,6 +94,12 @@ class Judgment:
     entrant_b: str
     outcome: Outcome
     weight: float = 1.0
+    share: float | None = None
+
+    def __post_init__(self) -> None:
+        """Let the outcome say the share where nothing finer is known."""
+        if self.share is None:
+            object.__setattr__(self, "share", self.outcome.share)
 
     @property
     def winner(self) -> str | None:
@@ -92,35 +114,3 @@ class Judgment:
     def inconsistent(self) -> bool:
         """Whether the two presentations were both readable and disagreed."""
         return self.outcome is Outcome.INCONSISTENT
-
-
-def settle_together(votes: Sequence[tuple[Outcome, float]]) -> Outcome:
-    """Settle one pair from how several judges settled it, by the most weight.
-
-    A judge who was asked and says nothing keeps its weight: unless more than half of the weight
-    was used the pair is unjudged, so that one of three who answers does not decide alone.
-
-    Args:
-        votes: Each asked judge's outcome and the weight of its word, above 0.
-
-    Returns:
-        The winner with more weight than the other and than all that is level. Otherwise nobody
-        won: a tie where what is level has the most weight and more of it says so than was
-        inconsistent; else inconsistent, as when the judges contradict each other.
-    """
-    weights = dict.fromkeys(Outcome, 0.0)
-    for outcome, weight in votes:
-        weights[outcome] += weight
-    total, silent = sum(weights.values()), weights[Outcome.UNJUDGED]
-    if 2 * silent >= total:
-        return Outcome.UNJUDGED
-    if weights[Outcome.SAME_TEXT]:
-        return Outcome.SAME_TEXT
-    level = weights[Outcome.TIE] + weights[Outcome.INCONSISTENT]
-    first, second = weights[Outcome.A_WINS], weights[Outcome.B_WINS]
-    if first > max(second, level):
-        return Outcome.A_WINS
-    if second > max(first, level):
-        return Outcome.B_WINS
-    is_tie = weights[Outcome.TIE] > weights[Outcome.INCONSISTENT] and level > max(first, second)
-    return Outcome.TIE if is_tie else Outcome.INCONSISTENT

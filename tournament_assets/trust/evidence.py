@@ -36,8 +36,8 @@ class RatedPair:
     entrant_b: str
     request_key_ab: str
     request_key_ba: str
-    verdict_ab: str
-    verdict_ba: str
+    verdict_ab: Verdict
+    verdict_ba: Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -532,7 +532,7 @@ def _learn(pilot: FinishedRun | None, dimension: str, entrant_ids: Sequence[str]
     settled = [
         pair
         for pair in (pilot.verdicts.get(dimension, ()) if pilot else ())
-        if pair.outcome is not Outcome.UNJUDGED
+        if pair.share is not None
     ]
     if not settled:
         return JudgingNoise(len(entrant_ids))
@@ -546,15 +546,14 @@ def _learn(pilot: FinishedRun | None, dimension: str, entrant_ids: Sequence[str]
     prompts = sorted({pair.prompt_id for pair in settled})
     place = {name: index for index, name in enumerate(entrants)}
     row = {name: index for index, name in enumerate(prompts)}
-    worth = {Outcome.A_WINS: 1.0, Outcome.B_WINS: 0.0}
     matches = Matches(
         entrants=tuple(entrants),
         prompts=tuple(prompts),
         first=np.array([place[pair.entrant_a] for pair in settled]),
         second=np.array([place[pair.entrant_b] for pair in settled]),
         prompt_index=np.array([row[pair.prompt_id] for pair in settled]),
-        preference=np.array([worth.get(pair.outcome, 0.5) for pair in settled]),
-        weight=np.ones(len(settled)),
+        preference=np.array([pair.share for pair in settled], dtype=np.float64),
+        weight=np.array([pair.weight for pair in settled]),
     )
     split = sum(pair.outcome is Outcome.INCONSISTENT for pair in settled) / len(settled)
     try:

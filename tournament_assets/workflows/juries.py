@@ -1,4 +1,4 @@
-"""Several judges of the same pairs: what each is like, how far they agree, and what they rate.
+"""Several judges of the same pairs: what each is like, what its word weighs, how far they agree.
 
 Verdicts go to the model by presentation, each with the slot that its entrants stood in. As in every
 other rating, a pair counts only where its judge's replies are all readable.
@@ -20,15 +20,16 @@ from tournament_assets.audits.agreement import (
     measure_panel,
 )
 from tournament_assets.audits.fair_comparison import judge_family
+from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.judge_aware import JudgeAwareFit, fit_judge_aware
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.storage.tables import AnyTable, pair_key, rows_of
-from tournament_assets.tournament.asset_rows import BradleyTerryRow, JuryRow, VerdictRow
+from tournament_assets.tournament.asset_rows import JuryRow, VerdictRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
-RATING, WEIGHT, DISCRIMINATION, SLOT = "rating", "weight", "discrimination", "slot_odds"
+WEIGHT, DISCRIMINATION, SLOT = "weight", "discrimination", "slot_odds"
 AGREEMENT, KAPPA, UNANIMOUS = "agreement", "kappa", "unanimous"
 FLEISS, KRIPPENDORFF = "fleiss_kappa", "krippendorff_alpha"
 
@@ -58,14 +59,13 @@ class _Presentations:
         shown = ((a, b, row.verdict_ab), (b, a, row.verdict_ba))
         is_same = row.outcome == Outcome.SAME_TEXT
         for first, second, said in shown:
-            verdict = Verdict(said)
             if row.outcome == Outcome.UNJUDGED:
                 continue
             self.first.append(first)
             self.second.append(second)
             self.prompt.append(row.prompt_id)
             self.judge.append(judge)
-            self.share.append(0.5 if is_same else _SHARES[verdict])
+            self.share.append(0.5 if is_same else _SHARES[said])
             self.slot.append(0.0 if is_same else 1.0)
 
     def as_matches(
@@ -107,10 +107,10 @@ def jury_rows(
     for (prompt_id, first, second), rows in groupby(by_judge, key=pair_key):
         labels: dict[str, str | None] = {}
         for row in rows:
-            place = judges.index(row.judge_model)
+            place = judges.index(row.settled_by)
             presentations.add(row, entrants[first], entrants[second], place)
             if row.outcome != Outcome.SAME_TEXT:
-                labels[row.judge_model] = _LABELS.get(Outcome(row.outcome))
+                labels[row.settled_by] = _LABELS.get(row.outcome)
         readings.append(Reading(prompt_id, labels))
     matches, slots = presentations.as_matches(config.entrant_ids, judges)
     fit = fit_judge_aware(
@@ -121,25 +121,10 @@ def jury_rows(
     )
     families = {name: judge_family(name, named=config.families) for name in judges}
     write = partial(_row, dimension, families)
-    made = [
-        *_judge_rows(fit, _weights(fit, config, mode), readings, write),
+    return [
+        *_judge_rows(fit, _weights(fit, config), readings, write),
         *(_agreement_rows(readings, judges, config, write) if len(judges) > 1 else ()),
     ]
-    if rates_by_model(config):
-        made += [
-            write(
-                RATING,
-                each.entrant,
-                found=Estimate(each.value, each.low, each.high, fit.n_prompts, each.note),
-            )
-            for each in fit.ratings
-        ]
-    return made
-
-
-def rates_by_model(config: TournamentConfig) -> bool:
-    """Say whether Bradley-Terry ratings are those of the judges' model, its slot effects off."""
-    return config.judge.aggregation == "judge_aware"
 
 
 def weights_of(jury: AnyTable) -> dict[str, float]:
@@ -149,27 +134,6 @@ def weights_of(jury: AnyTable) -> dict[str, float]:
         for row in rows_of(JuryRow, jury)
         if row.measure == WEIGHT and row.subject is not None and row.value is not None
     }
-
-
-def rating_rows_of(jury: AnyTable) -> list[BradleyTerryRow]:
-    """Return the ratings of the table "jury" as rows of "bradley_terry_ratings", best first.
-
-    Their intervals are the sandwich's, so there are no resamples.
-    """
-    rows = [row for row in rows_of(JuryRow, jury) if row.measure == RATING]
-    return [
-        BradleyTerryRow(
-            dimension=row.dimension,
-            entrant_id=row.subject or "",
-            rating=row.value,
-            sampling_low=row.low,
-            sampling_high=row.high,
-            note=row.note,
-            n_bootstraps=0,
-            n_degenerate=0,
-        )
-        for row in sorted(rows, key=lambda row: (row.value is None, -(row.value or 0.0)))
-    ]
 
 
 def _row(
@@ -198,22 +162,45 @@ def _row(
     )
 
 
-def _weights(fit: JudgeAwareFit, config: TournamentConfig, mode: Mode) -> dict[str, float]:
+def _weights(fit: JudgeAwareFit, config: TournamentConfig) -> dict[str, float]:
     """Return what each judge's word weighs where the judges settle a pair together."""
-    names = [each.judge for each in fit.judges]
-    if config.judge.aggregation == "single":
-        return {name: float(name == config.judge_model(mode)) for name in names}
-    alike = dict.fromkeys(names, 1.0)
-    if config.judge.aggregation == "plurality" or not any(each.counts for each in fit.judges):
-        return alike
-    return {
-        each.judge: 0.0
-        if not each.counts
-        else 1.0
-        if each.discrimination is None or each.discrimination.value is None
-        else each.discrimination.value
+    if config.judge.aggregation == "judge_aware" and any(each.counts for each in fit.judges):
+        return judge_weights(fit, confidence=config.ratings.confidence)
+    return {each.judge: 1.0 for each in fit.judges}
+
+
+def judge_weights(fit: JudgeAwareFit, *, confidence: float) -> dict[str, float]:
+    """Return each judge's weight: its discrimination, shrunken towards that of the others.
+
+    A discrimination has an error, and the largest of several is large by luck too. Its logarithm is
+    multiplied by the part of the spread between judges that is not error (empirical Bayes, as in
+    Morris, https://doi.org/10.1080/01621459.1983.10477920). A judge that does not count weighs 0.
+
+    Args:
+        fit: The fit, of which some judge counts.
+        confidence: Coverage of its intervals.
+    """
+    weights = {each.judge: float(each.counts) for each in fit.judges}
+    known = {
+        each.judge: (math.log(found.value), _error(found, fit, confidence))
         for each in fit.judges
+        if each.counts and (found := each.discrimination) is not None and found.value is not None
     }
+    if len(known) < 2:
+        return weights
+    logarithms = np.array([value for value, _ in known.values()])
+    variances = np.array([error**2 for _, error in known.values()])
+    between = max(0.0, float(logarithms.var(ddof=1) - variances.mean()))
+    kept = between / (between + variances) if between else np.zeros(variances.size)
+    return weights | dict(zip(known, np.exp(kept * logarithms).tolist(), strict=True))
+
+
+def _error(found: Estimate, fit: JudgeAwareFit, confidence: float) -> float:
+    """Return the standard error of a discrimination's logarithm; 0 where nothing tells it."""
+    if found.low is None or found.high is None:
+        return 0.0
+    reach = (math.log(found.high) - math.log(found.low)) / 2
+    return reach / two_sided_quantile(confidence, degrees_of_freedom=fit.n_prompts - 1)
 
 
 def _judge_rows(

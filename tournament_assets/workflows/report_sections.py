@@ -29,7 +29,7 @@ from tournament_assets.tournament.asset_rows import (
     PromptFindingRow,
     TrustRow,
 )
-from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
     AnyEntrant,
@@ -94,17 +94,16 @@ def report_sections(
 
 
 _TOGETHER = {
-    "judge_aware": "what they settle together, each with the weight that its verdicts earn",
-    "plurality": "what most of them say",
+    "judge_aware": "the mean of theirs, each with the weight that its verdicts earn",
+    "equal": "the mean of theirs",
 }
 
 
-def judge_sentence(config: TournamentConfig, mode: Mode, models: Collection[str]) -> str:
+def judge_sentence(config: TournamentConfig, models: Collection[str]) -> str:
     """Say who the judge is whose verdicts stand beside people's: a model, or several together.
 
     Args:
         config: Who judges, and how the verdicts of several become one.
-        mode: The mode.
         models: The models that replied.
     """
     panel = [each.model for each in config.judge.panel]
@@ -112,8 +111,6 @@ def judge_sentence(config: TournamentConfig, mode: Mode, models: Collection[str]
     names = join_names([*(model for model in panel if model in models), *others])
     if len(models) < 2 or not panel:
         return f"The judge is {names}."
-    if config.judge.aggregation == "single":
-        return f"The judge is {config.judge_model(mode)}, who decides for the jury of {names}."
     together = _TOGETHER[config.judge.aggregation]
     return f"The judge is the jury of {names}: its verdict on a pair is {together}."
 

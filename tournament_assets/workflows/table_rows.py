@@ -81,9 +81,10 @@ class _ReadVerdict:
     source: str
     entrant_a: str
     entrant_b: str
-    verdict_ab: str
-    verdict_ba: str
-    outcome: str
+    verdict_ab: Verdict
+    verdict_ba: Verdict
+    outcome: Outcome
+    share: float | None
     request_key_ab: str
     request_key_ba: str
     asking_ab: int
@@ -120,7 +121,8 @@ def pair_readings(
             stratum=names.setdefault(row.source, row.source),
             entrant_a=names.setdefault(row.entrant_a, row.entrant_a),
             entrant_b=names.setdefault(row.entrant_b, row.entrant_b),
-            outcome=Outcome(row.outcome),
+            outcome=row.outcome,
+            share=row.share,
             replies=tuple(
                 _read_presentation(answers, key, verdict, asking, reply_format)
                 for key, verdict, asking in (
@@ -138,11 +140,10 @@ def pair_readings(
 def _read_presentation(
     answers: Sequence[_ReadReply],
     request_key: str,
-    stored_verdict: str,
+    verdict: Verdict,
     counted: int,
     reply_format: ReplyFormat,
 ) -> ReplyReading:
-    verdict = Verdict(stored_verdict)
     attempts = [each for each in answers if each.request_key == request_key]
     failures = {
         row.asking: classify_reply(
@@ -252,29 +253,9 @@ def _rows_of(
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _StoredJudgment:
-    prompt_id: str
-    dimension: str
-    entrant_a: str
-    entrant_b: str
-    outcome: str
-    weight: float | None
-
-
 def judgments_of(verdicts: AnyTable) -> list[Judgment]:
     """Return the rows of the table `judge_verdicts` as judgments, which share their names."""
-    return [
-        Judgment(
-            prompt_id=row.prompt_id,
-            dimension=row.dimension,
-            entrant_a=row.entrant_a,
-            entrant_b=row.entrant_b,
-            outcome=Outcome(row.outcome),
-            weight=1.0 if row.weight is None else row.weight,
-        )
-        for row in rows_of(_StoredJudgment, verdicts, shares_texts=True)
-    ]
+    return [*rows_of(Judgment, verdicts, shares_texts=True)]
 
 
 def settled_rows(replies: Iterable[JudgeReplyRow], *, judge: JudgeConfig) -> Iterator[VerdictRow]:
@@ -290,8 +271,3 @@ def settled_rows(replies: Iterable[JudgeReplyRow], *, judge: JudgeConfig) -> Ite
     """
     for _, about_one_pair in groupby(replies, key=pair_key):
         yield from settle_pairs(about_one_pair, reply_format=judge.reply_format)
-
-
-def verdicts_of(row: VerdictRow) -> tuple[Verdict, Verdict]:
-    """Return what the two replies to a pair of the table `judge_verdicts` say."""
-    return Verdict(row.verdict_ab), Verdict(row.verdict_ba)

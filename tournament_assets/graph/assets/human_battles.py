@@ -420,7 +420,7 @@ class HumanLabels:
                     row.source,
                     row.entrant_a,
                     row.entrant_b,
-                    Outcome(row.outcome),
+                    row.outcome,
                     tuple(
                         Labelling(
                             each.rater,
@@ -441,7 +441,8 @@ class _Settled:
     source: str
     entrant_a: str
     entrant_b: str
-    outcome: str
+    outcome: Outcome
+    share: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -499,7 +500,7 @@ def label_worths(
         verdicts: Table `judge_verdicts` of the dimension.
     """
     judged = [
-        Judgment(row.prompt_id, "", row.entrant_a, row.entrant_b, Outcome(row.outcome))
+        Judgment(row.prompt_id, "", row.entrant_a, row.entrant_b, row.outcome, share=row.share)
         for row in rows_of(_Settled, verdicts)
         if row.outcome != Outcome.SAME_TEXT
     ]

@@ -206,7 +206,7 @@ def _judge_model(plan: TournamentPlan, settled: Rows) -> str | None:
         InputError: If it is a model of another service than the config names.
     """
     # One run of judge_replies asks one model, so whichever row is looked at says it.
-    judge_model: str | None = next((row.judge_model for row in settled.values()), None)
+    judge_model: str | None = next((row.settled_by for row in settled.values()), None)
     problem = judge_model and plan.config.judge.model_problem(judge_model)
     if problem:
         raise InputError(problem)

@@ -31,7 +31,6 @@ from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judges import Rubric
-from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.judge_requests import (
     JudgeAccess,
     JudgingStep,
@@ -44,7 +43,6 @@ from tournament_assets.workflows.table_rows import (
     pairs_of,
     reply_rows,
     settled_rows,
-    verdicts_of,
 )
 
 Settled = Mapping[PairKey, VerdictRow]
@@ -165,9 +163,9 @@ def _settled_control(control: ControlPair, settled: Settled) -> SettledControl:
         kind=control.kind,
         control_id=control.control_id,
         expected=control.expected,
-        outcome=Outcome(row.outcome),
-        verdicts=verdicts_of(row),
-        baseline=Outcome(settled[_name(baseline)].outcome) if baseline else None,
+        outcome=row.outcome,
+        verdicts=(row.verdict_ab, row.verdict_ba),
+        baseline=settled[_name(baseline)].outcome if baseline else None,
     )
 
 
@@ -257,9 +255,8 @@ class _Judged:
         self.models: set[str] = set()
         self.outcomes: dict[PairKey, str | None] = {}
         for row in rows_of(VerdictRow, verdicts):
-            self.models.add(row.judge_model)
-            outcome = Outcome(row.outcome)
-            self.outcomes[pair_key(row)] = outcome.value if outcome.is_judged else None
+            self.models.add(row.settled_by)
+            self.outcomes[pair_key(row)] = row.outcome.value if row.outcome.is_judged else None
 
 
 def _agreement_row(step: Step, own: _Judged, mode: str, other: _Judged) -> JudgeAgreementRow:

@@ -148,7 +148,6 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> "ReportConte
         judge_is_language_model=SERVICES[config.judge.service].is_language_model,
         judge_sentence=judge_sentence(
             config,
-            step.mode,
             {model for each in facts.summaries.values() for model in each.judge_models},
         ),
         leaderboard=inputs.leaderboard,

@@ -33,7 +33,6 @@ from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
 from tournament_assets.workflows.adaptive_judging import sides_of
-from tournament_assets.workflows.juries import rates_by_model, rating_rows_of
 from tournament_assets.workflows.table_rows import judgments_of
 
 _COUNTS = ("wins_a", "wins_b", "ties", "inconsistent", "same_text", "unjudged")
@@ -139,21 +138,16 @@ def bradley_terry_ratings(
     mode: Mode,
     dimension: str,
     verdicts: StoredTable,
-    jury: pd.DataFrame | None = None,
 ) -> Made[list[BradleyTerryRow]]:
     """Bradley-Terry ratings on the Elo scale, ties as half wins, prompts resampled.
 
-    Where the pairs do not determine a rating or a bound, it is absent and a note says why. Judges
-    that are weighed are rated by the model of `jury`, whose intervals are the sandwich's.
+    Where the pairs do not determine a rating or a bound, it is absent and a note says why.
     """
-    if jury is not None and rates_by_model(config):
-        rows = rating_rows_of(jury)
-    else:
-        rows = bradley_terry_rows(
-            code_judgments(judgments_of(verdicts), entrants=config.entrant_ids),
-            dimension=dimension,
-            settings=settings_of_run(config, mode=mode),
-        )
+    rows = bradley_terry_rows(
+        code_judgments(judgments_of(verdicts), entrants=config.entrant_ids),
+        dimension=dimension,
+        settings=settings_of_run(config, mode=mode),
+    )
     columns = ("entrant_id", "rating", "sampling_low", "sampling_high", "note")
     return Made(
         rows,

@@ -44,7 +44,6 @@ from tournament_assets.reports.separation import STOPS_EARLY, verdict_sentence
 from tournament_assets.storage.tables import (
     SCHEMAS,
     AnyTable,
-    StoredTable,
     WrittenTable,
     rows_of,
     write_table,
@@ -88,8 +87,8 @@ _COVERAGE_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Judge:
-    judge_model: str
+class _Settled:
+    settled_by: str
 
 
 def battles(verdicts: LargeTables) -> Made[WrittenTable]:
@@ -102,16 +101,13 @@ def battles(verdicts: LargeTables) -> Made[WrittenTable]:
         for table in verdicts.values()
         for judgment, row in zip(
             judgments_of(table),
-            rows_of(_Judge, table),
+            rows_of(_Settled, table),
             strict=True,
         )
-        for battle in battles_from_judgments([judgment], judge_model=row.judge_model)
+        for battle in battles_from_judgments([judgment], judge_model=row.settled_by)
     )
     shown = Shown(rows, ("question_id", "dimension", "model_a", "model_b", "winner"))
-    is_weighted = any(
-        isinstance(table, StoredTable) and table.has_column("weight") for table in verdicts.values()
-    )
-    written = write_table("battles", shown, without=() if is_weighted else ("weight",))
+    written = write_table("battles", shown)
     return Made(written, metadata={"battles": len(written), "first_rows": shown.markdown})
 
 

@@ -14,7 +14,7 @@ from tournament_assets.reports.trust_tables import light_sentence, trust_rows, t
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, TrustRow
 from tournament_assets.tournament.judges import JudgeConfig
-from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
+from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.trust.evidence import (
     RatedPair,
     controls_of,
@@ -28,7 +28,7 @@ from tournament_assets.trust.measures import HUMANS, WORDS, threshold_of
 from tournament_assets.trust.panel import TrustEvidence, TrustLine, TrustState, trust_lines
 from tournament_assets.workflows.adaptive_judging import Unasked
 from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.table_rows import judgments_of, settled_rows, verdicts_of
+from tournament_assets.workflows.table_rows import judgments_of, settled_rows
 
 _STATES = ("green", "red", "not measured", "no threshold")
 
@@ -121,7 +121,7 @@ def _judged_pairs(verdicts: StoredTable, lengths: Mapping[PairKey, Outcome]) -> 
     return [
         JudgedPair(
             judgment,
-            (Verdict(row.verdict_ab), Verdict(row.verdict_ba)),
+            (row.verdict_ab, row.verdict_ba),
             (row.request_key_ab, row.request_key_ba),
             lengths.get(pair_key(row)),
         )
@@ -133,10 +133,8 @@ def _pairs_by_judge(replies: StoredTable, judge: JudgeConfig) -> list[JudgedPair
 
     return [
         JudgedPair(
-            Judgment(
-                row.prompt_id, row.dimension, row.entrant_a, row.entrant_b, Outcome(row.outcome)
-            ),
-            verdicts_of(row),
+            Judgment(row.prompt_id, row.dimension, row.entrant_a, row.entrant_b, row.outcome),
+            (row.verdict_ab, row.verdict_ba),
             (row.request_key_ab, row.request_key_ba),
         )
         for row in settled_rows(rows_of(JudgeReplyRow, replies), judge=judge)

@@ -29,15 +29,15 @@ from tournament_assets.workflows.adaptive_judging import Unasked, Weigh, weights
 from tournament_assets.workflows.juries import jury_rows
 from tournament_assets.workflows.juries import weights_of as weights_of_judges
 from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.table_rows import UNREAD, settled_rows, verdicts_of
+from tournament_assets.workflows.table_rows import UNREAD, settled_rows
 
 _SHOWN_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "verdict_ab", "verdict_ba", "winner")
 _MISSING = (Verdict.REFUSED, Verdict.UNREADABLE, Verdict.PERMANENT, Verdict.PENDING)
 
 
 @dataclass(frozen=True, slots=True)
-class _Judge:
-    judge_model: str
+class _Settled:
+    settled_by: str
 
 
 def has_jury(plan: TournamentPlan) -> bool:
@@ -46,7 +46,7 @@ def has_jury(plan: TournamentPlan) -> bool:
 
 
 def jury(step: Step, replies: StoredTable) -> Made[list[JuryRow]]:
-    """What each judge's verdicts are about, how far the judges agree, and what they rate.
+    """What each judge's verdicts are about, what its word weighs, and how far the judges agree.
 
     Discrimination is how much a judge's verdicts are about the entrants, relative to the others;
     slot odds are those by which it prefers what is shown first between equals. Both come from the
@@ -88,16 +88,17 @@ def judge_verdicts(
     Both replies mean the same entrant: it wins. Both say tie: a tie. They disagree:
     inconsistent. One says nothing readable: unjudged, which is never counted as a tie. Both
     responses are the same text: the judge was not asked, and nobody won. Several judges settle
-    a pair each by itself and then together, by the weights in `jury`. Where pairs stop early, a
+    a pair each by itself and then together, by the mean of their shares, weighted as `jury` says:
+    whoever has more than half of it has won. Where pairs stop early, a
     verdict may stand for several prompts: its weight says how many.
     """
     config = step.plan.config
     counted = _Counted(rows_of(JudgeReplyRow, replies))
     by_judge = _Read(settled_rows(counted, judge=config.judge))
     weigh = None if decisions is None else weights_of(decisions)
-    settled = _Settled(_weighed(_together(by_judge, step, jury), weigh))
+    settled = _Counts(_weighed(_together(by_judge, step, jury), weigh))
     shown = Shown(settled, _SHOWN_COLUMNS)
-    written = write_table("judge_verdicts", shown, without=() if weigh else ("weight",))
+    written = write_table("judge_verdicts", shown)
     return Made(
         written,
         metadata={
@@ -122,16 +123,15 @@ def _together(
     by_judge: Iterable[VerdictRow], step: Step, jury: pd.DataFrame | None
 ) -> Iterator[VerdictRow]:
     """Yield a row a pair: the judge's, or the one that the judges of a panel settle together."""
-    config = step.plan.config
-    if not config.judge.panel or jury is None:
+    panel = step.plan.config.judge.panel
+    if not panel or jury is None:
         yield from by_judge
         return
 
     weights = weights_of_judges(jury)
-    lead, all_judges = config.judge_model(step.mode), [each.model for each in config.judge.panel]
-    name = lead if config.judge.aggregation == "single" else ", ".join(all_judges)
+    names = ", ".join(each.model for each in panel)
     for _, of_pair in groupby(by_judge, key=pair_key):
-        yield settle_panel(list(of_pair), weights, judge_model=name)
+        yield settle_panel(list(of_pair), weights, settled_by=names)
 
 
 def _weighed(rows: Iterable[VerdictRow], weigh: Weigh | None) -> Iterator[VerdictRow]:
@@ -141,7 +141,7 @@ def _weighed(rows: Iterable[VerdictRow], weigh: Weigh | None) -> Iterator[Verdic
 
 def judge_models_of(verdicts: AnyTable) -> set[str]:
     """Return the models that gave the verdicts of the table `judge_verdicts`."""
-    return {row.judge_model for row in rows_of(_Judge, verdicts)}
+    return {row.settled_by for row in rows_of(_Settled, verdicts)}
 
 
 class _Counted:
@@ -184,11 +184,11 @@ class _Read:
     def __iter__(self) -> Iterator[VerdictRow]:
         for row in self._rows:
             if row.outcome != Outcome.SAME_TEXT:
-                self.readings.update(verdicts_of(row))
+                self.readings.update((row.verdict_ab, row.verdict_ba))
             yield row
 
 
-class _Settled:
+class _Counts:
     """Counts rows of the table `judge_verdicts` as they pass.
 
     Attributes:
@@ -205,7 +205,7 @@ class _Settled:
             yield row
 
 
-def _counts(settled: _Settled, readings: Counter[Verdict]) -> dict[str, Any]:
+def _counts(settled: _Counts, readings: Counter[Verdict]) -> dict[str, Any]:
     outcomes = settled.outcomes
     first_slot = readings[Verdict.A]
     decided = first_slot + readings[Verdict.B]

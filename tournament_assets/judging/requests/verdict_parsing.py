@@ -7,16 +7,17 @@ such as "Gateway is restarting", which some gateway put in the judge's place: th
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Literal
 
 from tournament_assets.judging.requests.pairs import PRESENTATIONS
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.errors import VerdictParseError
-from tournament_assets.tournament.verdicts import Outcome, Verdict, settle_together
+from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 ReplyFormat = Literal["line", "json_schema"]
 """How a judge writes its verdict: on the last line, or in a JSON object."""
@@ -375,11 +376,8 @@ def reconcile_swap(verdict_ab: Verdict, verdict_ba: Verdict) -> Outcome:
     return said if said is _SWAPPED[verdict_ba] else Outcome.INCONSISTENT
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    reply: JudgeReplyRow
-    verdict: Verdict
-    reason: str | None
+_Read = tuple[JudgeReplyRow, Verdict, str | None]
+"""A reply, what it says, and why it says nothing."""
 
 
 def settle_pairs(
@@ -396,28 +394,28 @@ def settle_pairs(
         KeyError: If a presentation of a pair is missing altogether; a reply that is still
             to come is a `pending` row, not a missing one.
     """
-    pairs: dict[tuple[str, str, str, str], dict[str, _Reading]] = {}
+    pairs: dict[tuple[str, str, str, str], dict[str, _Read]] = {}
     for reply in sorted(replies, key=lambda reply: reply.asking):
         pair = (reply.prompt_id, reply.entrant_a, reply.entrant_b, reply.judge_model)
         presented = pairs.setdefault(pair, {})
         earlier = presented.get(reply.presentation)
-        if earlier is None or not earlier.verdict.is_decided:
+        if earlier is None or not earlier[1].is_decided:
             verdict, reason = read_reply(
                 result_type=reply.result_type,
                 stop_reason=reply.stop_reason,
                 text=reply.reply,
                 reply_format=reply_format,
             )
-            presented[reply.presentation] = _Reading(reply, verdict, reason)
+            presented[reply.presentation] = reply, verdict, reason
     return [_settle(*(presented[each] for each in PRESENTATIONS)) for presented in pairs.values()]
 
 
-def _settle(ab: _Reading, ba: _Reading) -> VerdictRow:
-    reply = ab.reply
+def _settle(ab: _Read, ba: _Read) -> VerdictRow:
+    (reply, verdict_ab, reason_ab), (other, verdict_ba, reason_ba) = ab, ba
     outcome = (
         Outcome.SAME_TEXT
-        if {each.reply.result_type for each in (ab, ba)} == {"identical"}
-        else reconcile_swap(ab.verdict, ba.verdict)
+        if {reply.result_type, other.result_type} == {"identical"}
+        else reconcile_swap(verdict_ab, verdict_ba)
     )
     winners = {Outcome.A_WINS: reply.entrant_a, Outcome.B_WINS: reply.entrant_b}
     return VerdictRow(
@@ -426,42 +424,67 @@ def _settle(ab: _Reading, ba: _Reading) -> VerdictRow:
         dimension=reply.dimension,
         entrant_a=reply.entrant_a,
         entrant_b=reply.entrant_b,
-        verdict_ab=ab.verdict.value,
-        verdict_ba=ba.verdict.value,
-        outcome=outcome.value,
+        verdict_ab=verdict_ab,
+        verdict_ba=verdict_ba,
+        outcome=outcome,
+        share=outcome.share,
         winner=winners.get(outcome),
-        reason_ab=ab.reason,
-        reason_ba=ba.reason,
-        request_key_ab=ab.reply.request_key,
-        request_key_ba=ba.reply.request_key,
-        asking_ab=ab.reply.asking,
-        asking_ba=ba.reply.asking,
-        judge_model=reply.judge_model,
+        reason_ab=reason_ab,
+        reason_ba=reason_ba,
+        request_key_ab=reply.request_key,
+        request_key_ba=other.request_key,
+        asking_ab=reply.asking,
+        asking_ba=other.asking,
+        settled_by=reply.judge_model,
     )
 
 
+_ROUNDING = 1e-12
+
+
 def settle_panel(
-    by_judge: Sequence[VerdictRow], weights: Mapping[str, float], *, judge_model: str
+    by_judge: Sequence[VerdictRow], weights: Mapping[str, float], *, settled_by: str
 ) -> VerdictRow:
-    """Settle one pair from how several judges settled it.
+    """Settle one pair from how several judges settled it: by the weighted mean of their shares.
+
+    A judge who was asked and says nothing keeps its weight: unless more than half of the weight
+    was used the pair is unjudged, so that one of three who answers does not decide alone.
 
     Args:
         by_judge: Its row from every judge that was asked, in the order of the judges.
         weights: What each judge's word weighs, by its model; a judge without one has none.
-        judge_model: What the row calls the judges together.
+        settled_by: What the row calls the judges together.
 
     Returns:
         The row of the judge that weighs most among those who say what all say together, so that a
-        verdict has its replies beside it, with the outcome and the name of all.
+        verdict has its replies beside it, with the share and the outcome of all. Level judges are
+        a tie where ties weigh more than all else, and inconsistent where they contradict each
+        other.
     """
-    votes = [(Outcome(row.outcome), weights.get(row.judge_model, 0.0)) for row in by_judge]
-    outcome = settle_together([(each, weight) for each, weight in votes if weight > 0])
+    own = [weights.get(row.settled_by, 0.0) for row in by_judge]
+    asked = [(row, weight) for row, weight in zip(by_judge, own, strict=True) if weight > 0]
+    share, outcome = _settle_shares(asked)
 
     def rank(place: int) -> tuple[bool, float]:
-        return votes[place][0] is outcome, votes[place][1]
+        return by_judge[place].outcome is outcome, own[place]
 
-    spoken = by_judge[max(range(len(votes)), key=rank)]
+    spoken = by_judge[max(range(len(own)), key=rank)]
     winners = {Outcome.A_WINS: spoken.entrant_a, Outcome.B_WINS: spoken.entrant_b}
     return replace(
-        spoken, outcome=outcome.value, winner=winners.get(outcome), judge_model=judge_model
+        spoken, outcome=outcome, share=share, winner=winners.get(outcome), settled_by=settled_by
     )
+
+
+def _settle_shares(asked: Sequence[tuple[VerdictRow, float]]) -> tuple[float | None, Outcome]:
+    heard = [(row.share, weight) for row, weight in asked if row.share is not None]
+    total = math.fsum(weight for _, weight in heard)
+    if 2 * total <= math.fsum(weight for _, weight in asked):
+        return None, Outcome.UNJUDGED
+    if any(row.outcome is Outcome.SAME_TEXT for row, _ in asked):
+        return 0.5, Outcome.SAME_TEXT
+    share = math.fsum(share * weight for share, weight in heard) / total
+    if abs(share - 0.5) <= _ROUNDING:
+        ties = math.fsum(weight for row, weight in asked if row.outcome is Outcome.TIE)
+        return 0.5, Outcome.TIE if 2 * ties > total else Outcome.INCONSISTENT
+    # The two entrants' shares add up to 1 to the bit, so that a file of battles can hold either.
+    return 1 - (1 - share), Outcome.A_WINS if share > 0.5 else Outcome.B_WINS

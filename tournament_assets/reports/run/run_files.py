@@ -192,14 +192,14 @@ def _elo_results(tables: RunTables) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Judge:
-    judge_model: str
+class _Settled:
+    settled_by: str
 
 
 def _elo_reports(tables: RunTables, settings: RatingSettings) -> dict[str, dict[str, Any]]:
     reports = {}
     for dimension, frame in tables.elo_ratings.items():
-        models = {row.judge_model for row in rows_of(_Judge, tables.verdicts[dimension])}
+        models = {row.settled_by for row in rows_of(_Settled, tables.verdicts[dimension])}
         reports[dimension] = elo_report(
             rows_of(EloRow, frame),
             arena=f"{settings.arena}/{dimension}",
