@@ -27,9 +27,7 @@ from tournament_assets.graph.automation.scheduled_reruns import diagnose_automat
 from tournament_assets.graph.local_runs import (
     PROCESS_TAG,
     close_runs_of_dead_processes,
-    kept_connections,
     noticed_interrupts,
-    output_repeated_by_threads,
     rare_collections,
 )
 from tournament_assets.graph.partitions import asset_key
@@ -112,8 +110,6 @@ def run_tournament(
     by_asset = options_by_asset(plan, options, started_at)
     with (
         dg.DagsterInstance.from_config(str(home)) as instance,
-        kept_connections(instance),
-        output_repeated_by_threads(),
         rare_collections(),
         noticed_interrupts() as was_interrupted,
     ):

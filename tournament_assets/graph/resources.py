@@ -209,6 +209,8 @@ def build_executor(environment: Mapping[str, str]) -> dg.ExecutorDefinition:
     return _configure(executor, {**fixed, **settings}, environment.get(EXECUTOR_CONFIG))
 
 
+_UNSET = "FAILED_POST_PROCESSING"
+"""How Dagster marks a setting whose environment variable is not set."""
 _Chosen = tuple[dg.ExecutorDefinition, dict[str, Any]]
 
 
@@ -271,10 +273,15 @@ def _require_extra(extra: str, module: str) -> None:
 def _configure(
     executor: dg.ExecutorDefinition, config: dict[str, Any], path: str | None
 ) -> dg.ExecutorDefinition:
-    from dagster._config import validate_config  # a run would find the mistake, but only later
+    @dg.job(executor_def=executor)
+    def probe() -> None:
+        """Hold the executor; without a job a mistake would show in a run only."""
 
-    found = validate_config(executor.config_schema.config_type, config)
-    if not found.success:
-        problems = [error.message for error in found.errors or ()]
-        raise InputError([f"{path or executor.name}: {problem}" for problem in problems])
+    try:
+        dg.validate_run_config(probe, {"execution": {"config": config}})
+    except dg.DagsterInvalidConfigError as error:
+        # A variable may be set only where runs start.
+        problems = [each.message for each in error.errors if each.reason.name != _UNSET]
+        if problems:
+            raise InputError(f"{path or executor.name}: {each}" for each in problems) from error
     return executor.configured(config, name=executor.name) if config else executor
