@@ -74,20 +74,17 @@ jobs = [
 ]
 dg.Definitions.validate_loadable(dg.Definitions(assets=assets, jobs=jobs))
 """
+LOAD = """
+import dagster as dg
+from tournament_assets.definitions import defs
+dg.Definitions.validate_loadable(defs())
+"""
+"""As Dagster loads them; the project is the working directory."""
 VARIANTS = {
     "import dagster": "import dagster",
-    "definitions": (
-        "from pathlib import Path\n"
-        "import dagster as dg\n"
-        "from tournament_assets.definitions import load_project\n"
-        f"dg.Definitions.validate_loadable(load_project(Path({str(ROOT)!r}), {{}}))"
-    ),
+    "definitions": LOAD,
     "definitions + torch, transformers, anthropic": (
-        "from pathlib import Path\n"
-        "import anthropic, torch, transformers\n"
-        "import dagster as dg\n"
-        "from tournament_assets.definitions import load_project\n"
-        f"dg.Definitions.validate_loadable(load_project(Path({str(ROOT)!r}), {{}}))"
+        f"import anthropic, torch, transformers\n{LOAD}"
     ),
 }
 
@@ -102,13 +99,15 @@ def measure(code: str, bytecode: str) -> float:
     """
     script = f"import time\nbegan = time.process_time()\n{code}\nprint(time.process_time() - began)"
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": bytecode}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    for name in ("PYTHONDONTWRITEBYTECODE", "TOURNAMENT_PROJECT"):
+        environment.pop(name, None)
     done = subprocess.run(  # noqa: S603  # our own code
         [sys.executable, "-W", "ignore", "-c", script],
         capture_output=True,
         text=True,
         check=True,
         env=environment,
+        cwd=ROOT,
     )
     return float(json.loads(done.stdout.splitlines()[-1]))
 

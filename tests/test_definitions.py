@@ -8,7 +8,8 @@ import dagster as dg
 import pytest
 
 from tests.projects import SmallProject, make_project
-from tournament_assets.definitions import load_project
+from tournament_assets.definitions import build_definitions, build_plan, load_project
+from tournament_assets.project.config_files import load_config
 from tournament_assets.tournament.errors import InputError
 
 ROOT = Path(__file__).parents[1]
@@ -82,9 +83,14 @@ def test_every_config_has_every_asset_of_the_graph(definitions: dg.Definitions) 
         "run_artifacts",
         "run_comparison",
     }
-    tournaments = ("ablation", "demo", "demo_entrants", "demo_jury", "tournament1")
-    expected = {f"{tid}/{name}" for tid in tournaments for name in names}
-    assert keys == {*expected, "demo_jury/jury"}
+    assert keys == {f"{tid}/{name}" for tid in ("demo", "tournament1") for name in names}
+
+
+def test_an_example_belongs_to_the_project_and_is_loaded_when_it_is_named() -> None:
+    found = load_config(ROOT / "configs" / "examples" / "demo_jury.yaml")
+    assert found.project == ROOT
+    jury = build_definitions([build_plan(found, {})], found.project, {})
+    assert dg.AssetKey(["demo_jury", "jury"]) in jury.resolve_asset_graph().get_all_asset_keys()
 
 
 def test_every_asset_says_what_it_is_and_belongs_to_a_stage(definitions: dg.Definitions) -> None:
@@ -222,22 +228,27 @@ def test_a_folder_without_configs_says_where_to_start(tmp_path: Path) -> None:
         load_project(tmp_path, {})
 
 
-def test_all_that_is_imported_is_left_out_of_garbage_collections(
-    half_broken: SmallProject,
-) -> None:
+def test_only_what_dagster_calls_changes_the_process(half_broken: SmallProject) -> None:
     script = (
-        "import gc, json, sys\n"
+        "import gc, json, sys, warnings\n"
         "from pathlib import Path\n"
-        "from tournament_assets.definitions import load_project\n"
-        "counts = []\n"
+        "import dagster\n"
+        "from tournament_assets.definitions import defs, load_project\n"
+        "load_project(Path(sys.argv[1]), {})\n"
+        "silenced = [each for each in warnings.filters if each[2] is dagster.BetaWarning]\n"
+        "found = [len(silenced), gc.get_freeze_count()]\n"
         "for _ in range(2):\n"
-        "    load_project(Path(sys.argv[1]), {})\n"
-        "    counts.append(gc.get_freeze_count())\n"
-        "print(json.dumps(counts))\n"
+        "    defs()\n"
+        "    found.append(gc.get_freeze_count())\n"
+        "print(json.dumps(found))\n"
     )
     command = [sys.executable, "-c", script, str(half_broken.folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    first, second = json.loads(done.stdout.splitlines()[-1])
+    environment = {**os.environ, "TOURNAMENT_PROJECT": str(half_broken.folder)}
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=120, env=environment
+    )
+    silenced, loaded, first, second = json.loads(done.stdout.splitlines()[-1])
+    assert (silenced, loaded) == (0, 0)
     assert first > 10_000
     assert second <= first, "once a process: what is garbage at that moment is never collected"
 

@@ -11,6 +11,7 @@ The names in `__all__` are for users; every module below may change. A name is i
 first used, so importing the package costs nothing. `docs/architecture.md` draws the modules.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -57,8 +58,6 @@ _ELSEWHERE = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
     value = getattr(import_module(f"{__name__}.{_ELSEWHERE.get(name, 'python_api')}"), name)
     globals()[name] = value
     return value

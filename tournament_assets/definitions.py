@@ -29,7 +29,6 @@ import gc
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -81,10 +80,6 @@ from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.places import url_problem
 from tournament_assets.tournament.yaml_files import read_yaml
 from tournament_assets.workflows.plan import TournamentPlan, plan_of, refuse_upstream_assets
-
-# Partition mappings and observed data versions are still called beta, on every use of them. The
-# version of Dagster is pinned exactly, so nobody needs to hear it.
-warnings.filterwarnings("ignore", category=dg.BetaWarning)
 
 _COMPONENT = files("tournament_assets") / "data" / "component"
 
@@ -189,6 +184,13 @@ def build_tournament(plan: TournamentPlan, *, resource_prefix: str = "") -> dg.D
         plan: The tournament.
         resource_prefix: What the keys of its resources begin with.
     """
+    with warnings.catch_warnings():
+        # Partition mappings and observed data versions: Dagster says at every use that they are.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        return _build_tournament(plan, resource_prefix)
+
+
+def _build_tournament(plan: TournamentPlan, resource_prefix: str) -> dg.Definitions:
     jobs = build_jobs(plan, refuse_run=refuse_superseded, resource_prefix=resource_prefix)
     stage_jobs = build_rerun_jobs(jobs)
     return dg.Definitions(
@@ -300,7 +302,6 @@ def load_project(
     Raises:
         InputError: If there is no config at all; if `strict`, with every problem of every config.
     """
-    _leave_imported_to_itself()
     plans: dict[str, TournamentPlan] = {}
     broken: list[BrokenConfig] = []
     for path in sorted((project / "configs").glob("*.yaml")):
@@ -322,15 +323,6 @@ def load_project(
     return build_definitions(list(plans.values()), project, environment, broken=broken)
 
 
-@cache
-def _leave_imported_to_itself() -> None:
-    """Leave what is imported, which stays, out of every later garbage collection.
-
-    Once a process: what is garbage at that moment is never collected.
-    """
-    gc.freeze()
-
-
 def _check_id_is_free(
     plan: TournamentPlan, path: Path, earlier: Mapping[str, TournamentPlan]
 ) -> None:
@@ -346,6 +338,10 @@ def _check_id_is_free(
 @dg.definitions
 def defs() -> dg.Definitions:
     """Return the definitions that Dagster loads; `dg check defs` refuses any broken config."""
+    warnings.filterwarnings("ignore", category=dg.BetaWarning)
+    if not gc.get_freeze_count():
+        # Once a process: what is garbage at that moment is never collected.
+        gc.freeze()
     return load_project(
         Path(os.environ.get("TOURNAMENT_PROJECT") or Path.cwd()),
         os.environ,

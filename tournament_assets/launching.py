@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 import pandas as pd
@@ -28,7 +28,6 @@ from tournament_assets.graph.local_runs import (
     PROCESS_TAG,
     close_runs_of_dead_processes,
     noticed_interrupts,
-    rare_collections,
 )
 from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.run_options import (
@@ -40,6 +39,7 @@ from tournament_assets.graph.run_options import (
 from tournament_assets.graph.run_summaries import RunSummary, summarise_run
 from tournament_assets.judging.batch_service import TokenCounter
 from tournament_assets.judging.costs.estimates import JudgingEstimate
+from tournament_assets.ledger import Ledger
 from tournament_assets.ledger.leases import own_identity
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import load_rubrics, prepare_dagster_home
@@ -55,9 +55,6 @@ from tournament_assets.workflows.local_responses import release_models
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.preflight import Finding, refuse_bad_input
 from tournament_assets.workflows.provenance import rerun_command
-
-if TYPE_CHECKING:
-    from tournament_assets.ledger import Ledger
 
 StageListener = Callable[[Stage, str], None]
 
@@ -110,7 +107,6 @@ def run_tournament(
     by_asset = options_by_asset(plan, options, started_at)
     with (
         dg.DagsterInstance.from_config(str(home)) as instance,
-        rare_collections(),
         noticed_interrupts() as was_interrupted,
     ):
         close_runs_of_dead_processes(instance)
@@ -238,15 +234,13 @@ def plan_tournament(
 @contextmanager
 def opened_ledger(
     config_path: Path, environment: Mapping[str, str]
-) -> "Iterator[tuple[TournamentPlan, Ledger]]":
+) -> Iterator[tuple[TournamentPlan, Ledger]]:
     """Read a tournament's configuration and open its ledger, for as long as it is entered.
 
     Raises:
         InputError: If the config cannot be used.
         LedgerError: If the ledger cannot be opened.
     """
-    from tournament_assets.ledger import Ledger
-
     plan = build_plan(load_config(config_path), environment)
     with closing(Ledger(_ledger_url(plan, environment))) as ledger:
         yield plan, ledger

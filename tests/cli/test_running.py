@@ -1,3 +1,4 @@
+import gc
 import json
 import re
 import shutil
@@ -13,8 +14,18 @@ from click.testing import CliRunner, Result
 
 from tests.projects import FinishedPilot, SmallProject, make_project
 from tournament_assets.cli import main
-from tournament_assets.cli.running import ui_command
+from tournament_assets.cli.running import rare_collections, ui_command
 from tournament_assets.loopback.running import LoopbackServer
+
+
+def test_cycles_are_collected_as_before_once_a_run_has_ended() -> None:
+    before = gc.get_threshold()
+    with rare_collections():
+        assert gc.isenabled()
+        assert gc.get_threshold()[0] > before[0]
+        assert gc.get_freeze_count() > 0
+    assert gc.get_threshold() == before
+    assert gc.get_freeze_count() == 0
 
 
 @pytest.fixture

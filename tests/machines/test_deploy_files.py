@@ -97,7 +97,7 @@ def test_images_have_versions_and_nothing_holds_a_secret() -> None:
 def test_weights_and_the_variables_that_name_them_reach_the_containers() -> None:
     asked = {
         name
-        for path in (ROOT / "configs").glob("*.yaml")
+        for path in (ROOT / "configs").glob("**/*.yaml")
         for name in re.findall(r"^\s+env: (\w+)$", path.read_text(), re.MULTILINE)
     }
     assert len(asked) >= 3

@@ -17,7 +17,9 @@ from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
 from tournament_assets.tournament.prompts import CURATED_SOURCE, Prompt, draw_stratified
 
 ROOT = Path(__file__).parents[2]
-CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
+CONFIGS = sorted(
+    path for folder in ("configs", "configs/examples") for path in (ROOT / folder).glob("*.yaml")
+)
 DIMENSIONS = ("factuality", "calibration", "clinical_utility")
 
 
@@ -102,7 +104,7 @@ def test_the_configs_are_the_demo_the_real_one_and_its_ablation() -> None:
 def test_the_teachers_answers_are_one_to_each_prompt_and_one_to_no_prompt(
     bank: list[Prompt],
 ) -> None:
-    config = load_config(ROOT / "configs" / "demo_entrants.yaml").config
+    config = load_config(ROOT / "configs" / "examples" / "demo_entrants.yaml").config
     (teacher,) = (each for each in config.entrants if isinstance(each, RecordedEntrant))
     path = Project(ROOT, {}).resolve(teacher.responses, what="the answers")
     recorded = load_recorded_responses(path, teacher, prompts=bank)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.audits.agreement import measure_by_prompt
-from tournament_assets.ratings.bradley_terry import log_strengths
+from tournament_assets.ratings.bradley_terry import find_groups, log_strengths
 from tournament_assets.ratings.matches import Matches, require_count
 from tournament_assets.tournament.estimates import Proportion
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
@@ -301,9 +301,7 @@ def _chances(won: Matches) -> NDArray[np.float64]:
     # Half a win for each side keeps the odds finite where one won every time.
     smoothed = np.where(met, wins + 0.5, 0.0)
     strengths = np.zeros(n)
-    from scipy.sparse.csgraph import connected_components
-
-    n_groups, group_of = connected_components(met, directed=False)
+    n_groups, group_of = find_groups(met)
     for number in range(n_groups):
         group = np.flatnonzero(group_of == number)
         if len(group) > 1:

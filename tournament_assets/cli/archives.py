@@ -42,6 +42,8 @@ from tournament_assets.cli.options import (
     show_report,
 )
 from tournament_assets.judging.batch_service import AsksDirectly
+from tournament_assets.ledger import Ledger
+from tournament_assets.project.project_files import default_ledger_url
 from tournament_assets.reports.rendering import escape_terminal
 from tournament_assets.reports.report_tables import print_sections
 from tournament_assets.tournament.errors import InputError, JudgeError
@@ -124,9 +126,6 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
     Every reply is in the ledger before a file is touched, so nothing is paid for twice. The old
     values stay in the file, beside the new ones, as judge_result_before and run_score_before.
     """
-    from tournament_assets.definitions import default_ledger_url
-    from tournament_assets.ledger import Ledger
-
     described = load_archive_config(archive)
     config = described.config
     rejudging, _ = require_rejudging(described)

@@ -1,10 +1,8 @@
 """Runs that this process executes itself: what they need of it, and what others left behind.
 
-Memory is searched for cycles more rarely, runs of processes that died are ended, and an interrupt
-is noticed whatever else is done with it.
+Runs of processes that died are ended, and an interrupt is noticed whatever else is done with it.
 """
 
-import gc
 import signal
 import socket
 import sys
@@ -18,25 +16,6 @@ from tournament_assets.ledger.leases import has_died
 
 PROCESS_TAG = "tournament/process"
 """Whose run it is: what `own_identity` says."""
-_OBJECTS_BETWEEN_COLLECTIONS = 20_000
-"""Python's own 700 are a few rows of one table."""
-
-
-@contextmanager
-def rare_collections() -> Iterator[None]:
-    """Search for unused cycles of objects more rarely, and not in what is loaded already.
-
-    Modules and definitions are a million objects that stay; searching them again and again is a
-    fourteenth of a rerun's processor time.
-    """
-    thresholds = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *thresholds[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()
 
 
 def close_runs_of_dead_processes(instance: dg.DagsterInstance) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -30,6 +30,7 @@ from tournament_assets.graph.rows import (
 from tournament_assets.graph.run_options import RunOptions, options_by_asset, texts_told
 from tournament_assets.graph.run_summaries import RunSummary, summarise_run
 from tournament_assets.graph.table import jobs_of, rows_of
+from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import default_ledger_url, load_rubrics
 from tournament_assets.ratings.elo_traces import EloTraces
@@ -52,9 +53,6 @@ from tournament_assets.workflows.local_responses import Generator, release_model
 from tournament_assets.workflows.plan import TournamentPlan, plan_of, refuse_upstream_assets
 from tournament_assets.workflows.preflight import refuse_bad_input
 from tournament_assets.workflows.responses import Resources
-
-if TYPE_CHECKING:
-    from tournament_assets.ledger import Ledger
 
 _LOG = logging.getLogger(__name__)
 
@@ -182,8 +180,6 @@ def run_plainly(
             around, which Dagster alone can load.
         WorkError: If a step failed; what was paid for until then is in the ledger.
     """
-    from tournament_assets.ledger import Ledger
-
     refuse_upstream_assets(plan)
     with (
         tempfile.TemporaryDirectory(prefix="tournament-") as temporary,
@@ -210,10 +206,10 @@ def _ledger_url(plan: TournamentPlan, environment: Mapping[str, str]) -> str:
 class _OpenLedger:
     """Leads to a ledger that is open for as long as the run takes; satisfies `LedgerAccess`."""
 
-    ledger: "Ledger"
+    ledger: Ledger
 
     @contextmanager
-    def open(self) -> "Iterator[Ledger]":
+    def open(self) -> Iterator[Ledger]:
         yield self.ledger
 
 
@@ -227,7 +223,7 @@ class _Engine:
         environment: Mapping[str, str],
         folder: Path | None,
         temporary: Path,
-        ledger: "Ledger",
+        ledger: Ledger,
     ) -> None:
         self._plan, self._options = plan, options
         self._here = plan.in_mode(options.mode)

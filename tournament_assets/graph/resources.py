@@ -32,7 +32,7 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judges import ServiceAccess
 from tournament_assets.tournament.yaml_files import read_yaml
-from tournament_assets.workflows.judge_requests import JudgeConnection
+from tournament_assets.workflows.judge_requests import JudgeConnection, open_ledger
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
@@ -111,13 +111,8 @@ class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its 
     @contextmanager
     def open(self) -> "Iterator[Ledger]":
         """Open the ledger and close it again."""
-        from tournament_assets.ledger import Ledger  # SQLAlchemy: 0.2 s of every load
-
-        ledger = Ledger(self.url)
-        try:
+        with open_ledger(self.url) as ledger:
             yield ledger
-        finally:
-            ledger.close()
 
 
 class _ParquetFiles(dg.UPathIOManager):
@@ -206,7 +201,10 @@ def build_executor(environment: Mapping[str, str]) -> dg.ExecutorDefinition:
     what = f"the executor's settings ({EXECUTOR_CONFIG})"
     settings = read_yaml(Path(path), what=what).values if path else {}
     executor, fixed = _EXECUTORS[name](environment)
-    return _configure(executor, {**fixed, **settings}, environment.get(EXECUTOR_CONFIG))
+    config = {**fixed, **settings}
+    if path:
+        _check_settings(executor, config, path)
+    return executor.configured(config, name=executor.name) if config else executor
 
 
 _UNSET = "FAILED_POST_PROCESSING"
@@ -270,18 +268,17 @@ def _require_extra(extra: str, module: str) -> None:
         )
 
 
-def _configure(
-    executor: dg.ExecutorDefinition, config: dict[str, Any], path: str | None
-) -> dg.ExecutorDefinition:
+def _check_settings(executor: dg.ExecutorDefinition, settings: dict[str, Any], path: str) -> None:
+    """Refuse settings that an executor does not have: a run would find them, but only later."""
+
     @dg.job(executor_def=executor)
     def probe() -> None:
-        """Hold the executor; without a job a mistake would show in a run only."""
+        """Hold the executor."""
 
     try:
-        dg.validate_run_config(probe, {"execution": {"config": config}})
+        dg.validate_run_config(probe, {"execution": {"config": settings}})
     except dg.DagsterInvalidConfigError as error:
         # A variable may be set only where runs start.
         problems = [each.message for each in error.errors if each.reason.name != _UNSET]
         if problems:
-            raise InputError(f"{path or executor.name}: {each}" for each in problems) from error
-    return executor.configured(config, name=executor.name) if config else executor
+            raise InputError(f"{path}: {each}" for each in problems) from error

@@ -42,9 +42,12 @@ _ROOT_FILES = ("pyproject.toml", "dg.toml", "setup.py")
 def find_project(config_path: Path) -> Path:
     """Return the folder a config's relative paths start from: the parent of `configs/`.
 
-    A config that lies elsewhere is its own project: paths start from its folder.
+    `configs/examples/` is of the same project, and is loaded only by a command that names a file of
+    it. A config that lies elsewhere is its own project: paths start from its folder.
     """
     folder = config_path.resolve().parent
+    if folder.parts[-2:] == ("configs", "examples"):
+        folder = folder.parent
     return folder.parent if folder.name == "configs" else folder
 
 

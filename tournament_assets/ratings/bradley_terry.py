@@ -16,6 +16,7 @@ ends at the same maximum, or says that it does not.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,14 +47,26 @@ class Standing:
     unbounded_below: NDArray[np.bool_]
 
 
-def are_strongly_connected(wins: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Say of tables of wins, shape (n_tables, n, n), whether chains of wins connect everyone."""
-    # Imported here, so that loading the definitions does not pay for it.
+def find_groups(
+    links: NDArray[Any], *, connection: Literal["weak", "strong"] = "weak"
+) -> tuple[int, NDArray[np.int32]]:
+    """Return how many groups of entrants links connect, and which each is in.
+
+    Args:
+        links: Whether, or how often, the row's entrant met or beat the column's, shape (n, n).
+        connection: Whether a link leads both ways, or chains have to.
+    """
+    # SciPy's graphs take half as long to load as Dagster.
     from scipy.sparse.csgraph import connected_components
 
+    n_groups, group_of = connected_components(links, connection=connection)
+    return int(n_groups), group_of
+
+
+def are_strongly_connected(wins: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Say of tables of wins, shape (n_tables, n, n), whether chains of wins connect everyone."""
     return np.array(
-        [connected_components(table > 0, connection="strong")[0] <= 1 for table in wins],
-        dtype=np.bool_,
+        [find_groups(table > 0, connection="strong")[0] <= 1 for table in wins], dtype=np.bool_
     )
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.bradley_terry import chains_of_wins, find_standing
+from tournament_assets.ratings.bradley_terry import chains_of_wins, find_groups, find_standing
 from tournament_assets.ratings.compilation import compiled
 from tournament_assets.ratings.elo_kernels import LANES, Orderings, pack, rate_exactly
 from tournament_assets.ratings.elo_traces import EloTraces
@@ -290,10 +290,7 @@ def elo_standing(matches: Matches) -> EloStanding:
 
 def _island_notes(met: NDArray[np.float64]) -> tuple[str | None, ...]:
     """Say of every entrant why matches do not connect it to the largest group, or None."""
-    # Imported here, so that loading the definitions does not pay for it.
-    from scipy.sparse.csgraph import connected_components
-
-    n_islands, island = connected_components(met, directed=False)
+    n_islands, island = find_groups(met)
     sizes = np.bincount(island, minlength=n_islands)
     is_largest = sizes == sizes.max(initial=2)
     notes: list[str | None] = []

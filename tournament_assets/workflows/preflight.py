@@ -6,7 +6,7 @@ is asked for nothing but whether it knows a model.
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -38,6 +38,7 @@ from tournament_assets.workflows.judge_requests import (
     JudgeConnection,
     judge_problems,
     missing_budget_problem,
+    open_ledger,
     price_problem,
     response_terms,
 )
@@ -140,8 +141,6 @@ def _server_problems(plan: TournamentPlan, mode: Mode, ledger_url: str | None) -
 
 
 def _batch_problems(plan: TournamentPlan, mode: Mode, ledger_url: str | None) -> list[str]:
-    from tournament_assets.ledger import Ledger
-
     environment = plan.project.environment
     bought = [
         each
@@ -157,7 +156,7 @@ def _batch_problems(plan: TournamentPlan, mode: Mode, ledger_url: str | None) ->
     except InputError:  # it is among the problems already
         return []
     with ExitStack() as stack:
-        ledger = ledger_url and stack.enter_context(closing(Ledger(ledger_url)))
+        ledger = ledger_url and stack.enter_context(open_ledger(ledger_url))
         return [
             problem
             for entrant in bought
@@ -173,15 +172,13 @@ def _batch_problems(plan: TournamentPlan, mode: Mode, ledger_url: str | None) ->
 def _is_complete(
     plan: TournamentPlan, mode: Mode, entrant: OpenAiApiEntrant, ledger_url: str | None
 ) -> bool:
-    from tournament_assets.ledger import Ledger
-
     if ledger_url is None:
         return False
     try:
         bank, prompts = load_bank_and_selection(plan, mode)
     except InputError:  # it is among the problems already
         return False
-    with closing(Ledger(ledger_url)) as ledger:
+    with open_ledger(ledger_url) as ledger:
         return len(known_responses(plan, entrant, bank, prompts, ledger=ledger)) == len(prompts)
 
 
@@ -288,10 +285,8 @@ def diagnose_ledger(url: str, tournament_ids: Sequence[str]) -> Finding:
         url: Its SQLAlchemy URL.
         tournament_ids: Whose work is looked for.
     """
-    from tournament_assets.ledger import Ledger
-
     try:
-        with closing(Ledger(url)) as ledger:
+        with open_ledger(url) as ledger:
             waiting = sum(
                 len(batches)
                 for name in tournament_ids

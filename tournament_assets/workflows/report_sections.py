@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tournament_assets.audits.missingness import (
     MissingnessCheck,
@@ -16,8 +16,10 @@ from tournament_assets.judging.batch_service import Channel, TokenUsage
 from tournament_assets.judging.costs.prices import PriceList, load_newest_prices
 from tournament_assets.reports.audit_tables import audit_sections
 from tournament_assets.reports.fair_tables import fair_section
+from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.jury_tables import jury_section
 from tournament_assets.reports.report_tables import ReportSection
+from tournament_assets.reports.run.report_contents import Doubt
 from tournament_assets.reports.stopping_tables import stopping_section
 from tournament_assets.reports.trust_tables import red_sentences, red_summary, trust_section
 from tournament_assets.storage.tables import AnyTable, rows_of
@@ -40,10 +42,6 @@ from tournament_assets.tournament.formatting import join_names
 from tournament_assets.tournament.prompts import TIME
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import limit_warnings, partial_warnings
-
-if TYPE_CHECKING:
-    from tournament_assets.reports.figures.figures import EntrantEconomy
-    from tournament_assets.reports.run.report_contents import Doubt
 
 Row = Mapping[str, Any]
 
@@ -139,8 +137,6 @@ def report_doubts(
         pending: Presentations without a reply yet, by dimension.
         left_out: Pairs that a limit left out, by dimension.
     """
-    from tournament_assets.reports.run.report_contents import Doubt
-
     said = [
         *(
             (_OUTAGES[each.kind].format(each.dimension), each.sentence, "audit", True)
@@ -173,7 +169,7 @@ class _Work:
 
 def entrant_economies(
     config: TournamentConfig, responses: Mapping[str, AnyTable]
-) -> "list[EntrantEconomy]":
+) -> list[EntrantEconomy]:
     """Return what each entrant costs and how fast it writes, where its responses say so.
 
     Args:
@@ -184,8 +180,6 @@ def entrant_economies(
         An entrant each, in the order of the config. Responses whose tokens nobody counted, or that
         nobody timed, count neither way; tables from before responses were timed have no speed.
     """
-    from tournament_assets.reports.figures.figures import EntrantEconomy
-
     prices = load_newest_prices(config.judge.prices)
     return [
         EntrantEconomy(name, usd=_usd(entrant, rows, prices), speed=_speed(rows))

@@ -6,7 +6,6 @@ dimension that has none of its own. A label of texts that are others by now coun
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,7 +66,7 @@ from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
 from tournament_assets.tournament.verdicts import Judgment, Outcome
-from tournament_assets.workflows.judge_requests import LedgerAccess
+from tournament_assets.workflows.judge_requests import LedgerAccess, open_ledger
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.preflight import load_human_battles
 from tournament_assets.workflows.provenance import name_models
@@ -520,8 +519,6 @@ def label_versions(plan: TournamentPlan) -> dict[tuple[str, Mode], str]:
     Raises:
         LedgerError: If the ledger cannot be opened.
     """
-    from tournament_assets.ledger import Ledger
-
     scopes = [
         (dimension, mode)
         for dimension in plan.config.dimension_names
@@ -529,7 +526,7 @@ def label_versions(plan: TournamentPlan) -> dict[tuple[str, Mode], str]:
     ]
     if not _has_ledger(plan):
         return dict.fromkeys(scopes, _version_of(()))
-    with closing(Ledger(ledger_url(plan))) as ledger:
+    with open_ledger(ledger_url(plan)) as ledger:
         return {
             (dimension, mode): _version_of(read_labels(ledger, plan, mode, dimension))
             for dimension, mode in scopes

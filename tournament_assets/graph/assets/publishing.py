@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -12,6 +12,9 @@ from tournament_assets.graph.outputs import Check, Made, Markdown, known, report
 from tournament_assets.graph.rows import Step
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.reports.battle_pages import BattleTables
+from tournament_assets.reports.run.page import iterate_pages, render_markdown
+from tournament_assets.reports.run.report_contents import ReportContents
+from tournament_assets.reports.run.run_files import RunTables, build_run_files
 from tournament_assets.run_comparison import comparison as comparing
 from tournament_assets.run_comparison import gate as gates
 from tournament_assets.run_comparison.comparison import RunComparison, compare_runs
@@ -64,10 +67,6 @@ from tournament_assets.workflows.report_sections import (
     report_sections,
 )
 
-if TYPE_CHECKING:
-    from tournament_assets.reports.run.report_contents import ReportContents
-    from tournament_assets.reports.run.run_files import RunTables
-
 _LISTED_JUDGMENTS = 20
 _GATE_CHECK = "gate"
 
@@ -99,8 +98,6 @@ def report(step: Step, inputs: ReportInputs) -> Made[WrittenTable]:
 
     Many battles get pages of their own, which stand beside it in the run directory.
     """
-    from tournament_assets.reports.run.page import iterate_pages, render_markdown
-
     contents = _contents(step, inputs, _facts(step, inputs))
     markdown = render_markdown(contents)
 
@@ -126,9 +123,7 @@ def _facts(step: Step, inputs: "ReportInputs | ArtifactInputs") -> RunFacts:
     )
 
 
-def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> "ReportContents":
-    from tournament_assets.reports.run.report_contents import ReportContents
-
+def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> ReportContents:
     plan, config = step.plan, step.plan.config
     audit = list(rows_of(CoverageRow, inputs.audit))
     stops = [
@@ -270,8 +265,6 @@ def _run_files(
     facts: RunFacts,
     manifest: Mapping[str, Any],
 ) -> Iterator[tuple[str, FileContent]]:
-    from tournament_assets.reports.run.run_files import build_run_files
-
     plan, mode = step.plan, step.mode
     settings = settings_of_run(plan.config, mode=mode, n_permutations=manifest["n_perms"])
     tables = _run_tables(plan, inputs, rubric_texts(mode, facts.inputs, step.records))
@@ -354,9 +347,7 @@ def _manifest(
 
 def _run_tables(
     plan: TournamentPlan, inputs: ArtifactInputs, rubrics: Mapping[str, str]
-) -> "RunTables":
-    from tournament_assets.reports.run.run_files import RunTables
-
+) -> RunTables:
     return RunTables(
         match_lists=inputs.matches,
         replies=inputs.replies,

@@ -19,6 +19,7 @@ from tournament_assets.ratings.matches import code_judgments, code_samples, pair
 from tournament_assets.ratings.rating_methods import comparison_rows, style_control_rows
 from tournament_assets.ratings.rating_tables import bradley_terry_rows, elo_rows, trace_elo
 from tournament_assets.reports import rating_method_tables as tables
+from tournament_assets.reports.figures.figures import png_markdown, win_rate_matrix_figure
 from tournament_assets.reports.leaderboard import leaderboard_cells
 from tournament_assets.storage.tables import StoredTable, rows_of
 from tournament_assets.tournament.asset_rows import (
@@ -254,8 +255,6 @@ def win_rates(
     An inconsistent pair and one of the same text count as ties in the rate; an unjudged one
     counts as nothing.
     """
-    from tournament_assets.reports.figures.figures import png_markdown, win_rate_matrix_figure
-
     names = ("entrant_a", "entrant_b", *_COUNTS, "judged", "win_rate_a")
     rows = [
         WinRateRow(dimension=dimension, **{name: getattr(counts, name) for name in names})

@@ -39,6 +39,7 @@ from tournament_assets.graph.rows import Step
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.reports.audit_tables import choose_findings, fold_findings
 from tournament_assets.reports.fair_tables import fair_sentences, fair_table
+from tournament_assets.reports.figures.figures import ladder_figure, png_markdown
 from tournament_assets.reports.leaderboard import build_leaderboard, leaderboard_cells
 from tournament_assets.reports.separation import STOPS_EARLY, verdict_sentence
 from tournament_assets.storage.tables import (
@@ -214,8 +215,6 @@ def _plotted_ratings(rows: Sequence[LeaderboardRow]) -> dict[str, float]:
 
 
 def _ladders(ranked: Mapping[str, Sequence[LeaderboardRow]]) -> dict[str, Markdown]:
-    from tournament_assets.reports.figures.figures import ladder_figure, png_markdown
-
     return {
         f"ladder_{dimension}": Markdown(
             png_markdown(
