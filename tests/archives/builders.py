@@ -16,8 +16,7 @@ from tournament_assets.archives.runs import ArchiveContents
 MODELS = ("ada", "bob", "cyd")
 TASKS = ("t1-add", "t1-sort", "t2-mail", "t2-plan")
 RUNS = ("run1", "run2", "run3")
-WEIGHTS = {"completion": 0.4, "trajectory": 0.3, "behaviour": 0.2}
-JUDGE_WEIGHT = 0.1
+COMPONENTS = ("completion", "trajectory", "behaviour")
 
 
 def description(**changes: Any) -> dict[str, Any]:
@@ -25,38 +24,17 @@ def description(**changes: Any) -> dict[str, Any]:
     return {
         "archive_id": "spring",
         "title": "Spring sweep",
+        "reader": "clawbench",
         "folder": "runs",
         "models": [
             {"model_id": "ada", "label": "Ada 2", "folder": "vendor_ada-2"},
             {"model_id": "bob", "label": "Bob", "folder": "vendor_bob"},
             {"model_id": "cyd"},
         ],
-        "plan": {"tasks": list(TASKS), "runs": 3},
-        "tiers": {"pattern": r"^t(?P<tier>\d+)-", "label": "tier {tier}"},
-        "scores": {
-            "components": [
-                {"name": name, "key": f"{name}_result.score", "weight": weight}
-                for name, weight in WEIGHTS.items()
-            ],
-            "deciding": "completion",
-            "judge": {"weight": JUDGE_WEIGHT},
-        },
-        "responses": ["transcript"],
-        "failure": "harness.error",
-        "conditions": [
-            {"name": "image", "key": "environment.image"},
-            {"name": "verifiers", "stated": "one version for all"},
-        ],
-        "logs": {
-            "files": ["logs/{model}.log"],
-            "patterns": [
-                {
-                    "name": "timeout",
-                    "pattern": r"TIMEOUT task=(?P<task>\S+) run=(?P<run>\S+)",
-                },
-                {"name": "out of memory", "pattern": r"OOM"},
-            ],
-        },
+        "plan": {"tasks": list(TASKS), "runs": list(RUNS)},
+        "conditions": {"image": "environment.image"},
+        "stated": {"verifiers": "one version for all"},
+        "logs": ["logs/{model}.log"],
         "rejudging": {
             "service": "loopback",
             "judge_model": "loopback-lexical",
@@ -69,7 +47,7 @@ def description(**changes: Any) -> dict[str, Any]:
 
 
 def by_rule(completion: float, trajectory: float, behaviour: float, judge: float | None) -> float:
-    """A run's score, written out by hand for these weights."""
+    """A run's score, written out by hand for ClawBench's weights."""
     if completion >= 0.9999 and judge is not None:
         return 0.4 * completion + 0.3 * trajectory + 0.2 * behaviour + 0.1 * judge
     return (0.4 * completion + 0.3 * trajectory + 0.2 * behaviour) / 0.9
@@ -86,10 +64,10 @@ def run_document(
     **changes: Any,
 ) -> dict[str, Any]:
     """A run as a harness writes it; `judge` None means that nobody asked."""
-    scores = {"completion": completion, "trajectory": trajectory, "behaviour": behaviour}
+    scores = {"completion": completion, "trajectory": trajectory, "behavior": behaviour}
     return {
         "task": {"text": "Sort the mail and send the plan.", "rubric": "Was the mail sorted?"},
-        "transcript": transcript,
+        "transcript": {"messages": [{"role": "assistant", "text": transcript}]},
         **{f"{name}_result": {"score": score, "notes": []} for name, score in scores.items()},
         "judge_result": {
             "enabled": judge is not None,
@@ -113,6 +91,11 @@ def zero_document(transcript: str = " ") -> dict[str, Any]:
     return run_document(
         completion=0.0, trajectory=0.0, behaviour=0.0, judge=None, transcript=transcript
     )
+
+
+def failed_line(task: str, run: str) -> str:
+    """What ClawBench's harness logs of a run that failed."""
+    return f"12:00:01 ERROR clawbench.harness: Run {task}/{run.removeprefix('run')} failed"
 
 
 def documented(page: str) -> dict[str, str]:

@@ -28,7 +28,7 @@ def test_the_key_is_the_hash_of_what_is_sent_and_the_parts_are_fenced() -> None:
 @given(score=st.floats(0, 10), reason=st.text(min_size=1).filter(str.strip))
 def test_a_score_is_read_as_it_was_written(score: float, reason: str) -> None:
     read = parse_score(json.dumps({"reason": reason, "score": score}), ceiling=10)
-    assert (read.score, read.reason) == (score, reason)
+    assert read == (score, reason)
 
 
 @pytest.mark.parametrize(

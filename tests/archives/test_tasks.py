@@ -8,11 +8,12 @@ from tests.archives.builders import (
     RUNS,
     SmallArchive,
     failed_document,
+    failed_line,
     make_archive,
     run_document,
     zero_document,
 )
-from tournament_assets.archives.models import Sameness, audit_conditions
+from tournament_assets.archives.models import audit_conditions
 from tournament_assets.archives.tasks import (
     TaskFinding,
     TaskFindingKind,
@@ -24,8 +25,8 @@ from tournament_assets.archives.tasks import (
 
 
 def findings(archive: SmallArchive) -> list[TaskFinding]:
-    described, contents = archive.read()
-    return sort_findings(audit_tasks(contents, described.config))
+    _, contents = archive.read()
+    return sort_findings(audit_tasks(contents))
 
 
 def kinds(archive: SmallArchive, task: str) -> list[str]:
@@ -86,7 +87,7 @@ def wide_archive(folder: Path) -> SmallArchive:
         folder,
         fill=False,
         models=[{"model_id": model} for model in models],
-        plan={"tasks": tasks, "runs": 3},
+        plan={"tasks": tasks, "runs": list(RUNS)},
     )
     for model in models:
         for task in tasks:
@@ -101,14 +102,12 @@ def test_a_task_lost_to_the_harness_is_found_with_what_the_logs_say(tmp_path: Pa
     for model, run in lost:
         archive.run_path(model, "t3", run).unlink()
     for model in {model for model, _ in lost}:
-        archive.log(
-            model, *(f"TIMEOUT task=t3 run={run[3:]}" for name, run in lost if name == model)
-        )
+        archive.log(model, *(failed_line("t3", run) for name, run in lost if name == model))
     archive.run_path("m8", "t1", "run2").unlink()
     (found,) = findings(archive)
     assert (found.kind, found.task) == (TaskFindingKind.MISSING_RUNS, "t3")
     assert (found.count, found.total) == (16, 27)
-    assert "(timeout 16)" in found.sentence
+    assert "(failed 16)" in found.sentence
 
 
 def test_every_task_that_lost_half_its_runs_is_found(tmp_path: Path) -> None:
@@ -142,7 +141,7 @@ def test_a_stray_zero_of_another_model_hides_no_model_that_never_scores(
 
 def test_harness_failures_of_several_models_are_a_cluster(tmp_path: Path) -> None:
     archive = make_archive(tmp_path)
-    everywhere(archive, "t2-plan", run_document(completion=0.5, harness={"error": "no disk"}))
+    everywhere(archive, "t2-plan", run_document(completion=0.5, error="no disk"))
     assert kinds(archive, "t2-plan") == ["harness_failures"]
 
 
@@ -155,12 +154,12 @@ def test_a_task_that_one_model_has_compares_nothing(tmp_path: Path) -> None:
 
 
 def test_a_task_of_which_only_the_log_is_left_is_found(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path, plan={"tasks": 5, "runs": 3})
+    archive = make_archive(tmp_path, plan={"tasks": 5, "runs": list(RUNS)})
     for model in MODELS:
-        archive.log(model, *(f"TIMEOUT task=t3-lost run={turn}" for turn in (1, 2, 3)))
+        archive.log(model, *(failed_line("t3-lost", run) for run in RUNS))
     assert kinds(archive, "t3-lost") == ["missing_runs", "one_model"]
     # Nobody can say which of six were the five that were planned.
-    archive.log("ada", "TIMEOUT task=t3-lost run=1", "TIMEOUT task=t4-more run=1")
+    archive.log("ada", failed_line("t3-lost", "run1"), failed_line("t4-more", "run1"))
     assert kinds(archive, "t3-lost") == []
 
 
@@ -173,13 +172,13 @@ def test_a_model_that_fails_one_tier_only_is_named(tmp_path: Path) -> None:
     for task in ("t1-add", "t1-sort", "t2-mail", "t2-plan"):
         for run in RUNS[:2]:
             archive.put("cyd", task, run, zero_document())
-    described, contents = archive.read()
-    assert find_tier_failures(contents, described.config) == []
+    _, contents = archive.read()
+    assert find_tier_failures(contents) == []
     for task in ("t2-mail", "t2-plan", "t1-add", "t1-sort"):
         for run in RUNS[:2]:
             archive.put("cyd", task, run, run_document())
-    described, contents = archive.read()
-    (failure,) = find_tier_failures(contents, described.config)
+    _, contents = archive.read()
+    (failure,) = find_tier_failures(contents)
     assert (failure.model_id, failure.tier, failure.zero, failure.archived) == (
         "bob",
         "tier 2",
@@ -217,15 +216,15 @@ def test_spread_needs_two_models_and_two_runs_of_one() -> None:
 
 def test_conditions_are_compared_over_every_run(tmp_path: Path) -> None:
     archive = make_archive(tmp_path)
-    described, contents = archive.read()
-    image, verifiers = audit_conditions(contents, described.config)
-    assert (image.sameness, verifiers.sameness) == (Sameness.SAME, Sameness.STATED)
+    _, contents = archive.read()
+    image, verifiers = audit_conditions(contents)
+    assert (image.result, verifiers.result) == ("identical", "stated, not checked")
     archive.put("bob", "t1-add", "run1", run_document(environment={}))
-    described, contents = archive.read()
-    image, _ = audit_conditions(contents, described.config)
-    assert (image.sameness, image.silent) == (Sameness.INCOMPLETE, 1)
+    _, contents = archive.read()
+    image, _ = audit_conditions(contents)
+    assert (image.result, image.silent) == ("not in every run", 1)
     archive.put("bob", "t1-add", "run1", run_document(environment={"image": "harness:5"}))
-    described, contents = archive.read()
-    image, _ = audit_conditions(contents, described.config)
-    assert image.sameness is Sameness.DIFFERENT
+    _, contents = archive.read()
+    image, _ = audit_conditions(contents)
+    assert image.result == "different"
     assert image.values["harness:5"] == {"bob": 1}

@@ -15,7 +15,14 @@ from typing import Any
 import yaml
 from click.testing import CliRunner
 
-from tests.archives.builders import RUNS, failed_document, make_archive, run_document, zero_document
+from tests.archives.builders import (
+    RUNS,
+    failed_document,
+    failed_line,
+    make_archive,
+    run_document,
+    zero_document,
+)
 from tests.chat_server import MODEL, chat_server
 from tests.golden.frozen_tables import Numbers, read_json, read_run
 from tests.projects import SmallProject, write_json_lines
@@ -83,7 +90,7 @@ def people(folder: Path) -> Numbers:
 def archive(folder: Path) -> Numbers:
     """The audit of an archive with every trouble, and its report after judging again."""
     tasks = [f"t{tier}-{number:02}" for tier in (1, 2) for number in range(8)]
-    made = make_archive(folder, fill=False, plan={"tasks": tasks, "runs": len(RUNS)})
+    made = make_archive(folder, fill=False, plan={"tasks": tasks, "runs": list(RUNS)})
     rng = Random(28)
     for (place, model), task, run in product(enumerate(("ada", "bob", "cyd")), tasks, RUNS):
         luck, skill, judge = (round(rng.random(), 3) for _ in range(3))
@@ -97,7 +104,7 @@ def archive(folder: Path) -> Numbers:
     made.put("cyd", "t1-01", "run1", '{"run_score": 0.4, "tra')
     made.put("cyd", "t2-05", "run1", zero_document())
     made.run_path("cyd", "t2-06", "run2").unlink()
-    made.log("cyd", "TIMEOUT task=t2-06 run=2")
+    made.log("cyd", failed_line("t2-06", "run2"))
     audit = read_json("audit", _tournament("archive", "audit", made.description_path, "--json"))
     _tournament("archive", "rejudge", made.description_path)
     report = _tournament("archive", "report", made.description_path, "--json")

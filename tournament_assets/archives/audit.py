@@ -1,10 +1,9 @@
 """The audit of an archive of scored runs, in sections."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from tournament_assets.archives import tables
-from tournament_assets.archives.config import ArchiveConfig
 from tournament_assets.archives.models import (
     LogComparison,
     ModelAudit,
@@ -13,7 +12,7 @@ from tournament_assets.archives.models import (
     find_outages,
 )
 from tournament_assets.archives.runs import ArchiveContents
-from tournament_assets.archives.tables import LISTED
+from tournament_assets.archives.tables import LISTED, Column, Table
 from tournament_assets.archives.tasks import (
     TaskAudit,
     TierFailure,
@@ -30,7 +29,6 @@ class ArchiveAudit:
     """What an archive holds and what is wrong with it.
 
     Attributes:
-        config: The archive's description.
         contents: The archive as it was read.
         models: Every model's counts and means.
         logs: What the logs say of every model.
@@ -39,7 +37,6 @@ class ArchiveAudit:
         outages: What must be said first, in sentences; empty if all is well.
     """
 
-    config: ArchiveConfig
     contents: ArchiveContents
     models: tuple[ModelAudit, ...]
     logs: tuple[LogComparison, ...]
@@ -53,73 +50,63 @@ class ArchiveAudit:
         return not self.outages
 
 
-def audit_archive(
-    contents: ArchiveContents, config: ArchiveConfig, *, exclude: frozenset[str] = frozenset()
-) -> ArchiveAudit:
+def audit_archive(contents: ArchiveContents) -> ArchiveAudit:
     """Audit an archive: by model, beside its logs, by task."""
-    models = audit_models(contents, config, exclude=exclude)
+    models = audit_models(contents)
     return ArchiveAudit(
-        config=config,
         contents=contents,
         models=models,
-        logs=compare_with_logs(contents, config, exclude=exclude) if contents.log_files else (),
-        tasks=audit_tasks(contents, config, exclude=exclude),
-        tier_failures=tuple(find_tier_failures(contents, config)),
-        outages=find_outages(models, config.checks),
+        logs=compare_with_logs(contents) if contents.log_files else (),
+        tasks=audit_tasks(contents),
+        tier_failures=tuple(find_tier_failures(contents)),
+        outages=find_outages(models, contents.config.checks),
     )
 
 
 def archive_audit_sections(audit: ArchiveAudit) -> list[ReportSection]:
     """Return the audit for people."""
-    models = audit.models
+    contents, models = audit.contents, Table(tables.MODELS, audit.models)
+    coverage = models.shown("label", "planned", "archived", "clean", "coverage", "absent", "broken")
+    scores = models.shown(
+        *("label", "mean", "clean_mean", "normalised", "judge_mean", "at_ceiling", "archived")
+    )
+    trouble = models.shown(
+        *("label", "judge_failed", "rejudged", "zero", "zero_with_response", "empty"),
+        *("harness_failures", "off_rule", "rule_checked"),
+    )
     sections = [ReportSection("Read this first", audit.outages)] if audit.outages else []
     sections += [
-        ReportSection(
-            "Coverage",
-            tuple(coverage_sentences(audit)),
-            (("", tables.coverage_table(models)),),
-        ),
-        ReportSection("Scores", _score_sentences(audit), (("", tables.score_table(models)),)),
-        ReportSection("Trouble", (), (("", tables.trouble_table(models)),)),
+        ReportSection("Coverage", tuple(coverage_sentences(audit)), (("", coverage),)),
+        ReportSection("Scores", _score_sentences(audit), (("", scores),)),
+        ReportSection("Trouble", (), (("", trouble),)),
     ]
-    if audit.contents.broken:
-        left = len(audit.contents.broken) - LISTED
-        sections.append(
-            ReportSection(
-                "Files that cannot be used",
-                (f"{left} more; --json lists all.",) if left > 0 else (),
-                (("", tables.broken_table(audit.contents)),),
-            )
-        )
-    if audit.contents.log_files:
-        sections.append(
-            ReportSection(
-                "Logs beside files",
-                (f"{audit.contents.log_files} log files were read.",),
-                (("", tables.log_table(audit.logs, models)),),
-            )
-        )
-    elif audit.config.logs is not None:
-        sections.append(ReportSection("Logs beside files", ("No file matches logs.files.",)))
+    if contents.broken:
+        left = len(contents.broken) - LISTED
+        more = (f"{left} more; --json lists all.",) if left > 0 else ()
+        broken = Table(tables.BROKEN, contents.broken[:LISTED]).shown("path", "reason", n_labels=2)
+        sections.append(ReportSection("Files that cannot be used", more, (("", broken),)))
+    if contents.log_files:
+        read = f"{contents.log_files} log files were read."
+        logs = tables.shown_logs(audit.logs, contents.labels)
+        sections.append(ReportSection("Logs beside files", (read,), (("", logs),)))
+    elif contents.config.logs:
+        sections.append(ReportSection("Logs beside files", ("No file matches logs.",)))
     sections.append(_task_section(audit))
     if audit.tier_failures:
-        sections.append(
-            ReportSection(
-                "Models that fail one tier only",
-                (),
-                (("", tables.tier_failure_table(audit.tier_failures, models)),),
-            )
+        failures = Table(tables.TIER_FAILURES, audit.tier_failures, contents.labels).shown(
+            *("model_id", "tier", "zero", "archived", "elsewhere", "others"), n_labels=2
         )
+        sections.append(ReportSection("Models that fail one tier only", (), (("", failures),)))
     return sections
 
 
 def coverage_sentences(audit: ArchiveAudit) -> list[str]:
     """Say what was planned, and what cannot be counted."""
-    plan, contents = audit.config.plan, audit.contents
-    labels = {model.model_id: model.label for model in audit.models}
+    contents, config = audit.contents, audit.contents.config
+    plan, labels = config.plan, contents.labels
     sentences = [
-        f"Planned for every model: {plan.n_tasks} tasks × {len(plan.run_names)} runs = "
-        f"{plan.n_cells}."
+        f"Planned for every model: {plan.n_tasks} tasks × {len(config.run_names)} runs = "
+        f"{config.n_planned}."
     ]
     if contents.absent_models:
         names = join_names([labels[model_id] for model_id in contents.absent_models])
@@ -140,11 +127,11 @@ def coverage_sentences(audit: ArchiveAudit) -> list[str]:
 
 
 def _score_sentences(audit: ArchiveAudit) -> tuple[str, ...]:
-    rules = audit.config.scores
+    config = audit.contents.config
     return (
-        f"Clean: a score of at least {rules.zero_below:g}. Normalised: the sum of the clean scores "
-        f"divided by the {audit.config.plan.n_cells} planned runs. At the ceiling: "
-        f"{rules.deciding} is {rules.ceiling:g}.",
+        f"Clean: a score of at least {config.harness.zero_below:g}. Normalised: the sum of the "
+        f"clean scores divided by the {config.n_planned} planned runs. At the ceiling: "
+        f"{config.harness.deciding} is {config.harness.ceiling:g}.",
     )
 
 
@@ -157,7 +144,10 @@ def _task_section(audit: ArchiveAudit) -> ReportSection:
     ]
     shown = []
     if findings:
-        shown.append(("", tables.finding_table(findings, audit.config.tier_of)))
+        reader = audit.contents.config.harness
+        tier = Column("tier", "tier", lambda each: reader.tier(each.task), str)
+        table = Table(tables.FINDINGS, findings[:LISTED])
+        shown.append(("", table.shown("task", tier, "sentence", n_labels=3)))
     if signals:
         above = sum(signal.is_above_chance for signal in signals)
         sentences += [
@@ -166,33 +156,32 @@ def _task_section(audit: ArchiveAudit) -> ReportSection:
             "between models by what differs between runs of one model; where models do not differ, "
             "1 task in 20 is above the chance level.",
         ]
-        shown.append(("Spread", tables.spread_table(audit.tasks)))
+        shown.append(("Spread", tables.shown_spreads(audit.tasks)))
     return ReportSection("Tasks across models", tuple(sentences), tuple(shown))
 
 
 def archive_audit_values(audit: ArchiveAudit) -> dict[str, Any]:
     """Return every number of the audit, for JSON."""
     contents = audit.contents
+    found = {
+        "broken_files": Table(tables.BROKEN, contents.broken),
+        "log_failures": Table(tables.LOG_LINES, contents.log_failures),
+        "logs": Table(tables.LOGS, audit.logs),
+        "models": Table(tables.MODELS, audit.models),
+        "tiers": Table(tables.TIERS, [tier for model in audit.models for tier in model.tiers]),
+        "tasks": Table(tables.TASKS, audit.tasks),
+        "findings": Table(tables.FINDINGS, sort_findings(audit.tasks)),
+        "tier_failures": Table(tables.TIER_FAILURES, audit.tier_failures),
+        "runs": tables.runs_table(contents),
+    }
     return {
-        "archive_id": audit.config.archive_id,
+        "archive_id": contents.config.archive_id,
         "passed": audit.passed,
         "outages": list(audit.outages),
-        "planned_per_model": audit.config.plan.n_cells,
+        "planned_per_model": contents.config.n_planned,
         "tasks_seen": len(contents.tasks),
         "absent_models": list(contents.absent_models),
         "unplanned_files": list(contents.unplanned),
-        "broken_files": [asdict(file) for file in contents.broken],
         "log_files": contents.log_files,
-        "log_failures": [asdict(failure) for failure in contents.log_failures],
-        "logs": [asdict(log) for log in audit.logs],
-        **tables.table_values(
-            {
-                "models": tables.model_rows(audit.models),
-                "tiers": tables.tier_rows(audit.models),
-                "tasks": tables.task_rows(audit.tasks),
-                "findings": tables.finding_rows(audit.tasks),
-                "tier_failures": tables.tier_failure_rows(audit.tier_failures),
-                "runs": tables.run_rows(contents, audit.config),
-            }
-        ),
+        **{name: table.values for name, table in found.items()},
     }

@@ -1,28 +1,24 @@
-"""What an archive of scored runs looks like: a configuration, so that no archive is in the code.
+"""An archive of scored runs, described: what differs between archives of one harness.
 
-Scores are what a harness wrote: for each model, task and run one JSON file with the scores of
-several components, a judge's opinion, and a weighted score of the run. The project folder is that
-of the configuration, or the one above it where that is `configs/`.
+What the harness wrote for each model, task and run, and how it scored, its reader knows. The
+project folder is that of the configuration, or the one above it where that is `configs/`.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from tournament_assets.archives.rules import (
-    FromList,
-    ScoreRules,
-    pattern_with,
-)
+from tournament_assets.archives.harness import Reader
+from tournament_assets.archives.readers import find_reader
 from tournament_assets.project.config_files import find_project
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import ServiceName, expected_model
 from tournament_assets.tournament.judges import ConfiguredPrice
-from tournament_assets.tournament.places import Frozen
+from tournament_assets.tournament.places import FROM_LIST, Frozen
 from tournament_assets.tournament.yaml_files import read_yaml
 
 
@@ -55,7 +51,7 @@ class ArchivePlan(Frozen):
 
     Attributes:
         tasks: The ids of the tasks, or how many there are.
-        runs: The names of the runs without `.json`, or how many there are: 3 means run1 to run3.
+        runs: The names of a task's runs, or how many there are, which the reader names.
     """
 
     tasks: int | tuple[str, ...]
@@ -84,118 +80,6 @@ class ArchivePlan(Frozen):
     def n_tasks(self) -> int:
         """How many tasks each model was to do."""
         return self.tasks if isinstance(self.tasks, int) else len(self.tasks)
-
-    @property
-    def run_names(self) -> tuple[str, ...]:
-        """The runs of every task."""
-        if isinstance(self.runs, int):
-            return tuple(f"run{number}" for number in range(1, self.runs + 1))
-        return self.runs
-
-    @property
-    def n_cells(self) -> int:
-        """How many runs each model was to have."""
-        return self.n_tasks * len(self.run_names)
-
-
-class TierRules(Frozen):
-    """How a task's id tells its tier.
-
-    Attributes:
-        pattern: A regular expression with a group named `tier`, searched in the id.
-        label: What a tier is called; `{tier}` is what the group matched.
-        other: The tier of tasks whose id does not match.
-    """
-
-    pattern: str
-    label: str = "tier {tier}"
-    other: str = "other"
-
-    @field_validator("pattern")
-    @classmethod
-    def _has_the_group(cls, value: str) -> str:
-        return pattern_with(value, required=("tier",))
-
-    @field_validator("label")
-    @classmethod
-    def _has_the_place(cls, value: str) -> str:
-        if "{tier}" not in value:
-            raise ValueError(f"it is {value!r}; expected a text with {{tier}} in it")
-        return value
-
-    def tier_of(self, task: str) -> str:
-        """Return a task's tier."""
-        match = re.search(self.pattern, task)
-        found = match["tier"] if match is not None else None
-        return self.label.replace("{tier}", found) if found is not None else self.other
-
-
-class Condition(Frozen):
-    """Something that is to be the same for all models.
-
-    Attributes:
-        name: What it is, such as `Docker image`.
-        key: Where a file says it; it is then compared over all runs.
-        stated: What it is said to be, where no file says it; nothing can be compared then.
-    """
-
-    name: str = Field(min_length=1)
-    key: str | None = None
-    stated: str | None = None
-
-    @model_validator(mode="after")
-    def _one_of_both(self) -> "Condition":
-        if (self.key is None) == (self.stated is None):
-            given = "nothing" if self.key is None else "key and stated"
-            raise ValueError(f"{given} is given; expected exactly one of key and stated")
-        return self
-
-
-class LogPattern(Frozen):
-    """A kind of failure that a sweep's log tells of.
-
-    Attributes:
-        name: What it is called.
-        pattern: A regular expression, searched in every line. Groups named `task` and `run` say
-            what it was that failed, `model` whose it was: a model's id, label or folder.
-        first_run: The same as in the logs' own rules, for the lines of this pattern alone.
-    """
-
-    name: str = Field(min_length=1)
-    pattern: str
-    first_run: int | None = Field(default=None, ge=0)
-
-    @field_validator("pattern")
-    @classmethod
-    def _compiles(cls, value: str) -> str:
-        return pattern_with(value)
-
-
-class SweepLogs(Frozen):
-    """The logs of the sweep that made the archive.
-
-    Attributes:
-        files: Patterns of file names, relative to the project folder. `{model}` and
-            `{folder}` stand for a model's short name and folder; a pattern with neither is of all
-            models, and its lines name the model by a group.
-        patterns: What is looked for.
-        first_run: The number by which a line calls the first planned run: with 1, `run 3` is the
-            third one, whatever its name. By default number 3 means the run named run3.
-    """
-
-    files: Annotated[tuple[str, ...], FromList] = Field(min_length=1)
-    patterns: Annotated[tuple[LogPattern, ...], FromList] = Field(min_length=1)
-    first_run: int | None = Field(default=None, ge=0)
-
-    @field_validator("files")
-    @classmethod
-    def _are_relative(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        bad = [name for name in value if not name.strip() or name.startswith("/")]
-        if bad:
-            raise ValueError(
-                f"{bad[0]!r} is not a relative pattern; expected one such as logs/*.log"
-            )
-        return value
 
 
 class JudgeInput(Frozen):
@@ -290,23 +174,28 @@ class ArchiveChecks(Frozen):
     max_missing_spread: float = Field(default=0.02, ge=0, le=1)
 
 
+def _check_reader(name: str) -> str:
+    find_reader(name)
+    return name
+
+
 class ArchiveConfig(Frozen):
     """An archive of scored runs, and what is asked of it.
 
     Attributes:
         archive_id: Names the archive.
         title: The heading of its report; the id by default.
+        reader: Who reads the runs: `clawbench`, or a reader of an installed package.
         folder: Where the models' folders are, relative to the project folder.
-        run_files: The pattern of a run's file name.
         models: Whose runs there are.
         plan: What every model was to do.
-        scores: How a run's score is made.
-        tiers: How a task's id tells its tier; None where there are no tiers.
-        responses: Where a file holds what the model did; a run in which all of them are absent or
-            blank is empty.
-        failure: Where a file says that the harness failed, if it does.
-        conditions: What is to be the same for all models.
-        logs: The logs of the sweep, if there are any.
+        conditions: What is to be the same for all models, each with the key under which every
+            run's file says it; dots lead into objects.
+        stated: What is said to be the same, each with what it is said to be; nothing can be
+            compared then.
+        logs: Patterns of the names of the sweep's logs, relative to the project folder. `{model}`
+            and `{folder}` stand for a model's short name and folder; a pattern with neither is of
+            all models.
         rejudging: How the judge is asked again; None where it never is.
         checks: What may be missing.
         confidence: Coverage of the intervals.
@@ -316,21 +205,28 @@ class ArchiveConfig(Frozen):
 
     archive_id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     title: str = ""
+    reader: Annotated[str, AfterValidator(_check_reader)]
     folder: str = Field(min_length=1)
-    run_files: str = "run*.json"
-    models: Annotated[tuple[ArchivedModel, ...], FromList] = Field(min_length=1)
+    models: Annotated[tuple[ArchivedModel, ...], FROM_LIST] = Field(min_length=1)
     plan: ArchivePlan
-    scores: ScoreRules
-    tiers: TierRules | None = None
-    responses: Annotated[tuple[str, ...], FromList] = ()
-    failure: str | None = None
-    conditions: Annotated[tuple[Condition, ...], FromList] = ()
-    logs: SweepLogs | None = None
+    conditions: Mapping[str, str] = Field(default_factory=dict)
+    stated: Mapping[str, str] = Field(default_factory=dict)
+    logs: Annotated[tuple[str, ...], FROM_LIST] = ()
     rejudging: Rejudging | None = None
     checks: ArchiveChecks = ArchiveChecks()
     confidence: float = Field(default=0.95, gt=0, lt=1)
     n_bootstraps: int = Field(default=4000, ge=100)
     bootstrap_seed: int = Field(default=0, ge=0)
+
+    @field_validator("logs")
+    @classmethod
+    def _are_relative(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        bad = [name for name in value if not name.strip() or name.startswith("/")]
+        if bad:
+            raise ValueError(
+                f"{bad[0]!r} is not a relative pattern; expected one such as logs/*.log"
+            )
+        return value
 
     @model_validator(mode="after")
     def _models_differ(self) -> "ArchiveConfig":
@@ -346,13 +242,21 @@ class ArchiveConfig(Frozen):
         """The heading of its report."""
         return self.title or self.archive_id
 
-    def tier_of(self, task: str) -> str:
-        """Return a task's tier; all tasks are of one where there are none."""
-        return self.tiers.tier_of(task) if self.tiers is not None else "all tasks"
+    @cached_property
+    def harness(self) -> Reader:
+        """The reader."""
+        return find_reader(self.reader)
 
-    def iterate_models(self, exclude: frozenset[str] = frozenset()) -> Iterator[ArchivedModel]:
-        """Yield the models that are not left out, in the configuration's order."""
-        return (model for model in self.models if model.model_id not in exclude)
+    @cached_property
+    def run_names(self) -> tuple[str, ...]:
+        """The runs of every task."""
+        runs = self.plan.runs
+        return self.harness.run_names(runs) if isinstance(runs, int) else runs
+
+    @property
+    def n_planned(self) -> int:
+        """How many runs each model was to have."""
+        return self.plan.n_tasks * len(self.run_names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,19 +290,3 @@ def load_archive_config(path: Path) -> ArchiveFile:
     """
     document = read_yaml(path, what="the description of the archive")
     return ArchiveFile(document.validate(ArchiveConfig, what="the description"), path)
-
-
-def check_excluded(config: ArchiveConfig, exclude: frozenset[str]) -> None:
-    """Return if every model that is to be left out exists, and some are left.
-
-    Raises:
-        InputError: If not.
-    """
-    known = [model.model_id for model in config.models]
-    unknown = sorted(exclude - set(known))
-    if unknown:
-        raise InputError(
-            f"--exclude names {', '.join(map(repr, unknown))}; expected some of {', '.join(known)}"
-        )
-    if exclude >= set(known):
-        raise InputError("--exclude names every model; expected at least one to be left")

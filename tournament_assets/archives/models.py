@@ -6,27 +6,20 @@ They are ranked by clean mean, on common support, and with how sure each gap is.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import combinations
 from math import fsum, isfinite
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.archives.config import ArchiveChecks, ArchiveConfig, ArchivedModel
-from tournament_assets.archives.runs import (
-    ArchiveContents,
-    ArchivedRun,
-    JudgeState,
-    LogFailure,
-    follows_rule,
-    is_at_ceiling,
-    is_clean,
-    wrong_weights,
-)
+from tournament_assets.archives.config import ArchiveChecks, ArchivedModel
+from tournament_assets.archives.harness import JudgeState
+from tournament_assets.archives.runs import ArchiveContents, ArchivedRun, LogFailure
 from tournament_assets.audits.missingness import MissingCount, measure_evenness
 from tournament_assets.ratings.intervals import BootstrapRatings
 from tournament_assets.ratings.significance import SeparatedEntrants, separate_entrants
+from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import format_share
 
 
@@ -35,6 +28,7 @@ class TierMean:
     """A model's scores in one tier.
 
     Attributes:
+        model_id: The model.
         tier: The tier.
         n_archived: Runs in it.
         mean: Their mean score; None where there is none.
@@ -42,6 +36,7 @@ class TierMean:
         clean_mean: The mean score of those.
     """
 
+    model_id: str
     tier: str
     n_archived: int
     mean: float | None
@@ -78,7 +73,6 @@ class ModelAudit:
         harness_failures: Runs of which the harness says that it failed.
         off_rule: Runs whose recorded score is not the one that the rule gives.
         rule_checked: Runs of which that could be said.
-        wrong_weights: Runs that record other weights than the configured ones.
         tiers: Scores by tier.
     """
 
@@ -105,7 +99,6 @@ class ModelAudit:
     harness_failures: int
     off_rule: int
     rule_checked: int
-    wrong_weights: int
     tiers: tuple[TierMean, ...]
 
     @property
@@ -147,11 +140,9 @@ LoggedFailures = Mapping[tuple[str, str, str], frozenset[str]]
 """The kinds of failure that logs tell of, by model, task and run; planned runs only."""
 
 
-def audit_models(
-    contents: ArchiveContents, config: ArchiveConfig, *, exclude: frozenset[str] = frozenset()
-) -> tuple[ModelAudit, ...]:
+def audit_models(contents: ArchiveContents) -> tuple[ModelAudit, ...]:
     """Count and average every model's runs, in the order of the configuration."""
-    return tuple(_audit(model, contents, config) for model in config.iterate_models(exclude))
+    return tuple(_audit(model, contents) for model in contents.models)
 
 
 def find_outages(audits: Sequence[ModelAudit], checks: ArchiveChecks) -> tuple[str, ...]:
@@ -206,16 +197,16 @@ def mean_of(scores: Sequence[float]) -> float | None:
     return fsum(scores) / len(scores) if scores else None
 
 
-def _audit(model: ArchivedModel, contents: ArchiveContents, config: ArchiveConfig) -> ModelAudit:
-    rules = config.scores
+def _audit(model: ArchivedModel, contents: ArchiveContents) -> ModelAudit:
     runs = [run for run in contents.runs if run.model_id == model.model_id]
-    clean = [run.run_score for run in runs if is_clean(run, rules)]
-    zero = [run for run in runs if not is_clean(run, rules)]
+    clean = [run.run_score for run in runs if run.is_clean]
+    zero = [run for run in runs if not run.is_clean]
     broken = sum(file.model_id == model.model_id for file in contents.broken)
-    planned = config.plan.n_cells
-    judged = [run.judge_score for run in runs if run.judge_score is not None]
-    rule = [follows for run in runs if (follows := follows_rule(run, rules)) is not None]
-    tells = bool(config.responses)
+    planned = contents.config.n_planned
+    judged = [run.judge.score for run in runs if run.judge.score is not None]
+    rule = [run.follows_rule for run in runs if run.follows_rule is not None]
+    tiers = sorted({contents.config.harness.tier(task) for task in contents.tasks})
+    tells = all(run.is_empty is not None for run in runs)
     return ModelAudit(
         model_id=model.model_id,
         label=model.shown,
@@ -232,28 +223,23 @@ def _audit(model: ArchivedModel, contents: ArchiveContents, config: ArchiveConfi
         normalised=fsum(clean) / planned,
         judge_mean=mean_of(judged),
         judged=len(judged),
-        judge_failed=sum(run.judge_state is JudgeState.FAILED for run in runs),
-        rejudged=sum(run.judge_state is JudgeState.REJUDGED for run in runs),
-        rejudged_by=tuple(sorted({run.rejudged_by for run in runs if run.rejudged_by})),
-        at_ceiling=sum(is_at_ceiling(run, rules) for run in runs),
+        judge_failed=sum(run.judge.state is JudgeState.FAILED for run in runs),
+        rejudged=sum(run.judge.state is JudgeState.REJUDGED for run in runs),
+        rejudged_by=tuple(sorted({run.judge.rejudged_by for run in runs if run.judge.rejudged_by})),
+        at_ceiling=sum(run.is_at_ceiling for run in runs),
         empty=sum(run.is_empty is True for run in runs) if tells else None,
         harness_failures=sum(bool(run.failure) for run in runs),
         off_rule=rule.count(False),
         rule_checked=len(rule),
-        wrong_weights=sum(bool(wrong_weights(run, rules)) for run in runs),
-        tiers=tuple(_tier_mean(tier, runs, config) for tier in planned_tiers(contents, config)),
+        tiers=tuple(_tier_mean(model.model_id, tier, runs) for tier in tiers),
     )
 
 
-def planned_tiers(contents: ArchiveContents, config: ArchiveConfig) -> tuple[str, ...]:
-    """Return the tiers of the planned tasks, in order."""
-    return tuple(sorted({config.tier_of(task) for task in contents.tasks}))
-
-
-def _tier_mean(tier: str, runs: Sequence[ArchivedRun], config: ArchiveConfig) -> TierMean:
+def _tier_mean(model_id: str, tier: str, runs: Sequence[ArchivedRun]) -> TierMean:
     members = [run for run in runs if run.tier == tier]
-    clean = [run.run_score for run in members if is_clean(run, config.scores)]
+    clean = [run.run_score for run in members if run.is_clean]
     return TierMean(
+        model_id=model_id,
         tier=tier,
         n_archived=len(members),
         mean=mean_of([run.run_score for run in members]),
@@ -262,71 +248,56 @@ def _tier_mean(tier: str, runs: Sequence[ArchivedRun], config: ArchiveConfig) ->
     )
 
 
-def find_logged_failures(contents: ArchiveContents, config: ArchiveConfig) -> LoggedFailures:
+def find_logged_failures(contents: ArchiveContents) -> LoggedFailures:
     """Return the planned runs that a log says failed.
 
     A line that names a task and no run speaks of all runs of the task.
     """
     found: dict[tuple[str, str, str], set[str]] = {}
     for each in contents.log_failures:
-        if each.model_id is None or each.task is None or not _is_planned(each, contents, config):
+        if each.model_id is None or each.task is None or not _is_planned(each, contents):
             continue
-        for run in [each.run] if each.run is not None else config.plan.run_names:
-            found.setdefault((each.model_id, each.task, run), set()).add(each.pattern)
+        for run in [each.run] if each.run is not None else contents.config.run_names:
+            found.setdefault((each.model_id, each.task, run), set()).add(each.kind)
     return {cell: frozenset(kinds) for cell, kinds in found.items()}
 
 
-def _is_planned(failure: LogFailure, contents: ArchiveContents, config: ArchiveConfig) -> bool:
+def _is_planned(failure: LogFailure, contents: ArchiveContents) -> bool:
     return (
         not failure.names_stranger
         and (failure.task is None or failure.task in contents.tasks)
-        and (failure.run is None or failure.run in config.plan.run_names)
+        and (failure.run is None or failure.run in contents.config.run_names)
     )
 
 
-def compare_with_logs(
-    contents: ArchiveContents, config: ArchiveConfig, *, exclude: frozenset[str] = frozenset()
-) -> tuple[LogComparison, ...]:
+def compare_with_logs(contents: ArchiveContents) -> tuple[LogComparison, ...]:
     """Lay what the logs say beside the files: which failures explain what is missing."""
-    models: list[str | None] = [model.model_id for model in config.iterate_models(exclude)]
+    models: list[str | None] = [model.model_id for model in contents.models]
     if any(failure.model_id is None for failure in contents.log_failures):
         models.append(None)
-    logged = find_logged_failures(contents, config)
-    return tuple(_compare(model_id, logged, contents, config) for model_id in models)
+    logged = find_logged_failures(contents)
+    return tuple(_compare(model_id, logged, contents) for model_id in models)
 
 
 def _compare(
-    model_id: str | None, logged: LoggedFailures, contents: ArchiveContents, config: ArchiveConfig
+    model_id: str | None, logged: LoggedFailures, contents: ArchiveContents
 ) -> LogComparison:
     failures = [each for each in contents.log_failures if each.model_id == model_id]
     runs = {run.cell: run for run in contents.runs if run.model_id == model_id}
     failed = {(task, run) for owner, task, run in logged if owner == model_id}
     # Of tasks that no model has and nobody named, not even the log can explain the absence.
-    missing = 0 if model_id is None else config.plan.n_cells - len(runs)
+    missing = 0 if model_id is None else contents.config.n_planned - len(runs)
     explained = len(failed - runs.keys())
     archived = [runs[cell] for cell in failed if cell in runs]
     return LogComparison(
         model_id=model_id or "",
-        failures=dict(sorted(Counter(each.pattern for each in failures).items())),
+        failures=dict(sorted(Counter(each.kind for each in failures).items())),
         missing_explained=explained,
         missing_unexplained=missing - explained,
         failed_and_archived=len(archived),
-        failed_and_zero=sum(not is_clean(run, config.scores) for run in archived),
-        unplanned=sum(not _is_planned(each, contents, config) for each in failures),
+        failed_and_zero=sum(not run.is_clean for run in archived),
+        unplanned=sum(not _is_planned(each, contents) for each in failures),
     )
-
-
-class Sameness(StrEnum):
-    """What can be said of a condition."""
-
-    SAME = "identical"
-    """Every run says the same."""
-    DIFFERENT = "different"
-    """Runs say different things."""
-    INCOMPLETE = "not in every run"
-    """The runs that say anything say the same, and others say nothing."""
-    STATED = "stated, not checked"
-    """Only the configuration says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,46 +306,50 @@ class ConditionAudit:
 
     Attributes:
         name: The condition.
-        sameness: What can be said of it.
         values: What runs say, with how many of each model's say it.
         silent: Runs that say nothing.
-        stated: What the configuration says.
+        stated: What the configuration says, where no file does; nothing is compared then.
     """
 
     name: str
-    sameness: Sameness
     values: Mapping[str, Mapping[str, int]]
     silent: int = 0
     stated: str = ""
 
+    @property
+    def is_different(self) -> bool:
+        """Whether runs say different things."""
+        return len(self.values) > 1
 
-def audit_conditions(contents: ArchiveContents, config: ArchiveConfig) -> list[ConditionAudit]:
+    @property
+    def result(self) -> str:
+        """What can be said of it, in a few words."""
+        if self.stated:
+            return "stated, not checked"
+        if self.is_different:
+            return "different"
+        return "not in every run" if self.silent or not self.values else "identical"
+
+
+def audit_conditions(contents: ArchiveContents) -> list[ConditionAudit]:
     """Compare every condition over all runs of all models."""
     audits = []
-    for condition in config.conditions:
-        if condition.stated is not None:
-            audits.append(
-                ConditionAudit(condition.name, Sameness.STATED, {}, stated=condition.stated)
-            )
-            continue
+    for name in contents.config.conditions:
         counts: dict[str, Counter[str]] = {}
-        silent = 0
         for run in contents.runs:
-            value = run.conditions.get(condition.name)
-            if value is None:
-                silent += 1
-            else:
+            value = run.conditions[name]
+            if value is not None:
                 counts.setdefault(value, Counter())[run.model_id] += 1
-        if len(counts) > 1:
-            sameness = Sameness.DIFFERENT
-        else:
-            sameness = Sameness.INCOMPLETE if silent or not counts else Sameness.SAME
         values = {value: dict(sorted(models.items())) for value, models in sorted(counts.items())}
-        audits.append(ConditionAudit(condition.name, sameness, values, silent))
-    return audits
+        silent = sum(run.conditions[name] is None for run in contents.runs)
+        audits.append(ConditionAudit(name, values, silent))
+    stated = contents.config.stated.items()
+    return audits + [ConditionAudit(name, {}, stated=text) for name, text in stated]
 
 
 Cell = tuple[str, str]
+Reading = Literal["significant", "not significant", "unknown"]
+"""Of a gap: whether it is more than noise; unknown where the tasks set no interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,31 +390,23 @@ class Gap:
     Attributes:
         higher: The model.
         lower: The other one.
-        difference: Of their clean means.
-        low: Lower end of its interval, which holds together with those of all other gaps; None
-            where the tasks set none.
-        high: Upper end of its interval; None where the tasks set none.
-        n_tasks: Tasks that were resampled.
+        difference: Of their clean means, over the tasks that were resampled. Its interval holds
+            together with those of all other gaps; without bounds where the tasks set none.
         is_separated: Whether the tasks tell the two apart.
     """
 
     higher: str
     lower: str
-    difference: float
-    low: float | None
-    high: float | None
-    n_tasks: int
+    difference: Estimate
     is_separated: bool
 
     @property
-    def is_within_noise(self) -> bool:
-        """Whether there is an interval, and it holds zero."""
-        return not self.is_separated and (self.low is not None or self.high is not None)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the tasks set no interval, so that nothing can be said."""
-        return not (self.is_separated or self.is_within_noise)
+    def reading(self) -> Reading:
+        """What the tasks say of the two."""
+        if self.is_separated:
+            return "significant"
+        is_open = self.difference.low is None and self.difference.high is None
+        return "unknown" if is_open else "not significant"
 
 
 def rank_models(audits: Sequence[ModelAudit]) -> tuple[ModelAudit, ...]:
@@ -448,7 +415,7 @@ def rank_models(audits: Sequence[ModelAudit]) -> tuple[ModelAudit, ...]:
     return tuple(sorted(ranked, key=lambda each: (-(each.clean_mean or 0.0), each.model_id)))
 
 
-def find_common_support(contents: ArchiveContents, config: ArchiveConfig) -> CommonSupport:
+def find_common_support(contents: ArchiveContents) -> CommonSupport:
     """Rank the models on the (task, run) cells that every one of them has.
 
     A model that has no run at all is no reason to compare the others on nothing.
@@ -459,11 +426,7 @@ def find_common_support(contents: ArchiveContents, config: ArchiveConfig) -> Com
     if not by_model:
         return CommonSupport(0, 0, ())
     shared = sorted(set.intersection(*(set(cells) for cells in by_model.values())))
-    clean = [
-        cell
-        for cell in shared
-        if all(is_clean(cells[cell], config.scores) for cells in by_model.values())
-    ]
+    clean = [cell for cell in shared if all(cells[cell].is_clean for cells in by_model.values())]
     scores = [
         CommonScore(
             model_id,
@@ -476,9 +439,7 @@ def find_common_support(contents: ArchiveContents, config: ArchiveConfig) -> Com
     return CommonSupport(len(shared), len(clean), tuple(scores))
 
 
-def measure_gaps(
-    ranked: Sequence[ModelAudit], contents: ArchiveContents, config: ArchiveConfig
-) -> tuple[Gap, ...]:
+def measure_gaps(ranked: Sequence[ModelAudit], contents: ArchiveContents) -> tuple[Gap, ...]:
     """Measure how far each model is ahead of every one below it, and how sure that is.
 
     Whole tasks are resampled, all runs of a task together: runs of a task share its difficulty.
@@ -490,14 +451,13 @@ def measure_gaps(
     tasks = sorted({run.task for run in contents.runs})
     if len(ranked) < 2:
         return ()
-    generator = np.random.default_rng(config.bootstrap_seed)
+    generator = np.random.default_rng(contents.config.bootstrap_seed)
     # How often each task is drawn, shape (n_bootstraps, n_tasks).
     draws = generator.multinomial(
-        len(tasks), np.full(len(tasks), 1 / len(tasks)), size=config.n_bootstraps
+        len(tasks), np.full(len(tasks), 1 / len(tasks)), size=contents.config.n_bootstraps
     )
     means = [
-        _resampled_means(draws, *_clean_totals(audit.model_id, tasks, contents, config))
-        for audit in ranked
+        _resampled_means(draws, *_clean_totals(audit.model_id, tasks, contents)) for audit in ranked
     ]
     separated = separate_entrants(
         BootstrapRatings(
@@ -507,7 +467,7 @@ def measure_gaps(
             n_degenerate=0,
         ),
         ratings=[audit.clean_mean for audit in ranked],
-        confidence=config.confidence,
+        confidence=contents.config.confidence,
     )
     return tuple(
         _gap(ranked, separated, first, second, n_tasks=len(tasks))
@@ -522,12 +482,12 @@ def neighbours(gaps: Sequence[Gap], ranked: Sequence[ModelAudit]) -> tuple[Gap, 
 
 
 def _clean_totals(
-    model_id: str, tasks: Sequence[str], contents: ArchiveContents, config: ArchiveConfig
+    model_id: str, tasks: Sequence[str], contents: ArchiveContents
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the sum and the number of a model's clean scores, by task."""
     scores: Mapping[str, list[float]] = {task: [] for task in tasks}
     for run in contents.runs:
-        if run.model_id == model_id and is_clean(run, config.scores):
+        if run.model_id == model_id and run.is_clean:
             scores[run.task].append(run.run_score)
     sums = np.array([fsum(scores[task]) for task in tasks])
     counts = np.array([float(len(scores[task])) for task in tasks])
@@ -553,15 +513,13 @@ def _gap(
     n_tasks: int,
 ) -> Gap:
     low, high = (
-        float(separated.differences.low[first, second]),
-        float(separated.differences.high[first, second]),
+        float(end[first, second]) if isfinite(end[first, second]) else None
+        for end in (separated.differences.low, separated.differences.high)
     )
+    value = (ranked[first].clean_mean or 0.0) - (ranked[second].clean_mean or 0.0)
     return Gap(
         higher=ranked[first].model_id,
         lower=ranked[second].model_id,
-        difference=(ranked[first].clean_mean or 0.0) - (ranked[second].clean_mean or 0.0),
-        low=low if isfinite(low) else None,
-        high=high if isfinite(high) else None,
-        n_tasks=n_tasks,
+        difference=Estimate(value, low, high, n_tasks),
         is_separated=bool(separated.is_above[first, second] or separated.is_above[second, first]),
     )

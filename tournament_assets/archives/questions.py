@@ -9,14 +9,15 @@ by itself, and each reply is in the ledger before anything else happens.
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from glob import escape
 from pathlib import Path
 from typing import Any
 
 from tournament_assets.archives.config import ArchiveFile, JudgeInput, Rejudging
-from tournament_assets.archives.reading import BrokenRunError, is_blank, number_of, value_at
+from tournament_assets.archives.documents import BrokenRunError, is_blank, number_of, value_at
+from tournament_assets.archives.harness import NewScore, RewritingReader
 from tournament_assets.archives.runs import ArchivedRun
 from tournament_assets.judging.batch_service import AsksDirectly, Channel
 from tournament_assets.judging.costs.estimates import ASSUMED_OUTPUT_TOKENS, measure_workload
@@ -70,9 +71,23 @@ def require_rejudging(archive: ArchiveFile) -> tuple[Rejudging, str]:
 
 
 class Questions:
-    """Composes what the judge is asked about runs, from their files and from files beside them."""
+    """Composes what the judge is asked about runs, from their files and from files beside them.
+
+    Attributes:
+        reader: The archive's reader, which can write a new score.
+
+    Raises:
+        InputError: If the archive's description does not say, or its reader only reads.
+    """
 
     def __init__(self, archive: ArchiveFile) -> None:
+        reader = archive.config.harness
+        if not isinstance(reader, RewritingReader):
+            raise InputError(
+                f"{archive.path}: reader is {archive.config.reader!r}, which only reads; expected "
+                "a RewritingReader, which says how a new score stands in a run's file"
+            )
+        self.reader: RewritingReader = reader
         self._rejudging, self._instructions = require_rejudging(archive)
         self._archive = archive
         self._folders = {model.model_id: model.folder_name for model in archive.config.models}
@@ -101,11 +116,7 @@ class Questions:
         Raises:
             BrokenRunError: If it should stand somewhere and does not.
         """
-        fields = self._archive.config.scores.judge
-        recorded = number_of(value_at(document, f"{fields.key}.{fields.threshold}"))
         configured = self._rejudging.passing_threshold
-        if recorded is not None:
-            return recorded
         if not isinstance(configured, JudgeInput):
             return configured
         value = self._value(configured, run, document)
@@ -238,7 +249,7 @@ def ask_judge(
             service=service,
             progress=progress,
             options=options,
-            ceiling=archive.config.scores.ceiling,
+            ceiling=archive.config.harness.ceiling,
         )
 
 
@@ -301,19 +312,6 @@ _FENCE_LENGTH = 8
 _KEYS = {"reason", "score"}
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeScore:
-    """What a judge says of one response.
-
-    Attributes:
-        score: From 0 to the ceiling that it was told.
-        reason: Why.
-    """
-
-    score: float
-    reason: str
-
-
 def build_score_request(
     instructions: str, parts: Mapping[str, str], *, judge: Judge, max_tokens: int
 ) -> ModelRequest:
@@ -352,8 +350,8 @@ def build_score_request(
     return ModelRequest(request_key=key, params=params)
 
 
-def parse_score(reply: str, *, ceiling: float) -> JudgeScore:
-    """Read a reply that is one JSON object with a reason and a score.
+def parse_score(reply: str, *, ceiling: float) -> tuple[float, str]:
+    """Read a reply that is one JSON object: the score from 0 to the ceiling, and the reason.
 
     Raises:
         VerdictParseError: If it is anything else, if a key stands twice, if the score is not from
@@ -378,23 +376,10 @@ def parse_score(reply: str, *, ceiling: float) -> JudgeScore:
     is_number = isinstance(score, int | float) and not isinstance(score, bool)
     if not is_number or not 0 <= score <= ceiling:
         raise VerdictParseError(f"the judge's score is {score!r:.80}; {expected}")
-    return JudgeScore(score=float(score), reason=reason)
+    return float(score), reason
 
 
 _TRIES_AT_ONCE = 2
-
-
-@dataclass(frozen=True, slots=True)
-class PaidScore:
-    """A score, and the reply that holds it.
-
-    Attributes:
-        score: What the judge says.
-        reply: The reply, as the ledger holds it.
-    """
-
-    score: JudgeScore
-    reply: StoredReply
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,7 +394,7 @@ class HeldScores:
         refused: Requests that the service refused as they stand.
     """
 
-    scores: Mapping[str, PaidScore]
+    scores: Mapping[str, NewScore]
     problems: Mapping[str, str]
     attempts: Mapping[str, int]
     cut_off: frozenset[str]
@@ -420,7 +405,7 @@ def held_scores(
     request_keys: Iterable[str], *, ledger: JudgingLedger, ceiling: float
 ) -> HeldScores:
     """Read the scores that are paid for already; nothing is sent."""
-    scores: dict[str, PaidScore] = {}
+    scores: dict[str, NewScore] = {}
     problems: dict[str, str] = {}
     attempts: dict[str, int] = {}
     cut_off: set[str] = set()
@@ -438,7 +423,7 @@ def held_scores(
         except VerdictParseError as error:
             problems[key] = str(error)
         else:
-            scores.setdefault(key, PaidScore(score, reply))
+            scores.setdefault(key, score)
     return HeldScores(
         scores=scores,
         problems={key: text for key, text in problems.items() if key not in scores},
@@ -448,7 +433,7 @@ def held_scores(
     )
 
 
-def _read(reply: StoredReply, *, ceiling: float) -> JudgeScore:
+def _read(reply: StoredReply, *, ceiling: float) -> NewScore:
     if reply.result_type != "succeeded":
         raise VerdictParseError(
             f"the service answered {reply.error_type or reply.result_type!r}; expected a reply"
@@ -458,7 +443,14 @@ def _read(reply: StoredReply, *, ceiling: float) -> JudgeScore:
         raise VerdictParseError(
             f"the judge's reply stopped with {reply.stop_reason!r}; expected 'end_turn'"
         )
-    return parse_score(reply.text or "", ceiling=ceiling)
+    score, reason = parse_score(reply.text or "", ceiling=ceiling)
+    return NewScore(
+        score=score,
+        reason=reason,
+        model=reply.model,
+        received_at=reply.received_at.astimezone(UTC).isoformat(timespec="seconds"),
+        usage=None if reply.usage is None else asdict(reply.usage),
+    )
 
 
 def ask_for_scores(

@@ -1,6 +1,5 @@
 """The fair comparison of an archive's models: Markdown, terminal, JSON and CSV from one source."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,32 +11,23 @@ from typing import Any
 from tournament_assets.archives import tables
 from tournament_assets.archives.audit import ArchiveAudit, audit_archive, coverage_sentences
 from tournament_assets.archives.config import ArchiveConfig
+from tournament_assets.archives.harness import Weighting
 from tournament_assets.archives.models import (
     CommonSupport,
     ConditionAudit,
     Gap,
     ModelAudit,
-    Sameness,
     audit_conditions,
     find_common_support,
     measure_gaps,
     neighbours,
     rank_models,
 )
-from tournament_assets.archives.rules import JUDGE, Weighting, When
 from tournament_assets.archives.runs import ArchiveContents
-from tournament_assets.archives.tables import (
-    DataTable,
-    common_table,
-    condition_table,
-    coverage_detail_table,
-    format_score,
-    gap_table,
-    ranking_table,
-    tier_tables,
-)
+from tournament_assets.archives.tables import Table, format_score, place_by
+from tournament_assets.archives.tasks import sort_findings
 from tournament_assets.reports.rendering import render_sentences, render_template
-from tournament_assets.reports.report_tables import ReportSection, table_csv
+from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.formatting import (
@@ -58,7 +48,6 @@ class ArchiveComparison:
         gaps: How far each is ahead of every one below it.
         support: The ranking on what every model has.
         conditions: Whether what was to be the same was.
-        excluded: Models that were left out on request.
     """
 
     audit: ArchiveAudit
@@ -66,27 +55,29 @@ class ArchiveComparison:
     gaps: tuple[Gap, ...]
     support: CommonSupport
     conditions: tuple[ConditionAudit, ...]
-    excluded: tuple[str, ...]
 
     @property
     def config(self) -> ArchiveConfig:
         """The archive's description."""
-        return self.audit.config
+        return self.audit.contents.config
+
+    @property
+    def excluded(self) -> list[str]:
+        """Models that were left out on request."""
+        kept = self.audit.contents.labels
+        return sorted(each.model_id for each in self.config.models if each.model_id not in kept)
 
 
-def compare_archive(
-    contents: ArchiveContents, config: ArchiveConfig, *, exclude: frozenset[str] = frozenset()
-) -> ArchiveComparison:
-    """Compare the models of an archive that are not left out."""
-    audit = audit_archive(contents, config, exclude=exclude)
+def compare_archive(contents: ArchiveContents) -> ArchiveComparison:
+    """Compare the models of an archive that were not left out."""
+    audit = audit_archive(contents)
     ranked = rank_models(audit.models)
     return ArchiveComparison(
         audit=audit,
         ranked=ranked,
-        gaps=measure_gaps(ranked, contents, config),
-        support=find_common_support(contents, config),
-        conditions=tuple(audit_conditions(contents, config)),
-        excluded=tuple(sorted(exclude)),
+        gaps=measure_gaps(ranked, contents),
+        support=find_common_support(contents),
+        conditions=tuple(audit_conditions(contents)),
     )
 
 
@@ -94,11 +85,11 @@ def archive_report_sections(comparison: ArchiveComparison) -> list[ReportSection
     """Return the comparison for people, the verdict first."""
     audit, config = comparison.audit, comparison.config
     ranked, models = comparison.ranked, audit.models
-    labels = {model.model_id: model.label for model in models}
+    labels = audit.contents.labels
     verdict = [*audit.outages, *verdict_sentences(ranked, comparison.gaps, config)]
     if comparison.excluded:
         verdict.append(f"Left out on request: {', '.join(comparison.excluded)}.")
-    tier_counts = Counter(config.tier_of(task) for task in audit.contents.tasks)
+    tier_counts = Counter(config.harness.tier(task) for task in audit.contents.tasks)
     unranked = [model.label for model in models if model.clean_mean is None]
     rank_note = f"Not ranked, without a clean run: {', '.join(unranked)}." if unranked else ""
     sections = [
@@ -106,31 +97,32 @@ def archive_report_sections(comparison: ArchiveComparison) -> list[ReportSection
         ReportSection(
             "Ranking by clean mean",
             (rank_note,) if rank_note else (),
-            (("", ranking_table(ranked)),),
+            (("", _ranking(ranked)),),
         ),
     ]
     if comparison.gaps:
+        shown = {
+            "Neighbours": neighbours(comparison.gaps, ranked),
+            "Behind the first": [
+                gap for gap in comparison.gaps if gap.higher == ranked[0].model_id
+            ],
+        }
         sections.append(
             ReportSection(
                 "Gaps and significance",
                 gap_sentences(config),
-                (
-                    ("Neighbours", gap_table(neighbours(comparison.gaps, ranked), labels)),
-                    (
-                        "Behind the first",
-                        gap_table(
-                            [gap for gap in comparison.gaps if gap.higher == ranked[0].model_id],
-                            labels,
-                        ),
-                    ),
-                ),
+                tuple((title, tables.shown_gaps(gaps, labels)) for title, gaps in shown.items()),
             )
         )
+    common = tables.common_table(comparison.support, labels)
+    detail = Table(tables.MODELS, models).shown(
+        *("label", "planned", "archived", "missing", "broken", "zero", "rejudged", "judge_failed")
+    )
     sections += [
         ReportSection(
             "On common support",
             common_sentences(comparison.support, audit.contents, models),
-            (("", common_table(comparison.support, labels)),),
+            (("", common.shown("place", "model_id", "mean", "clean_mean", n_labels=2)),),
         ),
         ReportSection(
             "The same for all",
@@ -139,40 +131,40 @@ def archive_report_sections(comparison: ArchiveComparison) -> list[ReportSection
                 rule_sentence(config),
                 *condition_sentences(comparison.conditions, models),
             ),
-            (("", condition_table(comparison.conditions, labels)),)
+            (("", tables.shown_conditions(comparison.conditions, labels)),)
             if comparison.conditions
             else (),
         ),
-        ReportSection(
-            "Coverage in detail",
-            tuple(coverage_sentences(audit)[1:]),
-            (("", coverage_detail_table(models)),),
-        ),
-        ReportSection("Means by tier", (), tier_tables(ranked)),
-        ReportSection(
-            "Glossary",
-            glossary(config),
-        ),
-        ReportSection(
-            "Caveats",
-            caveats(models, comparison.support, config, tier_counts),
-        ),
+        ReportSection("Coverage in detail", tuple(coverage_sentences(audit)[1:]), (("", detail),)),
+        ReportSection("Means by tier", (), tables.shown_tiers(ranked)),
+        ReportSection("Glossary", glossary(config)),
+        ReportSection("Caveats", caveats(models, comparison.support, config, tier_counts)),
     ]
     return sections
 
 
-def archive_data_tables(comparison: ArchiveComparison) -> dict[str, DataTable]:
+def _ranking(ranked: Sequence[ModelAudit]) -> ReportTable:
+    return Table(tables.MODELS, ranked).shown(
+        place_by("clean_mean", "#", ranked),
+        *("label", "clean_mean", "judge_mean", "at_ceiling", "archived", "planned", "coverage"),
+        *("mean", "normalised"),
+        place_by("normalised", "its #", ranked),
+        n_labels=2,
+    )
+
+
+def archive_tables(comparison: ArchiveComparison) -> dict[str, Table]:
     """Return the tables that every number of the report is from, by name."""
     audit = comparison.audit
     return {
-        "models": tables.model_rows(audit.models),
-        "gaps": tables.gap_rows(comparison.gaps),
-        "common_support": tables.common_rows(comparison.support),
-        "tiers": tables.tier_rows(audit.models),
-        "conditions": tables.condition_rows(comparison.conditions),
-        "tasks": tables.task_rows(audit.tasks),
-        "findings": tables.finding_rows(audit.tasks),
-        "runs": tables.run_rows(audit.contents, audit.config),
+        "models": Table(tables.MODELS, audit.models),
+        "gaps": Table(tables.GAPS, comparison.gaps),
+        "common_support": tables.common_table(comparison.support, audit.contents.labels),
+        "tiers": Table(tables.TIERS, [tier for model in audit.models for tier in model.tiers]),
+        "conditions": tables.conditions_table(comparison.conditions),
+        "tasks": Table(tables.TASKS, audit.tasks),
+        "findings": Table(tables.FINDINGS, sort_findings(audit.tasks)),
+        "runs": tables.runs_table(audit.contents),
     }
 
 
@@ -213,11 +205,11 @@ def archive_report_values(comparison: ArchiveComparison) -> dict[str, Any]:
     """Return every number of the comparison, for JSON."""
     return {
         "archive_id": comparison.config.archive_id,
-        "excluded": list(comparison.excluded),
+        "excluded": comparison.excluded,
         "outages": list(comparison.audit.outages),
         "verdict": verdict_sentences(comparison.ranked, comparison.gaps, comparison.config),
         "ranking": [model.model_id for model in comparison.ranked],
-        **tables.table_values(archive_data_tables(comparison)),
+        **{name: table.values for name, table in archive_tables(comparison).items()},
     }
 
 
@@ -232,8 +224,8 @@ def write_archive_report(path: Path, comparison: ArchiveComparison) -> Path:
     """
     folder = path.with_name(f"{re.sub(r'[.](md|markdown)$', '', path.name)}_tables")
     try:
-        for name, table in archive_data_tables(comparison).items():
-            write_bytes_atomically(folder / f"{name}.csv", table_csv(table.columns, table.cells))
+        for name, table in archive_tables(comparison).items():
+            write_bytes_atomically(folder / f"{name}.csv", table.csv)
         markdown = archive_report_markdown(comparison, tables_folder=folder.name)
         write_bytes_atomically(path, markdown.encode("utf-8", errors="backslashreplace"))
     except OSError as error:
@@ -259,23 +251,28 @@ def verdict_sentences(
     sentences = [
         f"{first.label} has the highest clean mean, {format_score(first.clean_mean, decimals=4)}."
     ]
-    for what, members in (
-        ("Its lead is not significant over", [gap for gap in behind if gap.is_within_noise]),
-        ("The tasks cannot tell it from", [gap for gap in behind if gap.is_open]),
-        ("Its lead is significant over", [gap for gap in behind if gap.is_separated]),
+    for what, reading in (
+        ("Its lead is not significant over", "not significant"),
+        ("The tasks cannot tell it from", "unknown"),
+        ("Its lead is significant over", "significant"),
     ):
-        if members:
-            names = [f"{labels[gap.lower]} ({interval_phrase(gap, config)})" for gap in members]
+        names = [
+            f"{labels[gap.lower]} ({interval_phrase(gap, config)})"
+            for gap in behind
+            if gap.reading == reading
+        ]
+        if names:
             sentences.append(f"{what} {join_names(names)}.")
     between = neighbours(gaps, ranked)
-    for what, members in (
-        (
-            "Neighbours without a significant difference",
-            [gap for gap in between if gap.is_within_noise],
-        ),
-        ("Neighbours that the tasks cannot tell apart", [gap for gap in between if gap.is_open]),
+    for what, reading in (
+        ("Neighbours without a significant difference", "not significant"),
+        ("Neighbours that the tasks cannot tell apart", "unknown"),
     ):
-        listed = "; ".join(f"{labels[gap.higher]} and {labels[gap.lower]}" for gap in members)
+        listed = "; ".join(
+            f"{labels[gap.higher]} and {labels[gap.lower]}"
+            for gap in between
+            if gap.reading == reading
+        )
         if listed:
             sentences.append(f"{what}: {listed}.")
     if all(gap.is_separated for gap in between):
@@ -285,12 +282,11 @@ def verdict_sentences(
 
 def interval_phrase(gap: Gap, config: ArchiveConfig) -> str:
     """Write a difference with its interval."""
-    share = format_confidence(config.confidence)
-    if gap.low is None and gap.high is None:
-        return f"{gap.difference:+.4f}; {gap.n_tasks} tasks set no {share} interval"
-    low = ABSENT if gap.low is None else f"{gap.low:+.4f}"
-    high = ABSENT if gap.high is None else f"{gap.high:+.4f}"
-    return f"{gap.difference:+.4f}; {share} interval {low} to {high}"
+    found, share = gap.difference, format_confidence(config.confidence)
+    if found.low is None and found.high is None:
+        return f"{found.value:+.4f}; {found.n} tasks set no {share} interval"
+    low, high = (ABSENT if end is None else f"{end:+.4f}" for end in (found.low, found.high))
+    return f"{found.value:+.4f}; {share} interval {low} to {high}"
 
 
 def gap_sentences(config: ArchiveConfig) -> tuple[str, ...]:
@@ -320,29 +316,8 @@ def common_sentences(
 
 def rule_sentence(config: ArchiveConfig) -> str:
     """Write the rule of a run's score as formulas, in the order in which they are tried."""
-    rules = config.scores
-    cases = [f"{_case(each, config)}: {_formula(each)}" for each in rules.all_weightings]
+    cases = [f"{each.when}: {_formula(each)}" for each in config.harness.weightings]
     return f"The first that fits: {'; '.join(cases)}."
-
-
-def _case(weighting: Weighting, config: ArchiveConfig) -> str:
-    rules, conditions = config.scores, []
-    if weighting.when is not None:
-        conditions.append(f"{weighting.name} ({_condition(weighting.when)})")
-    if weighting.at_ceiling:
-        threshold = rules.ceiling - rules.tolerance
-        conditions.append(f"{rules.deciding} is at least {threshold:g}")
-    if weighting.has_judge:
-        conditions.append("the judge gave a score")
-    return f"where {join_names(conditions)}" if conditions else "all other runs"
-
-
-def _condition(when: When) -> str:
-    parts = [] if when.tasks is None else [f"tasks that match {when.tasks}"]
-    if when.key is not None:
-        values = " or ".join(json.dumps(value) for value in when.equals)
-        parts.append(f"{when.key} is {values}")
-    return ", ".join(parts)
 
 
 def _formula(weighting: Weighting) -> str:
@@ -355,21 +330,21 @@ def condition_sentences(
     conditions: Sequence[ConditionAudit], models: Sequence[ModelAudit]
 ) -> tuple[str, ...]:
     """Say whether what was to be the same was."""
-    different = [each.name for each in conditions if each.sameness is Sameness.DIFFERENT]
+    different = [each.name for each in conditions if each.is_different]
     if different:
         return (
             f"NOT THE SAME for all runs: {join_names(different)}. The models were not compared "
             "like for like.",
         )
-    counts = {
-        f"identical in every run of {len(models)} models": Sameness.SAME,
-        "identical, but not in every file": Sameness.INCOMPLETE,
-        "stated by the archive's description, which cannot be checked": Sameness.STATED,
+    meanings = {
+        f"identical in every run of {len(models)} models": "identical",
+        "identical, but not in every file": "not in every run",
+        "stated by the archive's description, which cannot be checked": "stated, not checked",
     }
     listed = [
         f"{what}: {count}"
-        for what, sameness in counts.items()
-        if (count := sum(each.sameness is sameness for each in conditions))
+        for what, result in meanings.items()
+        if (count := sum(each.result == result for each in conditions))
     ]
     return (f"Conditions {'; '.join(listed)}.",) if listed else ()
 
@@ -378,8 +353,8 @@ def glossary(config: ArchiveConfig) -> tuple[str, ...]:
     """Explain every column."""
     return render_sentences(
         "archive_glossary.jinja",
-        rules=config.scores,
-        planned=config.plan.n_cells,
+        reader=config.harness,
+        planned=config.n_planned,
         rule=rule_sentence(config),
     )
 
@@ -396,10 +371,9 @@ def caveats(
         return join_names([_count(model, number) for model in models if getattr(model, number)])
 
     shares = [
-        f"{format_share(each.weights[JUDGE] / fsum(each.weights.values()), decimals=0)} "
-        f"({each.name})"
-        for each in config.scores.all_weightings
-        if each.has_judge
+        f"{format_share(each.judge_share, decimals=0)} ({each.name})"
+        for each in config.harness.weightings
+        if each.judge_share
     ]
     return render_sentences(
         "archive_caveats.jinja",
@@ -409,7 +383,7 @@ def caveats(
         judges=join_names(sorted({judge for model in models for judge in model.rejudged_by})),
         shares=join_names(shares),
         support=support,
-        planned=config.plan.n_cells,
+        planned=config.n_planned,
         small_tiers=join_names([tier for tier, count in tier_counts.items() if count < 6]),
     )
 

@@ -13,16 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import fsum
 
-from tournament_assets.archives.config import ArchiveConfig
+from tournament_assets.archives.harness import JudgeState, Reader
 from tournament_assets.archives.models import LoggedFailures, find_logged_failures, mean_of
-from tournament_assets.archives.rules import ScoreRules
-from tournament_assets.archives.runs import (
-    ArchiveContents,
-    ArchivedRun,
-    JudgeState,
-    is_at_ceiling,
-    is_clean,
-)
+from tournament_assets.archives.runs import ArchiveContents, ArchivedRun
 from tournament_assets.audits.missingness import CHANCE, tail_probability
 from tournament_assets.audits.prompt_findings import SignalToNoise, measure_signal
 
@@ -108,7 +101,6 @@ class TaskAudit:
         at_ceiling: Those whose deciding component is at its ceiling.
         judge_failed: Those whose judging failed.
         harness_failures: Those of which the harness says that it failed.
-        means: Mean scores, by model.
         spread: How far scores differ.
         findings: What is wrong with it.
     """
@@ -121,7 +113,6 @@ class TaskAudit:
     at_ceiling: int
     judge_failed: int
     harness_failures: int
-    means: Mapping[str, float]
     spread: Spread
     findings: tuple[TaskFinding, ...]
 
@@ -147,21 +138,19 @@ class TierFailure:
     others: float
 
 
-def audit_tasks(
-    contents: ArchiveContents, config: ArchiveConfig, *, exclude: frozenset[str] = frozenset()
-) -> tuple[TaskAudit, ...]:
+def audit_tasks(contents: ArchiveContents) -> tuple[TaskAudit, ...]:
     """Look at every planned task across models, in the tasks' order."""
-    n_models = len(list(config.iterate_models(exclude)))
-    planned = n_models * len(config.plan.run_names)
+    planned = len(contents.models) * len(contents.config.run_names)
     by_task: dict[str, list[ArchivedRun]] = {task: [] for task in contents.tasks}
     for run in contents.runs:
         by_task[run.task].append(run)
-    clusters = _find_clusters(by_task, contents, config)
+    clusters = _find_clusters(by_task, contents)
     return tuple(
         _audit(
             task,
             runs,
-            config,
+            contents.config.harness,
+            n_runs=len(contents.config.run_names),
             planned=planned,
             clusters=[cluster for cluster in clusters if cluster.task == task],
         )
@@ -172,28 +161,26 @@ def audit_tasks(
 def _audit(
     task: str,
     runs: Sequence[ArchivedRun],
-    config: ArchiveConfig,
+    reader: Reader,
     *,
+    n_runs: int,
     planned: int,
     clusters: Sequence[TaskFinding],
 ) -> TaskAudit:
-    rules = config.scores
     scores: dict[str, list[float]] = {}
     for run in runs:
         scores.setdefault(run.model_id, []).append(run.run_score)
-    n_runs = len(config.plan.run_names)
     return TaskAudit(
         task=task,
-        tier=config.tier_of(task),
+        tier=reader.tier(task),
         planned=planned,
         archived=len(runs),
-        zero=sum(not is_clean(run, rules) for run in runs),
-        at_ceiling=sum(is_at_ceiling(run, rules) for run in runs),
-        judge_failed=sum(run.judge_state is JudgeState.FAILED for run in runs),
+        zero=sum(not run.is_clean for run in runs),
+        at_ceiling=sum(run.is_at_ceiling for run in runs),
+        judge_failed=sum(run.judge.state is JudgeState.FAILED for run in runs),
         harness_failures=sum(bool(run.failure) for run in runs),
-        means={model: fsum(values) / len(values) for model, values in sorted(scores.items())},
         spread=measure_spread(list(scores.values())),
-        findings=(*clusters, *_patterns(task, runs, rules, n_runs=n_runs)),
+        findings=(*clusters, *_patterns(task, runs, reader, n_runs=n_runs)),
     )
 
 
@@ -212,7 +199,7 @@ def sort_findings(tasks: Iterable[TaskAudit]) -> list[TaskFinding]:
 
 
 def _patterns(
-    task: str, runs: Sequence[ArchivedRun], rules: ScoreRules, *, n_runs: int
+    task: str, runs: Sequence[ArchivedRun], reader: Reader, *, n_runs: int
 ) -> list[TaskFinding]:
     """Look at a task's runs alone."""
 
@@ -226,7 +213,7 @@ def _patterns(
             finding(TaskFindingKind.ONE_MODEL, len(runs), "fewer than two models have a run of it")
         ]
     found = []
-    zero = [run for run in runs if not is_clean(run, rules)]
+    zero = [run for run in runs if not run.is_clean]
     if len(zero) == len(runs):
         found.append(
             finding(
@@ -235,31 +222,31 @@ def _patterns(
                 "every run of every model scored nothing: check the task and its verifier",
             )
         )
-    if all(is_at_ceiling(run, rules) for run in runs):
+    if all(run.is_at_ceiling for run in runs):
         found.append(
             finding(
                 TaskFindingKind.ALL_AT_CEILING,
                 len(runs),
-                f"{rules.deciding} is at the ceiling in every run of every model",
+                f"{reader.deciding} is at the ceiling in every run of every model",
             )
         )
     responded = [run for run in runs if run.is_empty is False]
-    if responded and all(run.components.get(rules.deciding) == 0 for run in runs):
+    if responded and all(run.components.get(reader.deciding) == 0 for run in runs):
         found.append(
             finding(
                 TaskFindingKind.NEVER_PASSED,
                 len(responded),
-                f"{rules.deciding} is 0 in every run although models responded in "
+                f"{reader.deciding} is 0 in every run although models responded in "
                 f"{len(responded)} of {len(runs)}: the verifier may reject correct work",
             )
         )
     for model_id in sorted({run.model_id for run in zero}):
         own = [run for run in runs if run.model_id == model_id]
         others = [run for run in runs if run.model_id != model_id]
-        stray = sum(not is_clean(run, rules) for run in others)
+        stray = sum(not run.is_clean for run in others)
         if (
             len(own) >= min(2, n_runs)
-            and not any(is_clean(run, rules) for run in own)
+            and not any(run.is_clean for run in own)
             and stray <= _MOSTLY * len(others)
         ):
             found.append(
@@ -276,10 +263,10 @@ def _patterns(
 
 
 def _find_clusters(
-    by_task: Mapping[str, Sequence[ArchivedRun]], contents: ArchiveContents, config: ArchiveConfig
+    by_task: Mapping[str, Sequence[ArchivedRun]], contents: ArchiveContents
 ) -> list[TaskFinding]:
     """Find the tasks on which failures of several models gather."""
-    logged = find_logged_failures(contents, config)
+    logged = find_logged_failures(contents)
     # A model without any run at all is missing on every task alike.
     models = sorted({run.model_id for run in contents.runs})
     there = {(run.model_id, *run.cell) for run in contents.runs}
@@ -287,23 +274,23 @@ def _find_clusters(
         task: [
             cell
             for model_id in models
-            for name in config.plan.run_names
+            for name in contents.config.run_names
             if (cell := (model_id, task, name)) not in there
         ]
         for task in by_task
     }
     asked = {
-        task: [run for run in runs if run.judge_state is not JudgeState.OFF]
+        task: [run for run in runs if run.judge.state is not JudgeState.OFF]
         for task, runs in by_task.items()
     }
     judging = {
-        task: [run.model_id for run in runs if run.judge_state is JudgeState.FAILED]
+        task: [run.model_id for run in runs if run.judge.state is JudgeState.FAILED]
         for task, runs in asked.items()
     }
     harness = {
         task: [run.model_id for run in runs if run.failure] for task, runs in by_task.items()
     }
-    n_planned = len(models) * len(config.plan.run_names)
+    n_planned = len(models) * len(contents.config.run_names)
     found = []
     owners = {task: [cell[0] for cell in cells] for task, cells in missing.items()}
     clustered = _clustered(owners, dict.fromkeys(by_task, n_planned))
@@ -376,14 +363,13 @@ def measure_spread(groups: Sequence[Sequence[float]]) -> Spread:
     )
 
 
-def find_tier_failures(contents: ArchiveContents, config: ArchiveConfig) -> list[TierFailure]:
+def find_tier_failures(contents: ArchiveContents) -> list[TierFailure]:
     """Find models that score nothing in one tier only, where the others score something."""
-    rules = config.scores
     models = sorted({run.model_id for run in contents.runs})
     tiers = sorted({run.tier for run in contents.runs})
 
     def zero_share(runs: Sequence[ArchivedRun]) -> float | None:
-        return mean_of([float(not is_clean(run, rules)) for run in runs])
+        return mean_of([float(not run.is_clean) for run in runs])
 
     found = []
     for model_id in models:
@@ -398,6 +384,6 @@ def find_tier_failures(contents: ArchiveContents, config: ArchiveConfig) -> list
             if share is None or elsewhere is None or others is None:
                 continue
             if share >= _FAILS_TIER and elsewhere <= _PASSES_TIER and others <= _PASSES_TIER:
-                zero = sum(not is_clean(run, rules) for run in here)
+                zero = sum(not run.is_clean for run in here)
                 found.append(TierFailure(model_id, tier, zero, len(here), elsewhere, others))
     return found

@@ -13,12 +13,7 @@ from tournament_assets.archives.audit import (
     archive_audit_values,
     audit_archive,
 )
-from tournament_assets.archives.config import (
-    ArchiveConfig,
-    Rejudging,
-    check_excluded,
-    load_archive_config,
-)
+from tournament_assets.archives.config import Rejudging, load_archive_config
 from tournament_assets.archives.questions import cost_sentence, require_rejudging
 from tournament_assets.archives.reading import read_archive
 from tournament_assets.archives.rejudging import (
@@ -34,7 +29,6 @@ from tournament_assets.archives.report import (
     compare_archive,
     write_archive_report,
 )
-from tournament_assets.archives.runs import ArchiveContents
 from tournament_assets.cli.options import (
     json_option,
     markdown_option,
@@ -95,9 +89,9 @@ def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool)
 
     Findings about tasks never change the exit code: they are for a person to look at.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    contents, config = _read(archive, exclude)
-    audit = audit_archive(contents, config, exclude=exclude)
-    title, sections = config.shown_title, archive_audit_sections(audit)
+    contents = read_archive(load_archive_config(archive), exclude=exclude)
+    audit = audit_archive(contents)
+    title, sections = contents.config.shown_title, archive_audit_sections(audit)
     show_report(
         lambda console: print_sections(title, sections, console),
         lambda: archive_audit_values(audit),
@@ -105,13 +99,6 @@ def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool)
     )
     if not audit.passed:
         click.get_current_context().exit(1)
-
-
-def _read(archive: Path, exclude: frozenset[str]) -> tuple[ArchiveContents, ArchiveConfig]:
-    """Read an archive without the models that are left out, and what describes it."""
-    described = load_archive_config(archive)
-    check_excluded(described.config, exclude)
-    return read_archive(described, exclude=exclude), described.config
 
 
 @archive_group.command("rejudge", short_help="Judge runs again whose judging failed.")
@@ -127,13 +114,12 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
     values stay in the file, beside the new ones, as judge_result_before and run_score_before.
     """
     described = load_archive_config(archive)
-    config = described.config
     rejudging, _ = require_rejudging(described)
     contents = read_archive(described)
     failed = list(find_failed_judgings(described, contents))
     console = open_console(width=120)
-    print_sections(config.shown_title, failure_sections(failed, config), console)
-    warning = rule_warning(contents, config)
+    print_sections(described.config.shown_title, failure_sections(failed), console)
+    warning = rule_warning(contents)
     if warning:
         console.print(warning, style="yellow", markup=False)
     chosen = [each for each in failed if each.request is not None][:limit]
@@ -147,7 +133,6 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
     with closing(Ledger(ledger_url)) as ledger:
         result = rejudge_runs(
             described,
-            contents,
             chosen,
             ledger=ledger,
             connect=connect,
@@ -205,11 +190,11 @@ def archive_report_command(
 
     With --markdown OUT.md every table is also written as CSV into OUT_tables/.
     """
-    contents, config = _read(archive, exclude)
-    comparison = compare_archive(contents, config, exclude=exclude)
+    contents = read_archive(load_archive_config(archive), exclude=exclude)
+    comparison = compare_archive(contents)
     if markdown_path is not None:
         write_archive_report(markdown_path, comparison)
-    title, sections = config.shown_title, archive_report_sections(comparison)
+    title, sections = contents.config.shown_title, archive_report_sections(comparison)
     show_report(
         lambda console: print_sections(title, sections, console),
         lambda: archive_report_values(comparison),

@@ -182,7 +182,7 @@ def _type_name(annotation: Any) -> str:
         return " or ".join(f"`{value}`" for value in arguments)
     if origin in (Union, types.UnionType):
         return " or ".join(_type_name(part) for part in arguments if part is not type(None))
-    if origin is dict:
+    if origin in (dict, Mapping):
         return f"mapping to {_type_name(arguments[1])}"
     if origin in (tuple, list):
         return f"list of {_type_name(arguments[0])}"
