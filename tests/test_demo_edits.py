@@ -19,14 +19,12 @@ from tournament_assets.tournament.errors import WorkError
 
 DIMENSIONS = ("factuality", "calibration", "clinical_utility")
 AFTER_REPLIES = [
-    "bradley_terry_ratings",
     "elo_ratings",
     "elo_traces",
     "judge_calibration",
     "judge_verdicts",
-    "model_comparison",
     "prediction_powered_ratings",
-    "style_control",
+    "ratings",
     "trust_panel",
     "win_rates",
 ]

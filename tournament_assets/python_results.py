@@ -16,6 +16,7 @@ from tournament_assets.battles.rating import (
     BattleRatings,
 )
 from tournament_assets.judging.costs.estimates import JudgingEstimate
+from tournament_assets.ratings.rating_methods import EFFECT, TIES
 from tournament_assets.reports.cost_estimate import (
     budget_sentence,
     estimate_notes,
@@ -189,14 +190,11 @@ def _rated_models(ratings: BattleRatings) -> list[_RatedModel]:
             by_method.setdefault("elo", []).append(
                 (elo.entrant_id, elo.mean, elo.sampling_low, elo.sampling_high, elo.note)
             )
-    for row in ratings.bradley_terry:
-        by_method.setdefault("bradley-terry", []).append(
-            (row.entrant_id, row.rating, row.sampling_low, row.sampling_high, row.note)
-        )
-    for tied in ratings.davidson:
-        by_method.setdefault("davidson", []).append(
-            (tied.entrant_id, tied.rating, None, None, tied.note)
-        )
+    for row in ratings.ratings:
+        if row.method not in (TIES, EFFECT):
+            by_method.setdefault(row.method.replace("_", "-"), []).append(
+                (row.entrant_id, row.rating, row.low, row.high, row.note)
+            )
     return [
         _RatedModel(
             dimension=ratings.dimension,

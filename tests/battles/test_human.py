@@ -129,7 +129,7 @@ def test_a_judged_model_is_placed_among_those_of_the_arena() -> None:
     assert [battle.source for battle in battles_of(joined)] == ["llm-judge"] * 4 + ["human"] * 4
     settings = RatingSettings(n_bootstraps=2)
     (found,) = rate_battles(joined, settings=settings, methods=["bradley-terry"])
-    ratings = {row.entrant_id: row.rating or 0.0 for row in found.bradley_terry}
+    ratings = {row.entrant_id: row.rating or 0.0 for row in found.ratings}
     # Three to one is 400 * log10(3) points, along the chain from cyd over bob to eve.
     assert ratings["eve"] - ratings["bob"] == pytest.approx(190.848, abs=1e-3)
     assert ratings["bob"] - ratings["cyd"] == pytest.approx(190.848, abs=1e-3)

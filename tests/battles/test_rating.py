@@ -61,11 +61,11 @@ def test_battles_alone_give_the_numbers_of_the_judgments_to_the_bit() -> None:
     resampled = bootstrap_bradley_terry(
         matches, resampling=Resampling(40, 4), initial_rating=1500.0
     )
-    bradley_terry = {row.entrant_id: row for row in found.bradley_terry}
+    bradley_terry = {row.entrant_id: row for row in found.ratings}
     for result_bt, bound in zip(fitted, sampling_intervals(resampled, confidence=0.9), strict=True):
         own = bradley_terry[bound.entrant]
         assert (own.rating, own.note) == (result_bt.value, result_bt.note)
-        assert (own.sampling_low, own.sampling_high) == (bound.low, bound.high)
+        assert (own.low, own.high) == (bound.low, bound.high)
     assert bradley_terry["never_judged"].rating is None
 
 
@@ -116,7 +116,7 @@ def test_elo_plays_a_battle_as_often_as_it_weighs_unless_a_weight_is_below_one()
 
 def test_one_method_alone_can_be_asked_for() -> None:
     (found,) = rate([fight(question_id="p")], methods=["bradley-terry"])
-    assert (found.elo, len(found.bradley_terry)) == ((), 2)
+    assert (found.elo, len(found.ratings)) == ((), 2)
 
 
 def test_what_a_reader_has_to_know_is_said() -> None:
@@ -149,5 +149,5 @@ def test_shares_are_rated_as_the_soft_elo_of_judgearena(tmp_path: Path) -> None:
     (found,) = rate_battles(file.table, settings=QUICK, methods=["bradley-terry"])
     # Its own `fit_bradley_terry`, the tolerance of the solver set to 1e-14, less their mean.
     frozen = {"ada": 66.5928193, "bob": -19.8606366, "cyd": 23.1208092, "dee": -69.852992}
-    ratings = {row.entrant_id: (row.rating or 0.0) - 1400 for row in found.bradley_terry}
+    ratings = {row.entrant_id: (row.rating or 0.0) - 1400 for row in found.ratings}
     assert ratings == pytest.approx(frozen, abs=1e-6)

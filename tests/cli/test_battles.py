@@ -136,7 +136,7 @@ def test_an_anchor_moves_every_rating_by_the_same(tmp_path: Path) -> None:
     )
     for table, columns in (
         ("elo", ("mean", "order_low", "sampling_high")),
-        ("bradley_terry", ("rating", "sampling_low")),
+        ("ratings", ("rating", "low")),
     ):
         (bob,) = [row for row in moved[table] if row["entrant_id"] == "bob"]
         assert bob[columns[0]] == pytest.approx(1000)
@@ -175,14 +175,15 @@ def unconnected(folder: Path) -> Path:
 def test_what_wins_do_not_determine_has_no_number_and_a_reason(tmp_path: Path) -> None:
     path = unconnected(tmp_path)
     (found,) = rated(path, *QUICK)["ratings"]
-    for name, rating in (("elo", "mean"), ("bradley_terry", "rating")):
+    for name, rating in (("elo", "mean"), ("ratings", "rating")):
         rows = {row["entrant_id"]: row for row in found[name]}
         assert [rows[each][rating] is None for each in ("ada", "bob", "cyd", "eve", "fay")] == [
             *(True, False, False, True, True),
         ]
         for entrant in ("ada", "eve", "fay"):
             assert rows[entrant]["note"]
-            assert rows[entrant]["sampling_low"] is rows[entrant]["sampling_high"] is None
+            beside = "sampling_" if name == "elo" else ""
+            assert rows[entrant][f"{beside}low"] is rows[entrant][f"{beside}high"] is None
     elo = {row["entrant_id"]: row for row in found["elo"]}
     assert [elo[name]["rank"] for name in ("ada", "eve", "fay")] == [1, None, None]
     assert all(elo[name]["shown_above"] == [] for name in ("eve", "fay"))
@@ -254,7 +255,7 @@ def test_it_says_where_elo_and_bradley_terry_rank_differently(tmp_path: Path) ->
     path = scheduled(tmp_path)
     (found,) = rated(path, "--n-bootstraps", "40")["ratings"]
     means = {row["entrant_id"]: row["mean"] for row in found["elo"]}
-    strengths = {row["entrant_id"]: row["rating"] for row in found["bradley_terry"]}
+    strengths = {row["entrant_id"]: row["rating"] for row in found["ratings"]}
     assert means["bob"] > means["ada"]
     assert strengths["bob"] < strengths["ada"]
     printed = " ".join(run("rate", path, "--n-bootstraps", "40").split())
@@ -266,8 +267,9 @@ def test_it_says_where_elo_and_bradley_terry_rank_differently(tmp_path: Path) ->
 def test_every_model_and_every_two_can_be_asked_for(tmp_path: Path) -> None:
     path = scheduled(tmp_path)
     (found,) = rated(path, "--method", "all", "--pairs", *QUICK)["ratings"]
-    assert {row["entrant_id"] for row in found["davidson"]} == {"ada", "bob", "cyd"}
-    assert sum(row["rating"] for row in found["davidson"]) == pytest.approx(3 * 1400)
+    davidson = [row for row in found["ratings"] if row["method"] == "davidson"]
+    assert {row["entrant_id"] for row in davidson} == {"ada", "bob", "cyd"}
+    assert sum(row["rating"] for row in davidson) == pytest.approx(3 * 1400)
     assert found["win_rates"]["bob"] == pytest.approx((2 + 15 + 12) / 51)
     pairs = {(row["model_a"], row["model_b"]): row for row in found["pairs"]}
     assert pairs["ada", "bob"]["ties"] == 30
@@ -287,7 +289,11 @@ def test_responses_give_ratings_at_equal_style(tmp_path: Path) -> None:
     ]
     texts.write_text("".join(json.dumps(row) + "\n" for row in rows))
     (found,) = rated(path, "--responses", texts, *QUICK)["ratings"]
-    points = {row["name"]: row.get("points") for row in found["style"]}
+    points = {
+        row["entrant_id"]: row["rating"]
+        for row in found["ratings"]
+        if row["method"].startswith("style")
+    }
     assert {"ada", "bob", "cyd", "words"} <= points.keys()
     assert points["words"] is not None
     texts.write_text(json.dumps(rows[0] | {"response": None}) + "\n")

@@ -21,7 +21,7 @@ from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.project.config_files import load_config
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
-from tournament_assets.ratings.rating_methods import style_control_rows
+from tournament_assets.ratings.rating_methods import STYLE, Evidence, rating_rows
 from tournament_assets.reports.cost_estimate import estimate_json, rounds_sentences
 from tournament_assets.storage.tables import StoredTable, decode_parquet
 from tournament_assets.tournament.battles import RatingSettings
@@ -81,14 +81,9 @@ def at_equal_style(paid: PaidProject, judgments: Sequence[Judgment]) -> dict[str
         for line in (paid.project.folder / f"responses_{entrant}.jsonl").read_text().splitlines()
         for row in [json.loads(line)]
     }
-    rows = style_control_rows(
-        code_judgments(judgments, entrants=ENTRANTS),
-        responses,
-        dimension="factuality",
-        penalty=0.0,
-        settings=RatingSettings(),
-    )
-    return {row.name: row.points for row in rows if row.kind == "entrant"}
+    evidence = Evidence(matches=code_judgments(judgments, entrants=ENTRANTS), responses=responses)
+    rows = rating_rows(evidence, (STYLE,), dimension="factuality", settings=RatingSettings())
+    return {row.entrant_id: row.rating for row in rows if row.method == STYLE}
 
 
 def pair_of(row: dict[str, Any]) -> tuple[str, str]:
@@ -201,7 +196,8 @@ def test_every_rating_counts_a_verdict_of_the_tail_for_what_it_stands_for(
     # The reference: each verdict as many times as it weighs.
     repeated = [replace(each, weight=1.0) for each in judgments for _ in range(round(each.weight))]
     once = [replace(each, weight=1.0) for each in judgments]
-    stored = {row["entrant_id"]: row["rating"] for row in table(paid, "bradley_terry_ratings")}
+    rated = table(paid, "ratings")
+    stored = {row["entrant_id"]: row["rating"] for row in rated if row["method"] == "bradley_terry"}
     assert stored == pytest.approx(bradley_terry(repeated), abs=0.01)
     assert stored != pytest.approx(bradley_terry(once), abs=1)
     for row in table(paid, "win_rates"):
@@ -217,8 +213,7 @@ def test_every_rating_counts_a_verdict_of_the_tail_for_what_it_stands_for(
             assert row["pairs"] == len(own)
             assert row["points"] == sum(points(each, row["entrant_id"]) for each in own)
             assert row["rating"] == pytest.approx(stored[row["entrant_id"]], abs=0.01)
-    rows = table(paid, "style_control")
-    style = {row["name"]: row["points"] for row in rows if row["kind"] == "entrant"}
+    style = {row["entrant_id"]: row["rating"] for row in rated if row["method"] == STYLE}
     assert style == pytest.approx(at_equal_style(paid, repeated), abs=0.001)
     assert style != pytest.approx(at_equal_style(paid, once), abs=0.1)
 
@@ -232,8 +227,10 @@ def test_the_ratings_of_an_adaptive_run_come_back_from_its_battles(
         battles_group, ["rate", str(path), "--json"], catch_exceptions=False
     )
     (rated,) = json.loads(result.stdout)["ratings"]
-    stored = table(paid, "bradley_terry_ratings")
-    assert rated["bradley_terry"] == [pytest.approx(row) for row in stored]
+    stored = [row for row in table(paid, "ratings") if row["method"] == "bradley_terry"]
+    for ours, theirs in zip(rated["ratings"], stored, strict=True):
+        assert ours.pop("shown_above") == theirs.pop("shown_above")
+        assert ours == pytest.approx(theirs)
     names = ("entrant_id", "k_factor", "mean", "sem", "order_low", "sampling_low", "sampling_high")
     by_file, by_run = (
         {(row["entrant_id"], row["k_factor"]): row for row in rows if row["mean"]}

@@ -118,7 +118,8 @@ def test_the_judge_alone_rates_as_without_human_battles(finished: SmallProject) 
     judge = ratings_of(finished, "judge")
     plain = {
         row["entrant_id"]: row
-        for row in rows_of(finished, "bradley_terry_ratings/calibration/headline")
+        for row in rows_of(finished, "ratings/calibration/headline")
+        if row["method"] == "bradley_terry"
     }
     assert set(judge) == set(plain) == {"careful", "sloppy", "mixed"}
     for name in ("sloppy", "mixed"):

@@ -33,7 +33,7 @@ def test_three_judges_judge_all_pairs_or_a_share_and_settle_them_together(tmp_pa
     panel: list[dict[str, Any]] = [{"model": name} for name in models]
     panel[2] = {**panel[2], "share": 0.5}
     configure(project, panel=panel)
-    for asset in ("jury", "bradley_terry_ratings"):
+    for asset in ("jury", "ratings"):
         made = project.tables(asset)
     replies, verdicts = stored(project, "judge_replies"), stored(project, "judge_verdicts")
     asked = {name: [row for row in replies if row["judge_model"] == name] for name in models}
@@ -46,7 +46,11 @@ def test_three_judges_judge_all_pairs_or_a_share_and_settle_them_together(tmp_pa
     assert {key[1] for key in jury if key[0] == "weight"} == set(models)
     assert sum(key[0] == "kappa" for key in jury) == 3
     assert jury["fleiss_kappa", None, None]["n"] > 0
-    rated = {row["entrant_id"]: row["rating"] for row in stored(project, "bradley_terry_ratings")}
+    rated = {
+        row["entrant_id"]: row["rating"]
+        for row in stored(project, "ratings")
+        if row["method"] == "bradley_terry"
+    }
     settled = [
         Judgment(**{field.name: row[field.name] for field in fields(Judgment)}) for row in verdicts
     ]

@@ -19,12 +19,20 @@ from tournament_assets.ratings.elo import (
 )
 from tournament_assets.ratings.intervals import bootstrap_elo, sampling_intervals
 from tournament_assets.ratings.matches import code_judgments
-from tournament_assets.ratings.rating_methods import compare_models
+from tournament_assets.ratings.rating_methods import (
+    BRADLEY_TERRY,
+    DAVIDSON,
+    ELO,
+    Evidence,
+    rating_rows,
+)
+from tournament_assets.ratings.rating_tables import trace_elo
 from tournament_assets.ratings.sandwich import (
     SamplingUnit,
     sandwich_bradley_terry,
 )
 from tournament_assets.ratings.significance import pairwise_order, separate_entrants
+from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment
@@ -256,10 +264,12 @@ def test_control_for_style_rates_whom_bradley_terry_rates(case: Case) -> None:
 
 def test_side_by_side_nobody_is_ranked_without_a_rating(case: Case) -> None:
     preferences = code_judgments(case.judgments, entrants=case.entrants)
-    found = compare_models(preferences, k_factor=16, n_permutations=20, seed=0)
-    for column in found.columns:
-        for rating, rank, note in zip(column.ratings, column.ranks, column.notes, strict=True):
-            assert (rating is None) == (rank is None) == (note is not None)
+    settings = RatingSettings(n_permutations=20, n_bootstraps=20)
+    evidence = Evidence(matches=preferences, traces=trace_elo(preferences, settings))
+    methods = (ELO, BRADLEY_TERRY, DAVIDSON)
+    for row in rating_rows(evidence, methods, dimension="d", settings=settings):
+        if row.method in methods:
+            assert (row.rating is None) == (row.rank is None) == (row.note is not None)
     bootstrap = bootstrap_bradley_terry(preferences, resampling=Resampling(200, 0))
     ratings = [each.value for each in fit_bradley_terry(preferences)]
     separated = separate_entrants(bootstrap, ratings=ratings, confidence=0.95)

@@ -1,21 +1,34 @@
 import numpy as np
 import pytest
 
+from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.davidson import fit_davidson
 from tournament_assets.ratings.elo import DIVIDED, NO_MATCH, WON_ALL
 from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.ratings.rating_methods import (
-    ModelComparison,
-    compare_models,
-    comparison_rows,
-    style_control_rows,
+    BRADLEY_TERRY,
+    DAVIDSON,
+    EFFECT,
+    ELO,
+    SANDWICH,
+    STYLE,
+    TIES,
+    Evidence,
+    rating_rows,
 )
+from tournament_assets.ratings.rating_tables import trace_elo
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
+from tournament_assets.reports.rating_method_tables import NO_DISAGREEMENT, disagreement_sentences
+from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
+from tournament_assets.tournament.errors import InputError
 
 from .builders import ENTRANTS, code_columns, simulate_judgments, tie, win, wins
 
-MODELS = ("elo", "bradley_terry", "davidson")
+METHODS = (ELO, BRADLEY_TERRY, SANDWICH, DAVIDSON)
+SETTINGS = RatingSettings(
+    n_permutations=50, n_bootstraps=40, k_factor=24, shuffle_seed=4, initial_rating=1000
+)
 # bob beat ada more often than not. But ada tied cyd, who beats bob, twenty times: that is half
 # wins over a strong entrant to Bradley-Terry, and nothing to Elo.
 DISPUTED = [
@@ -33,59 +46,63 @@ DISPUTED = [
 ]
 
 
-def compare(preferences: Matches) -> ModelComparison:
-    return compare_models(preferences, k_factor=16, n_permutations=200, seed=0)
+def rows_by(
+    matches: Matches, settings: RatingSettings = SETTINGS
+) -> dict[tuple[str, str], RatingRow]:
+    """Rate by every method that needs no texts, by method and entrant, in their order."""
+    evidence = Evidence(matches=matches, traces=trace_elo(matches, settings))
+    rows = rating_rows(evidence, METHODS, dimension="facts", settings=settings)
+    return {(row.method, row.entrant_id): row for row in rows}
 
 
-def test_models_agree_on_a_clear_order() -> None:
-    preferences = code_judgments(
-        simulate_judgments([0.0, 1.0, 2.0, 3.0], n_prompts=60, seed=0), entrants=ENTRANTS
-    )
-    found = compare(preferences)
-    assert tuple(column.model for column in found.columns) == MODELS
-    for column in found.columns:
-        assert column.ranks == (4, 3, 2, 1)
-        assert column.notes == (None,) * 4
-        np.testing.assert_allclose(np.mean(column.ratings), 1400)  # type: ignore[arg-type]
-    assert found.disagreements == ()
+def test_methods_agree_on_a_clear_order_best_first() -> None:
+    judgments = simulate_judgments([0.0, 1.0, 2.0, 3.0], n_prompts=60, seed=0)
+    rows = rows_by(code_judgments(judgments, entrants=ENTRANTS))
+    for method in METHODS:
+        own = [row for row in rows.values() if row.method == method]
+        assert [row.entrant_id for row in own] == [*ENTRANTS[::-1]]
+        assert [row.rank for row in own] == [1, 2, 3, 4]
+        assert np.mean([row.rating or 0.0 for row in own]) == pytest.approx(1000)
+        assert {row.note for row in own} == {None}
+    assert disagreement_sentences([*rows.values()]) == [NO_DISAGREEMENT]
 
 
 def test_a_tie_that_means_two_things_is_reported() -> None:
-    found = compare(code_judgments(DISPUTED, entrants=ENTRANTS[:3]))
-    by_model = {column.model: column for column in found.columns}
-    for disagreement in found.disagreements:
-        a, b = (ENTRANTS.index(name) for name in (disagreement.entrant_a, disagreement.entrant_b))
-        for model in disagreement.a_above:
-            assert by_model[model].ranks[a] < by_model[model].ranks[b]  # type: ignore[operator]
-        for model in disagreement.b_above:
-            assert by_model[model].ranks[a] > by_model[model].ranks[b]  # type: ignore[operator]
-        assert disagreement.a_above
-        assert disagreement.b_above
-    assert [(each.entrant_a, each.entrant_b) for each in found.disagreements] == [("ada", "bob")]
-    assert found.disagreements[0].a_above == ("bradley_terry", "davidson")
-    assert found.disagreements[0].b_above == ("elo",)
+    settings = RatingSettings(n_permutations=200, n_bootstraps=40)
+    rows = rows_by(code_judgments(DISPUTED, entrants=ENTRANTS[:3]), settings)
+    for method, (first, second) in (
+        (ELO, ("bob", "ada")),
+        (BRADLEY_TERRY, ("ada", "bob")),
+        (DAVIDSON, ("ada", "bob")),
+    ):
+        assert (rows[method, first].rank or 0) < (rows[method, second].rank or 0)
+    assert rows[ELO, "bob"].shown_above[0] == "ada"
+    (sentence,) = disagreement_sentences([*rows.values()])
+    assert "bob above ada" in sentence
 
 
 def test_ratings_within_elos_order_noise_are_level() -> None:
     # ada is one win in 41 ahead. Five orderings may well put bob first, and mean nothing by it.
     table = {("ada", "bob"): 21, ("bob", "ada"): 20}
-    preferences = code_judgments(wins(table), entrants=("ada", "bob"))
-    comparisons = [
-        compare_models(preferences, k_factor=32, n_permutations=5, seed=seed) for seed in range(20)
-    ]
-    assert {found.columns[1].ranks for found in comparisons} == {(1, 2)}
-    assert {found.columns[0].ranks for found in comparisons} == {(1, 2), (2, 1)}
-    assert all(found.disagreements == () for found in comparisons)
+    matches = code_judgments(wins(table), entrants=("ada", "bob"))
+    ranks = set()
+    for seed in range(20):
+        settings = RatingSettings(n_permutations=5, n_bootstraps=20, k_factor=32, shuffle_seed=seed)
+        rows = rows_by(matches, settings)
+        assert (rows[BRADLEY_TERRY, "ada"].rank, rows[BRADLEY_TERRY, "bob"].rank) == (1, 2)
+        ranks.add(rows[ELO, "ada"].rank)
+        assert rows[ELO, "bob"].shown_above == ()
+        assert disagreement_sentences([*rows.values()]) == [NO_DISAGREEMENT]
+    assert ranks == {1, 2}
 
 
 def test_equal_ratings_share_the_better_rank() -> None:
     table = {("ada", "bob"): 2, ("bob", "ada"): 2}
-    found = compare(code_judgments(wins(table), entrants=("ada", "bob")))
-    assert found.columns[1].ranks == (1, 1)
-    assert found.disagreements == ()
+    rows = rows_by(code_judgments(wins(table), entrants=("ada", "bob")))
+    assert [rows[BRADLEY_TERRY, name].rank for name in ("ada", "bob")] == [1, 1]
 
 
-def test_models_that_cannot_rate_say_why() -> None:
+def test_davidson_says_that_it_knows_no_shares() -> None:
     soft = code_columns(
         ["ada", "ada", "bob"],
         ["bob", "bob", "ada"],
@@ -93,115 +110,95 @@ def test_models_that_cannot_rate_say_why() -> None:
         [0.8, 0.9, 0.4],
         entrants=("ada", "bob"),
     )
-    columns = {column.model: column for column in compare(soft).columns}
-    assert all("losses" in str(note) for note in columns["davidson"].notes)
-    assert columns["davidson"].ratings == (None, None)
-    assert columns["bradley_terry"].ranks == (1, 2)
-    assert columns["elo"].ranks == (1, 2)
-    weighted = code_columns(
-        ["ada", "ada"], ["bob", "bob"], ["p", "q"], [1, 0], entrants=ENTRANTS[:2], weight=[3, 1]
-    )
-    columns = {column.model: column for column in compare(weighted).columns}
-    assert "weights" in str(columns["elo"].notes[0])
-    assert columns["davidson"].ranks == (1, 2)
+    rows = rows_by(soft)
+    assert all("losses" in str(rows[DAVIDSON, name].note) for name in ("ada", "bob"))
+    assert (TIES, "ties") not in rows
+    assert [rows[BRADLEY_TERRY, name].rank for name in ("ada", "bob")] == [1, 2]
+    assert [rows[ELO, name].rank for name in ("ada", "bob")] == [1, 2]
 
 
-def test_an_entrant_that_some_model_cannot_rate_is_compared_by_the_others() -> None:
+def test_what_a_method_cannot_rate_is_last_and_says_why() -> None:
     table = {("ada", "bob"): 3, ("bob", "ada"): 2, ("cyd", "bob"): 4}
-    found = compare(code_judgments(wins(table), entrants=ENTRANTS))
-    columns = {column.model: column for column in found.columns}
-    assert columns["elo"].notes[2] == WON_ALL
-    assert columns["elo"].ratings[2] is None
-    assert "upper bound" in str(columns["bradley_terry"].notes[2])
-    assert columns["elo"].notes[3] == NO_MATCH
-    assert columns["elo"].ranks[3] is None
+    rows = rows_by(code_judgments(wins(table), entrants=("dee", "cyd", "bob", "ada")))
+    assert rows[ELO, "cyd"].note == WON_ALL
+    assert rows[ELO, "cyd"].rating is None
+    assert rows[ELO, "dee"].note == NO_MATCH
+    strengths = [row for row in rows.values() if row.method == BRADLEY_TERRY]
+    assert [row.entrant_id for row in strengths[2:]] == ["dee", "cyd"]
+    assert "upper bound" in str(strengths[3].note)
+    assert strengths[3].rank is strengths[3].low is None
 
 
 def test_elo_ratings_of_separate_groups_are_not_ranked_against_each_other() -> None:
     table = {("ada", "bob"): 3, ("bob", "ada"): 2, ("cyd", "dee"): 2, ("dee", "cyd"): 1}
-    found = compare(code_judgments(wins(table), entrants=ENTRANTS))
-    assert found.columns[0].notes == (DIVIDED,) * 4
-    assert found.columns[0].ranks == (None,) * 4
+    rows = rows_by(code_judgments(wins(table), entrants=ENTRANTS))
+    assert {rows[ELO, name].note for name in ENTRANTS} == {DIVIDED}
+    assert {rows[ELO, name].rank for name in ENTRANTS} == {None}
 
 
-def test_the_tie_parameter_stands_with_its_model() -> None:
+def test_rows_are_the_methods_numbers_under_the_settings() -> None:
     judgments = simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=30, seed=2)
     matches = code_judgments(judgments, entrants=ENTRANTS)
-    parameters = [column.tie_parameter for column in compare(matches).columns]
-    assert parameters == [None, None, fit_davidson(matches).tie_parameter]
-
-
-SETTINGS = RatingSettings(n_permutations=50, k_factor=24, shuffle_seed=4, initial_rating=1000)
-
-
-def test_every_dispute_stands_with_the_model_that_takes_a_side() -> None:
-    preferences = code_judgments(DISPUTED, entrants=ENTRANTS[:3])
-    rows = comparison_rows(preferences, dimension="factuality", settings=SETTINGS)
-    disputed = {
-        (row.entrant_id, row.model): row.disputed_below for row in rows if row.disputed_below
-    }
-    assert disputed == {
-        ("bob", "elo"): ("ada",),
-        ("ada", "bradley_terry"): ("bob",),
-        ("ada", "davidson"): ("bob",),
-    }
-
-
-def test_rows_are_the_models_numbers_under_the_settings_best_first() -> None:
-    preferences = code_judgments(
-        simulate_judgments([0.0, 1.0, 0.5, 2.0], n_prompts=40, seed=1), entrants=ENTRANTS
-    )
-    rows = comparison_rows(preferences, dimension="factuality", settings=SETTINGS)
-    found = compare_models(
-        preferences, k_factor=24, n_permutations=50, seed=4, initial_rating=1000.0
-    )
+    rows = rows_by(matches)
+    traces, davidson = trace_elo(matches, SETTINGS), fit_davidson(matches, initial_rating=1000)
     sandwich = sandwich_bradley_terry(
-        preferences, unit=SamplingUnit.PROMPT, confidence=0.95, initial_rating=1000.0
+        matches, unit=SamplingUnit.PROMPT, confidence=0.95, initial_rating=1000
     )
-    errors = {each.entrant: each for each in sandwich.ratings}
-    for column in found.columns:
-        own = [row for row in rows if row.model == column.model]
-        assert [row.rank for row in own] == [1, 2, 3, 4]
-        for row in own:
-            assert row.rating == column.ratings[ENTRANTS.index(row.entrant_id)]
-            assert row.tie_parameter == column.tie_parameter
-            if column.model == "bradley_terry":
-                interval = errors[row.entrant_id]
-                assert row.low == interval.low
-                assert row.high == interval.high
-                assert row.standard_error == interval.standard_error
-            else:
-                assert row.standard_error is None
+    fitted = fit_bradley_terry(matches, initial_rating=1000)
+    for index, name in enumerate(ENTRANTS):
+        assert rows[ELO, name].rating == pytest.approx(traces.ratings[:, index].mean())
+        assert rows[BRADLEY_TERRY, name].rating == fitted[index].value
+        assert rows[DAVIDSON, name].rating == davidson.ratings[index].value
+        ours, theirs = rows[SANDWICH, name], sandwich.ratings[index]
+        assert (ours.rating, ours.standard_error) == (theirs.value, theirs.standard_error)
+        assert (ours.low, ours.high, ours.n) == (theirs.low, theirs.high, 30)
+    assert rows[TIES, "ties"].rating == davidson.tie_parameter
 
 
-def test_entrants_without_a_rating_come_last_and_say_why() -> None:
-    table = {("ada", "bob"): 3, ("bob", "ada"): 2, ("cyd", "bob"): 4}
-    preferences = code_judgments(wins(table), entrants=("dee", "cyd", "bob", "ada"))
-    rows = comparison_rows(preferences, dimension="factuality", settings=SETTINGS)
-    strengths = [row for row in rows if row.model == "bradley_terry"]
-    assert [row.entrant_id for row in strengths[2:]] == ["dee", "cyd"]
-    assert "upper bound" in str(strengths[3].note)
-    assert strengths[3].rank is None
-    style = style_control_rows(
-        preferences,
-        {(e, f"p{i}"): "word " * (i + len(e) * (e > "b")) for e in ENTRANTS for i in range(9)},
-        dimension="factuality",
-        penalty=0.5,
-        settings=SETTINGS,
+def test_bradley_terry_tells_apart_where_it_is_to() -> None:
+    judgments = simulate_judgments([0.0, 1.0, 2.0, 3.0], n_prompts=60, seed=0)
+    matches = code_judgments(judgments, entrants=ENTRANTS)
+    told, untold = (
+        rating_rows(
+            Evidence(matches=matches, tells_apart=tells_apart),
+            (BRADLEY_TERRY,),
+            dimension="facts",
+            settings=SETTINGS,
+        )
+        for tells_apart in (True, False)
     )
-    assert [row.kind for row in style] == ["entrant"] * 4 + ["feature"] * 4
-    assert [row.name for row in style[2:4]] == ["dee", "cyd"]
-    assert {row.penalty for row in style} == {0.5}
-    assert all(row.note for row in style if row.points is None)
+    ranked = [row.entrant_id for row in told]
+    for index, row in enumerate(told):
+        assert {*row.shown_above} <= {*ranked[index + 1 :]}
+        assert row.rank_best == 1 + sum(row.entrant_id in each.shown_above for each in told)
+        assert row.rank_worst == 4 - len(row.shown_above)
+        assert row.group
+    assert told[-1].entrant_id in told[0].shown_above
+    assert {(row.rank_best, row.shown_above) for row in untold} == {(None, ())}
 
 
 def test_a_rating_without_spread_between_prompts_says_so() -> None:
-    rows = comparison_rows(
-        code_judgments([win("ada", "bob"), win("bob", "ada")], entrants=ENTRANTS[:2]),
-        dimension="factuality",
-        settings=SETTINGS,
+    rows = rows_by(code_judgments([win("ada", "bob"), win("bob", "ada")], entrants=ENTRANTS[:2]))
+    for name in ("ada", "bob"):
+        assert rows[SANDWICH, name].rating == pytest.approx(1000.0)
+        assert rows[SANDWICH, name].standard_error is None
+        assert "no spread" in str(rows[SANDWICH, name].note)
+
+
+def test_style_comes_after_the_entrants_and_says_what_it_leaves_out() -> None:
+    table = {("ada", "bob"): 3, ("bob", "ada"): 2, ("cyd", "bob"): 4}
+    matches = code_judgments(wins(table), entrants=("dee", "cyd", "bob", "ada"))
+    texts = {(e, f"p{i}"): "word " * (i + len(e) * (e > "b")) for e in ENTRANTS for i in range(9)}
+    rows = rating_rows(
+        Evidence(matches=matches, responses=texts), (STYLE,), dimension="facts", settings=SETTINGS
     )
-    strengths = [row for row in rows if row.model == "bradley_terry"]
-    assert [row.rating for row in strengths] == pytest.approx([1000.0, 1000.0])
-    assert all(row.standard_error is None for row in strengths)
-    assert all("no spread" in str(row.note) for row in strengths)
+    assert [row.method for row in rows] == [STYLE] * 4 + [EFFECT] * 4
+    assert all(row.note for row in rows if row.rating is None)
+    assert "never differs" in str(rows[-1].note)
+
+
+def test_a_method_without_what_it_needs_is_refused() -> None:
+    matches = code_judgments([win("ada", "bob")], entrants=ENTRANTS[:2])
+    for method in (ELO, STYLE):
+        with pytest.raises(InputError, match="expected"):
+            rating_rows(Evidence(matches=matches), (method,), dimension="facts", settings=SETTINGS)

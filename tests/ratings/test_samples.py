@@ -13,8 +13,17 @@ from tournament_assets.ratings.elo import compute_elo_permutation
 from tournament_assets.ratings.elo_kernels import pack, rate_shared_rotations
 from tournament_assets.ratings.intervals import bootstrap_elo
 from tournament_assets.ratings.matches import code_judgments, code_samples, pairwise_winrates
-from tournament_assets.ratings.rating_methods import comparison_rows, style_control_rows
-from tournament_assets.ratings.rating_tables import bradley_terry_rows, elo_rows, trace_elo
+from tournament_assets.ratings.rating_methods import (
+    BRADLEY_TERRY,
+    DAVIDSON,
+    EFFECT,
+    ELO,
+    SANDWICH,
+    STYLE,
+    Evidence,
+    rating_rows,
+)
+from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
 from tournament_assets.ratings.sandwich import (
     SamplingUnit,
     sampling_luck,
@@ -58,8 +67,12 @@ def test_identical_samples_give_what_one_gives(k: int) -> None:
     tables = [
         [
             *elo_rows(matches, trace_elo(matches, SETTINGS), dimension="d", settings=SETTINGS),
-            *bradley_terry_rows(matches, dimension="d", settings=SETTINGS),
-            *comparison_rows(matches, dimension="d", settings=SETTINGS),
+            *rating_rows(
+                Evidence(matches=matches, traces=trace_elo(matches, SETTINGS)),
+                (BRADLEY_TERRY, SANDWICH, ELO, DAVIDSON),
+                dimension="d",
+                settings=SETTINGS,
+            ),
         ]
         for matches in (once, many)
     ]
@@ -84,19 +97,18 @@ def test_win_rates_and_style_are_those_of_prompts_too() -> None:
             for n in (2, 3)
         }
         rows.append(
-            style_control_rows(
-                code_samples(judgments, entrants=ENTRANTS),
-                texts,
+            rating_rows(
+                Evidence(matches=code_samples(judgments, entrants=ENTRANTS), responses=texts),
+                (STYLE,),
                 dimension="d",
-                penalty=0.0,
                 settings=SETTINGS,
             )
         )
     for one, three in zip(*rows, strict=True):
-        assert one.name == three.name
-        for name in ("points", "standard_error", "low", "high"):
+        assert one.entrant_id == three.entrant_id
+        for name in ("rating", "standard_error", "low", "high"):
             assert getattr(three, name) == pytest.approx(getattr(one, name), abs=1e-6)
-    assert any(row.points is not None and row.kind == "feature" for row in rows[0])
+    assert any(row.rating is not None and row.method == EFFECT for row in rows[0])
 
 
 def test_a_prompt_counts_once_however_many_of_its_samples_are_judged() -> None:

@@ -8,15 +8,17 @@ from typing import Any
 import pandas as pd
 
 from tests.rows import table_of
+from tournament_assets.ratings.rating_methods import ELO, SANDWICH
 from tournament_assets.reports.battle_pages import BattleTables
 from tournament_assets.reports.leaderboard import build_leaderboard
+from tournament_assets.reports.rating_method_tables import COMPARED
 from tournament_assets.reports.run.report_contents import ReportContents
 from tournament_assets.reports.separation import PairRecord
 from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
     LeaderboardRow,
-    RatingMethodRow,
+    RatingRow,
     WinRateRow,
 )
 from tournament_assets.tournament.verdicts import Outcome
@@ -117,58 +119,40 @@ def elo_table(
     return table_of("elo_ratings", rows)
 
 
-def strengths_table(means: Mapping[str, float], *, dimension: str = "factuality") -> pd.DataFrame:
-    """Build table "bradley_terry_ratings"."""
-    return table_of(
-        "bradley_terry_ratings",
-        [
-            {
-                "dimension": dimension,
-                "entrant_id": name,
-                "rating": mean,
-                "sampling_low": mean - 30,
-                "sampling_high": mean + 30,
-                "n_bootstraps": 1000,
-                "n_degenerate": 0,
-            }
-            for name, mean in means.items()
-        ],
-    )
-
-
-def models_table(means: Mapping[str, float], *, dimension: str = "factuality") -> pd.DataFrame:
-    """Build table "model_comparison" of three models that agree."""
+def ratings_table(means: Mapping[str, float], *, dimension: str = "factuality") -> pd.DataFrame:
+    """Build table "ratings" of methods that agree; equals tie in a third of their battles."""
     best_first = sorted(means.items(), key=lambda item: -item[1])
-    rows = []
-    for model in ("elo", "bradley_terry", "davidson"):
+    rows = [rating_row("ties", "ties", 1.0, None, dimension=dimension)]
+    for method in (*COMPARED, SANDWICH):
         for rank, (name, mean) in enumerate(best_first, start=1):
-            row = model_row(name, model, mean, rank, dimension=dimension)
-            if model == "bradley_terry":
+            row = rating_row(name, method, mean, rank, dimension=dimension)
+            if method == SANDWICH:
                 row = replace(row, standard_error=10.0, low=mean - 20, high=mean + 20)
+            if method == ELO:
+                row = replace(row, shown_above=tuple(lower for lower, _ in best_first[rank:]))
             rows.append(row)
-    return make_table("model_comparison", rows)
+    return make_table("ratings", rows)
 
 
-def model_row(
+def rating_row(
     entrant_id: str,
-    model: str,
+    method: str,
     rating: float | None,
     rank: int | None,
     *,
     dimension: str = "factuality",
     note: str | None = None,
-    disputed_below: Sequence[str] = (),
-) -> RatingMethodRow:
-    """Build a row of table "model_comparison"; equals tie in a third of their battles."""
-    return RatingMethodRow(
+    shown_above: Sequence[str] = (),
+) -> RatingRow:
+    """Build a row of table "ratings"."""
+    return RatingRow(
         dimension=dimension,
         entrant_id=entrant_id,
-        model=model,
+        method=method,
         rating=rating,
         rank=rank,
         note=note,
-        tie_parameter=1.0 if model == "davidson" else None,
-        disputed_below=tuple(disputed_below),
+        shown_above=tuple(shown_above),
     )
 
 
@@ -243,14 +227,14 @@ def contents(
 ) -> ReportContents:
     """Build what a report says from the mean rating of every entrant on every dimension."""
     label = CLAUDE if judge_is_language_model else LOOPBACK
-    models, pairs, leaders = {}, {}, []
+    ratings, pairs, leaders = {}, {}, []
     for dimension, means in standings.items():
         width = (half_widths or {}).get(dimension, 30.0)
-        models[dimension] = models_table(means, dimension=dimension)
+        ratings[dimension] = ratings_table(means, dimension=dimension)
         pairs[dimension] = make_table("win_rates", _pairs(means, dimension=dimension))
         leaders += build_leaderboard(
             elo_ratings=elo_table(means, dimension=dimension, half_width=width),
-            bradley_terry=strengths_table(means, dimension=dimension),
+            ratings=ratings[dimension],
             win_rates=pairs[dimension],
             judge_model="judge-1",
             judge_label=label,
@@ -265,7 +249,7 @@ def contents(
         "judge_label": label,
         "judge_is_language_model": judge_is_language_model,
         "leaderboard": make_table("leaderboard", leaders),
-        "model_comparison": models,
+        "ratings": ratings,
         "win_rates": pairs,
         "audit": make_table("audit", list(audit)),
         "costs": [("judge", "$1.25"), ("total", "$1.25")],

@@ -26,7 +26,7 @@ from .builders import (
     elo_table,
     leader_row,
     pair_row,
-    strengths_table,
+    ratings_table,
 )
 
 MEANS = {"ada": 1380.0, "bob": 1450.0, "cy": 1370.0}
@@ -35,7 +35,7 @@ MEANS = {"ada": 1380.0, "bob": 1450.0, "cy": 1370.0}
 def _build(**tables: object) -> list[LeaderboardRow]:
     given = {
         "elo_ratings": elo_table(MEANS),
-        "bradley_terry": strengths_table(MEANS),
+        "ratings": ratings_table(MEANS),
         "win_rates": make_table("win_rates", [pair_row("ada", "bob", wins_a=1, wins_b=3)]),
     } | tables
     return build_leaderboard(**given, judge_model="judge-1", judge_label=LOOPBACK)  # type: ignore[arg-type]
@@ -164,7 +164,7 @@ def test_equal_ratings_and_the_same_answers_share_a_rank() -> None:
     means = {"ada": 1450.04, "bob": 1450.01, "cy": 1380.0, "dee": 1379.0}
     rows = _build(
         elo_ratings=elo_table(means, k_factors=(16.0,)),
-        bradley_terry=strengths_table(means),
+        ratings=ratings_table(means),
         win_rates=make_table(
             "win_rates",
             [

@@ -166,11 +166,10 @@ def test_dimensions_come_in_the_order_of_the_leaderboard(render: Renderer) -> No
 def test_a_tournament_without_decisive_matches_is_reported(render: Renderer) -> None:
     given = contents(STANDINGS)
     leaders = given.leaderboard.assign(n_entrant_matches=0, n_decisive_matches=0)
-    models = {
-        d: f.assign(rating=None, rank=None, low=None, high=None)
-        for d, f in given.model_comparison.items()
+    unrated = {
+        d: f.assign(rating=None, rank=None, low=None, high=None) for d, f in given.ratings.items()
     }
-    page = render(contents(STANDINGS, leaderboard=leaders, model_comparison=models))
+    page = render(contents(STANDINGS, leaderboard=leaders, ratings=unrated))
     assert "no ranking" in page
     assert "1490" not in page
 

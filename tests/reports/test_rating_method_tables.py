@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tournament_assets.reports.rating_method_tables import (
-    MODEL_NAMES,
+    COMPARED,
     NO_DISAGREEMENT,
     NOTHING_TO_COMPARE,
     comparison_notes,
@@ -17,24 +17,28 @@ from tournament_assets.reports.rating_method_tables import (
 )
 from tournament_assets.reports.run.page import render_html, render_markdown
 from tournament_assets.storage.tables import make_table, rows_of
-from tournament_assets.tournament.asset_rows import RatingMethodRow
+from tournament_assets.tournament.asset_rows import RatingRow
 
-from .builders import contents, model_row, models_table
+from .builders import contents, rating_row, ratings_table
 
+TITLES = ("Elo", "Bradley-Terry", "Davidson")
 AGREED = {"ada": 1450.0, "bob": 1400.0, "cy": 1350.0}
 
 
-def rated(means: Mapping[str, float]) -> list[RatingMethodRow]:
-    return list(rows_of(RatingMethodRow, models_table(means)))
+def rated(means: Mapping[str, float]) -> list[RatingRow]:
+    return list(rows_of(RatingRow, ratings_table(means)))
 
 
-def turned(below: Mapping[tuple[str, str], Sequence[str]]) -> list[RatingMethodRow]:
-    """Build rows of two entrants; `below` says whom a model disputedly puts below whom."""
-    return [
-        model_row(name, model, 1400.0, 1, disputed_below=below.get((name, model), ()))
-        for model in MODEL_NAMES
-        for name in ("ada", "bob")
-    ]
+def turned(above: Mapping[str, str], names: Sequence[str] = ("ada", "bob")) -> list[RatingRow]:
+    """Build rows of two entrants; `above` says whom a method puts above the other, if anybody."""
+    rows = [rating_row("ties", "ties", 1.0, None)]
+    for method in (*COMPARED, "sandwich"):
+        first = above.get(method)
+        for name in names:
+            below = [other for other in names if other != name and first == name]
+            rating = 1400.2 if first == name else 1400.0
+            rows.append(rating_row(name, method, rating, 1, shown_above=below))
+    return rows
 
 
 def sides(text: str) -> list[tuple[str, ...]]:
@@ -45,12 +49,14 @@ def sides(text: str) -> list[tuple[str, ...]]:
 def test_the_table_has_a_row_an_entrant_with_rating_and_rank_by_each_model() -> None:
     cells = side_by_side_cells(
         [
-            model_row("ada", "elo", 1421.4, 1),
-            model_row("bob", "elo", None, None, note="no match"),
-            replace(model_row("ada", "bradley_terry", 1430.0, 2), low=1400.0, high=1460.0),
-            model_row("bob", "bradley_terry", 1500.0, 1),
-            model_row("ada", "davidson", 1432.0, 1),
-            model_row("bob", "davidson", None, None),
+            rating_row("ada", "elo", 1421.4, 1),
+            rating_row("bob", "elo", None, None, note="no match"),
+            rating_row("ada", "bradley_terry", 1430.0, 2),
+            rating_row("bob", "bradley_terry", 1500.0, 1),
+            replace(rating_row("ada", "sandwich", 1430.0, 2), low=1400.0, high=1460.0),
+            rating_row("bob", "sandwich", 1500.0, 1),
+            rating_row("ada", "davidson", 1432.0, 1),
+            rating_row("bob", "davidson", None, None),
         ],
         ["bob", "ada"],
     )
@@ -67,31 +73,24 @@ def test_models_that_agree_are_said_to() -> None:
 
 
 def test_a_disagreement_names_the_models_on_either_side_and_in_between() -> None:
-    rows = turned({("ada", "elo"): ["bob"], ("bob", "bradley_terry"): ["ada"]})
+    rows = turned({"elo": "ada", "bradley_terry": "bob"})
     (sentence,) = disagreement_sentences(rows)
     assert sides(sentence) == [("", "Elo", "ada", "bob"), ("", "Bradley-Terry", "bob", "ada")]
     assert re.findall(r"(\w+) rates them alike", sentence) == ["Davidson"]
-    rows = turned(
-        {
-            ("bob", "bradley_terry"): ["ada"],
-            ("bob", "davidson"): ["ada"],
-            ("ada", "elo"): ["bob"],
-        }
-    )
+    rows = turned({"bradley_terry": "bob", "davidson": "bob", "elo": "ada"})
     (sentence,) = disagreement_sentences(rows)
     assert sides(sentence) == [
         ("", "Elo", "ada", "bob"),
         ("Bradley-Terry", "Davidson", "bob", "ada"),
     ]
-    (sentence,) = disagreement_sentences(
-        turned({("bob", "davidson"): ["ada"], ("ada", "bradley_terry"): ["bob"]})
-    )
+    (sentence,) = disagreement_sentences(turned({"davidson": "bob", "bradley_terry": "ada"}))
     assert sentence.endswith("order noise.")
 
 
 def test_models_that_rate_nobody_in_common_do_not_agree() -> None:
     rows = [
-        replace(row, rating=None, rank=None) if row.model != "elo" else row for row in rated(AGREED)
+        replace(row, rating=None, rank=None) if row.method != "elo" else row
+        for row in rated(AGREED)
     ]
     assert disagreement_sentences(rows) == [NOTHING_TO_COMPARE]
 
@@ -100,19 +99,19 @@ def test_what_is_absent_is_explained_once_for_the_models_that_lack_it() -> None:
     reason = "won every match: no upper bound"
     rows = [
         replace(row, rating=None, rank=None, note=reason)
-        if row.entrant_id == "ada" and row.model != "elo"
+        if row.entrant_id == "ada" and row.method != "elo"
         else row
         for row in rated(AGREED)
     ]
     first, second = comparison_notes(rows)
-    assert re.findall("|".join(MODEL_NAMES.values()), first) == [*MODEL_NAMES.values()][1:]
+    assert re.findall("|".join(TITLES), first) == [*TITLES][1:]
     assert first.endswith(f" ada: {reason}.")
     assert "1.000" in second
     noted = [
-        replace(row, note="flat") if row.model == "bradley_terry" else row for row in rated(AGREED)
+        replace(row, note="flat") if row.method == "sandwich" else row for row in rated(AGREED)
     ]
     first, _ = comparison_notes(noted)
-    assert re.findall("|".join(MODEL_NAMES.values()), first) == ["Bradley-Terry"]
+    assert re.findall("|".join(TITLES), first) == ["Bradley-Terry"]
     assert re.findall("ada|bob|cy|flat", first) == ["ada", "bob", "cy", "flat"]
 
 
@@ -126,16 +125,18 @@ def test_what_is_absent_is_explained_once_for_the_models_that_lack_it() -> None:
     ],
 )
 def test_the_tie_parameter_is_said_in_words(parameter: float | None, words: str) -> None:
-    rows = [replace(row, tie_parameter=parameter) for row in rated(AGREED)]
+    rows = [
+        replace(row, rating=parameter) if row.method == "ties" else row for row in rated(AGREED)
+    ]
     assert re.search(words, tie_sentence(rows))
 
 
 def test_both_reports_show_the_table_and_every_sentence() -> None:
-    rows = turned({("ada", "elo"): ["bob"], ("bob", "bradley_terry"): ["ada"]})
+    rows = turned({"elo": "ada", "bradley_terry": "bob"})
     (sentence,) = disagreement_sentences(rows)
     given = contents(
         {"factuality": {"ada": 1450.0, "bob": 1350.0}},
-        model_comparison={"factuality": make_table("model_comparison", rows)},
+        ratings={"factuality": make_table("ratings", rows)},
     )
     markdown = render_markdown(given).split("## Models side by side")[1].split("## Cost")[0]
     assert sentence in markdown
@@ -148,16 +149,10 @@ def test_both_reports_show_the_table_and_every_sentence() -> None:
 
 def test_names_of_entrants_are_escaped_in_sentences() -> None:
     evil = "<b>|x"
-    rows = [
-        model_row(evil, model, 1400.0, 1, disputed_below=["bob"] if model == "elo" else [])
-        for model in MODEL_NAMES
-    ] + [
-        model_row("bob", model, 1400.0, 1, disputed_below=[evil] if model == "davidson" else [])
-        for model in MODEL_NAMES
-    ]
+    rows = turned({"elo": evil, "davidson": "bob"}, (evil, "bob"))
     given = contents(
         {"factuality": {evil: 1450.0, "bob": 1350.0}},
-        model_comparison={"factuality": make_table("model_comparison", rows)},
+        ratings={"factuality": make_table("ratings", rows)},
     )
     assert "<b>" not in render_html(given)
     assert ("", "Elo", "&lt;b&gt;\\|x", "bob") in sides(render_markdown(given))
@@ -166,7 +161,7 @@ def test_names_of_entrants_are_escaped_in_sentences() -> None:
 def test_one_sentence_says_why_the_models_give_one_gap_so_different_numbers() -> None:
     points = {"elo": 403.2, "bradley_terry": 98.4, "davidson": 1078.6}
     rows = [
-        model_row(name, model, 1400.0 + gap, 1)
+        rating_row(name, model, 1400.0 + gap, 1)
         for model, up in points.items()
         for name, gap in (("ada", up), ("bob", 0.0))
     ]

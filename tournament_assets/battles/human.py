@@ -258,14 +258,14 @@ def place_in_arena(
                 entrant_id=row.entrant_id,
                 source="evaluated" if row.entrant_id in evaluated else "human",
                 rating=_moved(row.rating, shift),
-                sampling_low=_moved(row.sampling_low, shift),
-                sampling_high=_moved(row.sampling_high, shift),
+                sampling_low=_moved(row.low, shift),
+                sampling_high=_moved(row.high, shift),
                 n_battles=n_battles.get(row.entrant_id, 0),
                 scale="own" if basis != "human" and anchor is None else "arena",
                 anchor=anchor,
                 note=row.note if row.entrant_id in n_battles else _NO_BATTLE[basis],
             )
-            for row in rated[basis].bradley_terry
+            for row in rated[basis].ratings
         )
     return ArenaPlaces(
         rows=tuple(rows),
@@ -298,7 +298,7 @@ def _find_anchors(
 
 
 def _ratings_of(found: BattleRatings) -> dict[str, float]:
-    return {row.entrant_id: row.rating for row in found.bradley_terry if row.rating is not None}
+    return {row.entrant_id: row.rating for row in found.ratings if row.rating is not None}
 
 
 def _moved(value: float | None, shift: float) -> float | None:

@@ -1,6 +1,6 @@
 """Ratings from a file of battles alone: no ledger, no graph, the same numbers as the run's.
 
-Rows are those of the tables "elo_ratings" and "bradley_terry_ratings", in the same order.
+Rows are those of the tables "elo_ratings" and "ratings", in the same order.
 """
 
 import math
@@ -21,17 +21,23 @@ from tournament_assets.battles.columns import (
     of_dimension,
 )
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
-from tournament_assets.ratings.davidson import fit_davidson
 from tournament_assets.ratings.matches import Matches
-from tournament_assets.ratings.rating_methods import style_control_rows
+from tournament_assets.ratings.rating_methods import (
+    BRADLEY_TERRY,
+    DAVIDSON,
+    EFFECT,
+    STYLE,
+    TIES,
+    Evidence,
+    rating_rows,
+)
 from tournament_assets.ratings.rating_tables import (
     anchor_shift,
-    bradley_terry_rows,
     elo_rows,
     trace_elo,
 )
 from tournament_assets.ratings.significance import pairwise_order
-from tournament_assets.tournament.asset_rows import BradleyTerryRow, EloRow, StyleRow
+from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.formatting import format_confidence
@@ -40,20 +46,11 @@ Method = Literal["elo", "bradley-terry", "davidson"]
 METHODS: tuple[Method, ...] = ("elo", "bradley-terry")
 """Those that are rated by unless others are asked for."""
 EVERY_METHOD: tuple[Method, ...] = (*METHODS, "davidson")
+_NAMES = {"bradley-terry": BRADLEY_TERRY, "davidson": DAVIDSON}
 Responses = Mapping[tuple[str, str], str]
 """What each model wrote, by model and prompt."""
 
 _LISTED = 3
-
-
-@dataclass(frozen=True, slots=True)
-class DavidsonRating:
-    """A model's rating by Davidson's model, which gives ties a rate of their own."""
-
-    entrant_id: str
-    rating: float | None
-    tie_parameter: float | None
-    note: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +73,7 @@ class BattleRatings:
     Attributes:
         dimension: The quality that was judged; None where the battles name none.
         elo: Rows of table "elo_ratings", by K-factor and then best first.
-        bradley_terry: Rows of table "bradley_terry_ratings", best first.
-        davidson: Ratings by Davidson's model, best first.
-        style: Rows of table "style_control": ratings at equal style, and what style was worth.
+        ratings: Rows of table "ratings", by method and then best first.
         win_rates: Share of its battles that each model won, ties as halves, by name.
         pairs: For each two that met: wins, ties, win rate, and in which share of the resamples the
             first rates above the second by Bradley-Terry; nothing unless asked for.
@@ -89,17 +84,19 @@ class BattleRatings:
     dimension: str | None
     counts: Mapping[str, int]
     elo: tuple[EloRow, ...]
-    bradley_terry: tuple[BradleyTerryRow, ...]
-    davidson: tuple[DavidsonRating, ...] = ()
-    style: tuple[StyleRow, ...] = ()
+    ratings: tuple[RatingRow, ...]
     win_rates: Mapping[str, float] = field(default_factory=dict)
     pairs: tuple[PairOrder, ...] = ()
     notes: tuple[str, ...]
 
+    def by(self, method: str) -> list[RatingRow]:
+        """Return the rows of one method."""
+        return [row for row in self.ratings if row.method == method]
+
     def to_dict(self) -> dict[str, Any]:
         """Return them as JSON values."""
         values = asdict(self)
-        for name in ("elo", "bradley_terry", "style"):
+        for name in ("elo", "ratings"):
             values[name] = [row | {"dimension": self.dimension} for row in values[name]]
         return values
 
@@ -188,21 +185,27 @@ def _rate(
     named = dimension or ""
     played = _as_often_as_they_weigh(coded.matches)
     elo: list[EloRow] = []
-    bradley_terry: list[BradleyTerryRow] = []
     if "elo" in methods:
         traces = trace_elo(played, settings)
         elo = elo_rows(played, traces, shares=coded.matches, dimension=named, settings=settings)
-    if "bradley-terry" in methods:
-        bradley_terry = bradley_terry_rows(coded.matches, dimension=named, settings=settings)
-    style = (
-        style_control_rows(coded.apart, responses, dimension=named, penalty=0.0, settings=settings)
-        if responses is not None
-        else []
+    ratings = rating_rows(
+        Evidence(
+            matches=coded.matches,
+            outcomes=coded.winners.weighed_by_sample(),
+            samples=coded.apart,
+            responses=responses,
+        ),
+        [
+            *(_NAMES[each] for each in EVERY_METHOD if each in methods and each != "elo"),
+            *([STYLE] if responses is not None else []),
+        ],
+        dimension=named,
+        settings=settings,
     )
     return BattleRatings(
         dimension=dimension,
         elo=tuple(elo),
-        bradley_terry=tuple(bradley_terry),
+        ratings=tuple(ratings),
         counts={
             "battles": coded.apart.n_matches,
             "decisive": coded.apart.n_matches - coded.n_ties,
@@ -210,9 +213,7 @@ def _rate(
             "inconsistent": coded.n_inconsistent,
             "prompts": len(coded.matches.prompts),
         },
-        notes=(*_notes(coded, preferences), *_rank_notes(elo, bradley_terry, coded)),
-        davidson=tuple(_davidson_rows(coded, settings)) if "davidson" in methods else (),
-        style=tuple(style),
+        notes=(*_notes(coded, preferences), *_rank_notes(elo, ratings, coded)),
         win_rates=_win_rates(coded),
         pairs=tuple(_pair_rows(coded, settings)) if pairs else (),
     )
@@ -229,19 +230,6 @@ def _as_often_as_they_weigh(matches: Matches) -> Matches:
     weight = matches.weight
     is_playable = bool((weight >= 1).all()) and float(weight.sum()) <= _MOST_PLAYED
     return matches.repeated() if is_playable else matches
-
-
-def _davidson_rows(coded: CodedBattles, settings: RatingSettings) -> list[DavidsonRating]:
-    fit = fit_davidson(coded.winners.weighed_by_sample(), initial_rating=settings.initial_rating)
-    return [
-        DavidsonRating(
-            entrant_id=each.entrant,
-            rating=each.value,
-            tie_parameter=fit.tie_parameter if each.value is not None else None,
-            note=each.note,
-        )
-        for each in sorted(fit.ratings, key=lambda each: (each.value is None, -(each.value or 0.0)))
-    ]
 
 
 def _met(matches: Matches) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -280,12 +268,16 @@ def _pair_rows(coded: CodedBattles, settings: RatingSettings) -> Iterator[PairOr
 
 def _rank_notes(
     elo: Sequence[EloRow],
-    bradley_terry: Sequence[BradleyTerryRow],
+    ratings: Sequence[RatingRow],
     coded: CodedBattles,
 ) -> list[str]:
     """Say where Elo and Bradley-Terry rank two models differently, and which to trust."""
     means = {row.entrant_id: row.mean for row in elo if row.is_primary and row.mean is not None}
-    strengths = {row.entrant_id: row.rating for row in bradley_terry if row.rating is not None}
+    strengths = {
+        row.entrant_id: row.rating
+        for row in ratings
+        if row.method == BRADLEY_TERRY and row.rating is not None
+    }
     both = [name for name in means if name in strengths]
     turned = [
         f"{one} above {other}"
@@ -349,13 +341,13 @@ def _notes(coded: CodedBattles, preferences: Preferences) -> list[str]:
 
 
 _ELO_POINTS = ("mean", "order_low", "order_high", "sampling_low", "sampling_high")
-_BRADLEY_TERRY_POINTS = ("rating", "sampling_low", "sampling_high")
+_RATING_POINTS = ("rating", "low", "high")
 
-MovedRow = TypeVar("MovedRow", EloRow, BradleyTerryRow, DavidsonRating)
+MovedRow = TypeVar("MovedRow", EloRow, RatingRow)
 
 
 def anchor_ratings(ratings: BattleRatings, *, model: str, rating: float) -> BattleRatings:
-    """Put a model at a given rating, by Elo at every K-factor and by Bradley-Terry.
+    """Put a model at a given rating, by Elo at every K-factor and by every other method.
 
     Each table is moved as a whole: differences, widths of intervals and ranks stay as they are.
 
@@ -374,18 +366,22 @@ def anchor_ratings(ratings: BattleRatings, *, model: str, rating: float) -> Batt
             for _, rows in groupby(ratings.elo, key=lambda row: row.k_factor)
             for row in _moved(list(rows), _ELO_POINTS, model=model, rating=rating)
         ]
-        bradley_terry = _moved(
-            ratings.bradley_terry, _BRADLEY_TERRY_POINTS, model=model, rating=rating
-        )
-        davidson = _moved(ratings.davidson, ("rating",), model=model, rating=rating)
+        rows = [
+            row
+            for method, own in groupby(ratings.ratings, key=lambda row: row.method)
+            for row in (
+                own
+                if method in (TIES, EFFECT)
+                else _moved(own, _RATING_POINTS, model=model, rating=rating)
+            )
+        ]
     except InputError as error:
         raise InputError(f"{where}{problem}" for problem in error.problems) from error
     note = f"all ratings are moved so that {model} has {rating:g}"
     return replace(
         ratings,
         elo=tuple(elo),
-        bradley_terry=tuple(bradley_terry),
-        davidson=tuple(davidson),
+        ratings=tuple(rows),
         notes=(*ratings.notes, note),
     )
 

@@ -33,9 +33,10 @@ from tournament_assets.battles.registry import (
     write_battles,
 )
 from tournament_assets.cli.options import json_option
+from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, DAVIDSON, EFFECT, STYLE
 from tournament_assets.reports.rendering import escape_terminal, show_controls
 from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
-from tournament_assets.tournament.asset_rows import BradleyTerryRow, EloRow
+from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.formatting import (
@@ -310,7 +311,7 @@ def print_battle_ratings(
         settings: How the battles were rated.
     """
     for each in ratings:
-        if each.elo or each.bradley_terry:
+        if each.elo or each.by(BRADLEY_TERRY):
             print_table(each.dimension or "no dimension named", _table(each), console)
         for more in _more_tables(each):
             print_table(*more, console)
@@ -327,30 +328,29 @@ def print_battle_ratings(
 
 
 def _more_tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
-    if ratings.davidson:
+    if davidson := ratings.by(DAVIDSON):
         yield (
             "davidson: ties at a rate of their own",
             ReportTable(
                 ("model", "rating", "why not"),
                 tuple(
-                    (row.entrant_id, format_rating(row.rating), row.note or "")
-                    for row in ratings.davidson
+                    (row.entrant_id, format_rating(row.rating), row.note or "") for row in davidson
                 ),
             ),
         )
-    if ratings.style:
+    if style := [*ratings.by(STYLE), *ratings.by(EFFECT)]:
         yield (
             "at equal style (Elo points; a feature's are what one unit of it was worth)",
             ReportTable(
-                ("model or feature", "points", "interval", "why not"),
+                ("model or feature", "points", "interval", "note"),
                 tuple(
                     (
-                        row.name,
-                        ABSENT if row.points is None else f"{row.points:.1f}",
+                        row.entrant_id,
+                        ABSENT if row.rating is None else f"{row.rating:.1f}",
                         format_interval(row.low, row.high, absent=ABSENT),
                         row.note or "",
                     )
-                    for row in ratings.style
+                    for row in style
                 ),
             ),
         )
@@ -376,7 +376,7 @@ def _unrated(ratings: BattleRatings) -> list[str]:
     """Say of everyone without a number which rating lacks it and why."""
     elo = [row for row in ratings.elo if row.is_primary]
     reasons: dict[str, dict[str, list[str]]] = {}
-    for method, rows in (("Elo", elo), ("Bradley–Terry", ratings.bradley_terry)):
+    for method, rows in (("Elo", elo), ("Bradley–Terry", ratings.by(BRADLEY_TERRY))):
         for row in rows:
             if row.note:
                 by_note = reasons.setdefault(row.entrant_id, {})
@@ -390,7 +390,7 @@ def _unrated(ratings: BattleRatings) -> list[str]:
 
 def _table(ratings: BattleRatings) -> ReportTable:
     elo = {row.entrant_id: row for row in ratings.elo if row.is_primary}
-    bradley_terry = {row.entrant_id: row for row in ratings.bradley_terry}
+    bradley_terry = {row.entrant_id: row for row in ratings.by(BRADLEY_TERRY)}
     lines = []
     for place, name in enumerate(elo or bradley_terry, start=1):
         place_of = elo[name].rank if elo else place if bradley_terry[name].rating else None
@@ -423,10 +423,10 @@ def _elo_cells(row: EloRow) -> list[str]:
     ]
 
 
-def _bradley_terry_cells(row: BradleyTerryRow) -> list[str]:
+def _bradley_terry_cells(row: RatingRow) -> list[str]:
     return [
         format_rating(row.rating),
-        format_interval(row.sampling_low, row.sampling_high, absent=ABSENT),
+        format_interval(row.low, row.high, absent=ABSENT),
     ]
 
 

@@ -1,31 +1,42 @@
-"""Elo, Bradley-Terry and Davidson side by side, and where they rank entrants otherwise.
+"""The methods of rating, as rows of one table: what each is called, and what it makes of the pairs.
 
-The three answer somewhat different questions. Elo leaves ties out and forgets what came early in an
+They answer somewhat different questions. Elo leaves ties out and forgets what came early in an
 ordering; Bradley-Terry counts a tie as half a win; Davidson gives ties a rate of their own. A pair
-that they rank differently is a pair about which the battles say little, or something that depends
-on what a tie means.
+that two of them rank differently is a pair about which the battles say little, or something that
+depends on what a tie means.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import combinations
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.bradley_terry import fit_bradley_terry
+from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.davidson import fit_davidson
-from tournament_assets.ratings.elo import compute_elo_permutation, elo_standing
-from tournament_assets.ratings.intervals import two_sided_quantile
+from tournament_assets.ratings.elo import elo_standing, summarise_elo
+from tournament_assets.ratings.elo_traces import EloTraces
+from tournament_assets.ratings.intervals import sampling_intervals, two_sided_quantile
 from tournament_assets.ratings.matches import Matches
-from tournament_assets.ratings.sandwich import (
-    SamplingUnit,
-    sandwich_bradley_terry,
-)
+from tournament_assets.ratings.places import placed
+from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
+from tournament_assets.ratings.significance import separate_judged
 from tournament_assets.ratings.style_control import control_style, judged_differences
-from tournament_assets.tournament.asset_rows import RatingMethodRow, StyleRow
+from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Estimate, Rating
+from tournament_assets.tournament.formatting import format_share
+
+ELO, BRADLEY_TERRY, SANDWICH, DAVIDSON, STYLE = (
+    "elo",
+    "bradley_terry",
+    "sandwich",
+    "davidson",
+    "style",
+)
+TIES, EFFECT = "ties", "style_effect"
+"""Numbers that are no rating of an entrant: Davidson's v, and what a feature of style is worth."""
 
 _LEVEL = 1e-6
 """Elo points. Fits stop within a small part of this, so a smaller difference is none."""
@@ -34,314 +45,224 @@ _ORDER_NOISE = 0.95
 """Mean Elo ratings differ where this interval of their difference, over orderings, excludes 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelColumn:
-    """One model's ratings of everyone, in the order of the entrants.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What the entrants of a dimension are rated by.
 
-    A rating, in Elo points, or its rank, 1 for the highest and shared by equals, is None where the
-    model has none, and a note says why; so is Davidson's v for a model without one.
+    Attributes:
+        matches: Who met whom; a tie, or a preference, is a share of a win.
+        outcomes: The same for Davidson, who knows only wins, losses and ties, if not the matches.
+        samples: The same with every sample of a prompt for itself, if not the matches.
+        traces: Elo ratings of many orderings of the matches.
+        responses: Every response, by entrant and prompt.
+        tells_apart: Whether Bradley-Terry is to say who is significantly above whom.
     """
 
-    model: str
-    ratings: tuple[float | None, ...]
-    ranks: tuple[int | None, ...]
-    notes: tuple[str | None, ...]
-    tie_parameter: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Disagreement:
-    """Two entrants that the models rank differently: who puts which of them above.
-
-    For Elo, level is within its order noise.
-    """
-
-    entrant_a: str
-    entrant_b: str
-    a_above: tuple[str, ...]
-    b_above: tuple[str, ...]
-    level: tuple[str, ...]
+    matches: Matches
+    outcomes: Matches | None = None
+    samples: Matches | None = None
+    traces: EloTraces | None = None
+    responses: Mapping[tuple[str, str], str] | None = None
+    tells_apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class ModelComparison:
-    """Every model on the same matches, and the pairs that one ranks one way and another the other.
+class RatingMethod:
+    """One way to rate.
 
-    A pair that some model does not rate is judged by the others.
+    Attributes:
+        title: What people call it.
+        rate: Makes its rows, from the evidence and the settings.
     """
 
-    entrants: tuple[str, ...]
-    columns: tuple[ModelColumn, ...]
-    disagreements: tuple[Disagreement, ...]
+    title: str
+    rate: Callable[[Evidence, RatingSettings], Iterable[RatingRow]]
 
 
-def compare_models(
-    matches: Matches,
-    *,
-    k_factor: float,
-    n_permutations: int,
-    seed: int,
-    initial_rating: float = 1400.0,
-) -> ModelComparison:
-    """Rate the same battles by every model that can.
-
-    Elo is absent where battles are weighted, and Davidson where a preference is neither a win, a
-    loss nor a tie; notes say so.
+def rating_rows(
+    evidence: Evidence, methods: Sequence[str], *, dimension: str, settings: RatingSettings
+) -> list[RatingRow]:
+    """Return the rows of table "ratings" that some methods make of a dimension's pairs.
 
     Args:
-        matches: Who met whom.
-        k_factor: Elo's K, in Elo points.
-        n_permutations: Orderings that Elo is averaged over.
-        seed: Seeds the orderings.
-        initial_rating: What the ratings average to, in Elo points.
+        evidence: What they are rated by.
+        methods: Names of `METHODS`.
+        dimension: The quality that was judged.
+        settings: How they are rated.
+
+    Returns:
+        By method, and within one best first, those without a rating last.
 
     Raises:
-        InputError: If `n_permutations` is less than 1 or `k_factor` is not positive.
+        InputError: If a method needs what the evidence does not have, or a response that was judged
+            is not there.
         RatingError: If a likelihood could not be maximised.
     """
-    columns = []
-    orders = []
-    if (matches.weight == 1).all():
-        traces = compute_elo_permutation(
-            matches,
-            k_factor=k_factor,
-            n_permutations=n_permutations,
-            seed=seed,
-            initial_rating=initial_rating,
-        )
-        notes = elo_standing(matches).notes
-        compares = np.array([note is None for note in notes], dtype=np.bool_)
-        means = np.where(compares, traces.ratings.mean(axis=0), np.nan)
-        columns.append(_column("elo", means, notes))
-        orders.append(_order_beyond_noise(traces.ratings, compares))
-    else:
-        columns.append(_absent(matches, "elo", "the battles are weighted, and Elo has no weights"))
-        orders.append(_order(columns[-1]))
-    fits = fit_bradley_terry(matches, initial_rating=initial_rating)
-    columns.append(
-        _column(
-            "bradley_terry",
-            np.array([np.nan if fit.value is None else fit.value for fit in fits]),
-            [fit.note for fit in fits],
-        )
-    )
-    orders.append(_order(columns[-1]))
-    columns.append(
-        _davidson_column(matches, initial_rating=initial_rating)
-        if matches.is_hard
-        else _absent(matches, "davidson", "knows only wins, losses and ties")
-    )
-    orders.append(_order(columns[-1]))
-    return ModelComparison(
-        entrants=matches.entrants,
-        columns=tuple(columns),
-        disagreements=_disagreements(
-            matches.entrants, [column.model for column in columns], orders
-        ),
-    )
-
-
-def _column(
-    model: str,
-    ratings: NDArray[np.float64],
-    notes: Sequence[str | None],
-    tie_parameter: float | None = None,
-) -> ModelColumn:
-    ranks = [
-        None if np.isnan(rating) else 1 + int((ratings > rating + _LEVEL).sum())
-        for rating in ratings
+    return [
+        replace(row, dimension=dimension)
+        for method in methods
+        for row in METHODS[method].rate(evidence, settings)
     ]
-    return ModelColumn(
-        model=model,
-        ratings=tuple(None if np.isnan(rating) else float(rating) for rating in ratings),
-        ranks=tuple(ranks),
-        notes=tuple(notes),
-        tie_parameter=tie_parameter,
-    )
 
 
-def _davidson_column(matches: Matches, *, initial_rating: float) -> ModelColumn:
-    fit = fit_davidson(matches, initial_rating=initial_rating)
-    ratings = np.array([np.nan if each.value is None else each.value for each in fit.ratings])
-    return _column("davidson", ratings, [each.note for each in fit.ratings], fit.tie_parameter)
+def rows_of_ratings(ratings: Iterable[Rating], method: str) -> list[RatingRow]:
+    """Return rows best first, those without a rating last; equal ratings share the better rank."""
+    listed = list(ratings)
+    known = [each.value for each in listed if each.value is not None]
+    rows = [
+        RatingRow(
+            dimension="",
+            method=method,
+            entrant_id=each.entrant,
+            rating=each.value,
+            standard_error=each.standard_error,
+            low=each.low,
+            high=each.high,
+            rank=None
+            if each.value is None
+            else 1 + sum(other > each.value + _LEVEL for other in known),
+            n=each.n,
+            note=each.note,
+        )
+        for each in listed
+    ]
+    return sorted(rows, key=lambda row: (row.rating is None, -(row.rating or 0.0)))
 
 
-def _absent(matches: Matches, model: str, reason: str) -> ModelColumn:
-    n = len(matches.entrants)
-    return _column(model, np.full(n, np.nan), [reason] * n)
+def _elo(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
+    """Mean ratings over orderings; above are shown those whom the order noise leaves above."""
+    if evidence.traces is None:
+        raise InputError("there are no Elo traces; expected those of the matches")
+    traces, notes = evidence.traces, elo_standing(evidence.matches).notes
+    found = summarise_elo(traces, confidence=settings.confidence)
+    above = _beyond_order_noise(traces.ratings)
+    compares = np.array([note is None for note in notes], dtype=np.bool_)
+    above &= compares[:, None] & compares
+    names = np.array(traces.entrants)
+    below = {name: tuple(names[row].tolist()) for name, row in zip(names, above, strict=True)}
+    ratings = [
+        Rating(each.value if note is None else None, n=each.n, note=note, entrant=each.entrant)
+        for each, note in zip(found, notes, strict=True)
+    ]
+    rows = rows_of_ratings(ratings, ELO)
+    return [replace(row, shown_above=below[row.entrant_id]) for row in rows]
 
 
-def _order(column: ModelColumn) -> NDArray[np.float64]:
-    # 1 where the row's entrant is above the column's, -1 below, 0 level, NaN unknown.
-    ratings = np.array([np.nan if rating is None else rating for rating in column.ratings])
-    difference = ratings[:, None] - ratings[None, :]
-    difference[np.abs(difference) < _LEVEL] = 0.0
-    signs: NDArray[np.float64] = np.sign(difference)
-    return signs
-
-
-def _order_beyond_noise(
-    ratings: NDArray[np.float64], compares: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def _beyond_order_noise(ratings: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Say whether the row's mean rating is above the column's, and not for the order alone."""
     n_permutations = ratings.shape[0]
     mean = ratings.mean(axis=0)
-    signs: NDArray[np.float64] = np.sign(mean[:, None] - mean[None, :])
+    reach = np.zeros((mean.size, mean.size))
     if n_permutations > 1:
         covariance = np.atleast_2d(np.cov(ratings, rowvar=False))
         variance = np.diagonal(covariance)
         spread = variance[:, None] + variance[None, :] - 2 * covariance
         error = np.sqrt(np.maximum(spread, 0.0) / n_permutations)
         reach = error * two_sided_quantile(_ORDER_NOISE, degrees_of_freedom=n_permutations - 1)
-        signs[np.abs(mean[:, None] - mean[None, :]) <= reach + _LEVEL] = 0.0
-    signs[~compares, :] = signs[:, ~compares] = np.nan
-    return signs
+    above: NDArray[np.bool_] = mean[:, None] - mean[None, :] > reach + _LEVEL
+    return above
 
 
-def _disagreements(
-    entrants: tuple[str, ...], models: Sequence[str], orders: Sequence[NDArray[np.float64]]
-) -> tuple[Disagreement, ...]:
-    found = []
-    for a, b in combinations(range(len(entrants)), 2):
-        signs = [order[a, b] for order in orders]
-        if 1 in signs and -1 in signs:
-            above, below, level = (
-                tuple(model for model, sign in zip(models, signs, strict=True) if sign == wanted)
-                for wanted in (1, -1, 0)
-            )
-            found.append(Disagreement(entrants[a], entrants[b], above, below, level))
-    return tuple(found)
-
-
-_NO_ERROR = "no spread between prompts, so the error cannot be measured"
-
-
-def comparison_rows(
-    matches: Matches, *, dimension: str, settings: RatingSettings
-) -> list[RatingMethodRow]:
-    """Return the rows of table "model_comparison" for one dimension.
-
-    Args:
-        matches: Who met whom, in the order of the verdicts.
-        dimension: The quality that was judged.
-        settings: How they are rated.
-
-    Returns:
-        By model, and within one best first, those without a rating last.
-
-    Raises:
-        RatingError: If a likelihood could not be maximised.
-    """
-    found = compare_models(
-        matches,
-        k_factor=settings.k_factor,
-        n_permutations=settings.n_permutations,
-        seed=settings.shuffle_seed,
-        initial_rating=settings.initial_rating,
+def _bradley_terry(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
+    matches = evidence.matches
+    results = fit_bradley_terry(matches, initial_rating=settings.initial_rating)
+    bootstrap = bootstrap_bradley_terry(
+        matches, resampling=settings.resampling, initial_rating=settings.initial_rating
     )
-    sandwich = sandwich_bradley_terry(
-        matches,
+    intervals = sampling_intervals(bootstrap, confidence=settings.confidence)
+    rows = rows_of_ratings(
+        (
+            replace(result, low=interval.low, high=interval.high, n=len(matches.prompts))
+            for result, interval in zip(results, intervals, strict=True)
+        ),
+        BRADLEY_TERRY,
+    )
+    if not evidence.tells_apart:
+        return rows
+    separated = separate_judged(
+        matches, ratings=[each.value for each in results], resampling=settings.resampling
+    )
+    return placed(rows, separated)
+
+
+def _sandwich(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
+    found = sandwich_bradley_terry(
+        evidence.matches,
         unit=SamplingUnit.PROMPT,
         confidence=settings.confidence,
         initial_rating=settings.initial_rating,
     )
-    errors = {each.entrant: each for each in sandwich.ratings}
-    disputed = _disputed(found)
-    rows = []
-    for column in found.columns:
-        each_entrant = zip(found.entrants, column.ratings, column.ranks, column.notes, strict=True)
-        for entrant, rating, rank, note in sorted(
-            each_entrant, key=lambda each: (each[2] is None, each[2])
-        ):
-            error = errors[entrant] if column.model == "bradley_terry" else None
-            rows.append(
-                RatingMethodRow(
-                    dimension=dimension,
-                    entrant_id=entrant,
-                    model=column.model,
-                    rating=rating,
-                    rank=rank,
-                    note=error.note if error else note,
-                    standard_error=error.standard_error if error else None,
-                    low=error.low if error else None,
-                    high=error.high if error else None,
-                    tie_parameter=column.tie_parameter,
-                    disputed_below=tuple(disputed.get((entrant, column.model), ())),
-                )
-            )
-    return rows
+    return rows_of_ratings((replace(each, n=found.n_units) for each in found.ratings), SANDWICH)
 
 
-def _disputed(found: ModelComparison) -> dict[tuple[str, str], list[str]]:
-    below: dict[tuple[str, str], list[str]] = {}
-    for each in found.disagreements:
-        for above, other, models in (
-            (each.entrant_a, each.entrant_b, each.a_above),
-            (each.entrant_b, each.entrant_a, each.b_above),
-        ):
-            for model in models:
-                below.setdefault((above, model), []).append(other)
-    return below
+def _davidson(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
+    """Ratings, and last how ready people or the judge were to tie."""
+    matches = evidence.matches if evidence.outcomes is None else evidence.outcomes
+    if not matches.is_hard:
+        reason = "knows only wins, losses and ties"
+        unrated = (Rating(note=reason, entrant=name) for name in matches.entrants)
+        return rows_of_ratings(unrated, DAVIDSON)
+    fit = fit_davidson(matches, initial_rating=settings.initial_rating)
+    rows = rows_of_ratings(
+        (replace(each, n=len(matches.prompts)) for each in fit.ratings), DAVIDSON
+    )
+    n_prompts = len(matches.prompts)
+    return [*rows, _effect(TIES, TIES, Estimate(fit.tie_parameter, n=n_prompts))]
 
 
-def style_control_rows(
-    matches: Matches,
-    responses: Mapping[tuple[str, str], str],
-    *,
-    dimension: str,
-    penalty: float,
-    settings: RatingSettings,
-) -> list[StyleRow]:
-    """Return the rows of table "style_control" for one dimension.
-
-    Args:
-        matches: Who met whom, every sample of a prompt for itself.
-        responses: Every response, by entrant and prompt.
-        dimension: The quality that was judged.
-        penalty: Ridge penalty on the effects; 0 for none.
-        settings: How they are rated.
-
-    Returns:
-        The entrants, best first, those without a rating last; then the features, those without an
-        effect last.
-
-    Raises:
-        InputError: With every response that was judged and is not there; or if the penalty is
-            negative.
-    """
+def _style(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
+    """Ratings at equal style, then what features are worth, those without an effect last."""
+    if evidence.responses is None:
+        raise InputError("there are no responses; expected the text of every judged one")
+    samples = evidence.matches if evidence.samples is None else evidence.samples
     found = control_style(
-        matches.weighed_by_sample(),
-        judged_differences(matches, responses),
-        penalty=penalty,
+        samples.weighed_by_sample(),
+        judged_differences(samples, evidence.responses),
+        penalty=0.0,
         confidence=settings.confidence,
         initial_rating=settings.initial_rating,
     )
-    row = partial(StyleRow, dimension=dimension, penalty=found.penalty)
-    entrants = [
-        row(
-            kind="entrant",
-            name=each.entrant,
-            points=each.value,
-            standard_error=each.standard_error,
-            low=each.low,
-            high=each.high,
-            note=each.note,
+    n_prompts = len(samples.prompts)
+    rows = rows_of_ratings((replace(each, n=n_prompts) for each in found.ratings), STYLE)
+    for each in found.effects:
+        size = format_share(each.scale, decimals=0)
+        note = (
+            f"a usual difference is {size} of the {_in_words(each.name)} of both responses together"
         )
-        for each in sorted(
-            found.ratings, key=lambda each: (each.value is None, -(each.value or 0.0))
-        )
-    ]
-    effects = [
-        row(
-            kind="feature",
-            name=each.name,
-            points=each.value,
-            standard_error=each.standard_error,
-            low=each.low,
-            high=each.high,
-            scale=each.scale,
-            note=_NO_ERROR if each.standard_error is None else None,
-        )
-        for each in found.effects
-    ]
-    refused = [row(kind="feature", name=each.name, note=each.reason) for each in found.refused]
-    return [*entrants, *effects, *refused]
+        if each.standard_error is None:
+            note += "; no spread between prompts, so the error cannot be measured"
+        effect = replace(each, n=n_prompts, note=note)
+        rows.append(_effect(EFFECT, each.name, effect, each.standard_error))
+    for refused in found.refused:
+        rows.append(_effect(EFFECT, refused.name, Estimate(n=n_prompts, note=refused.reason)))
+    return rows
+
+
+def _in_words(feature: str) -> str:
+    return feature.replace("_", " ")
+
+
+def _effect(
+    method: str, name: str, found: Estimate, standard_error: float | None = None
+) -> RatingRow:
+    return RatingRow(
+        dimension="",
+        method=method,
+        entrant_id=name,
+        rating=found.value,
+        standard_error=standard_error,
+        low=found.low,
+        high=found.high,
+        n=found.n,
+        note=found.note,
+    )
+
+
+METHODS: Mapping[str, RatingMethod] = {
+    ELO: RatingMethod("Elo", _elo),
+    BRADLEY_TERRY: RatingMethod("Bradley-Terry", _bradley_terry),
+    SANDWICH: RatingMethod("Bradley-Terry sandwich", _sandwich),
+    DAVIDSON: RatingMethod("Davidson", _davidson),
+    STYLE: RatingMethod("Bradley-Terry at equal style", _style),
+}
+"""Everything that rates entrants from who beat whom."""

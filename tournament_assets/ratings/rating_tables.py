@@ -10,9 +10,7 @@ both is put at the same place.
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from string import ascii_lowercase
 
-from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.elo import (
     EloStanding,
     compute_elo_permutation,
@@ -27,6 +25,7 @@ from tournament_assets.ratings.intervals import (
     sampling_intervals,
 )
 from tournament_assets.ratings.matches import Matches
+from tournament_assets.ratings.places import Place, places_of
 from tournament_assets.ratings.prediction_powered import PoweredFit, separate_powered
 from tournament_assets.ratings.significance import (
     SeparatedEntrants,
@@ -34,7 +33,6 @@ from tournament_assets.ratings.significance import (
     separate_judged,
 )
 from tournament_assets.tournament.asset_rows import (
-    BradleyTerryRow,
     EloRow,
     PredictionPoweredRow,
 )
@@ -173,17 +171,9 @@ def _elo_row(row: EloRow, result: Rating, resampled: "_Resampled | None") -> Elo
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    rank_best: int | None = None
-    rank_worst: int | None = None
-    shown_above: tuple[str, ...] = ()
-    group: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class _Resampled:
     interval: Rating
-    place: _Place
+    place: Place
 
 
 def _separate(
@@ -212,71 +202,11 @@ def _what_resamples_say(
     bootstrap: BootstrapRatings, separated: SeparatedEntrants, *, confidence: float
 ) -> dict[str, _Resampled]:
     """Return intervals, places, who is below and the letters of the groups, by entrant."""
-    places = _places(separated)
+    places = places_of(separated)
     return {
-        interval.entrant: _Resampled(interval, places.get(interval.entrant, _Place()))
+        interval.entrant: _Resampled(interval, places.get(interval.entrant, Place()))
         for interval in sampling_intervals(bootstrap, confidence=confidence)
     }
-
-
-def _places(separated: SeparatedEntrants) -> dict[str, _Place]:
-    """Return places, who is below and the letters of the groups, by entrant who has a place."""
-    places = {}
-    for place in separated.ranks:
-        below = separated.is_above[separated.entrants.index(place.entrant)]
-        places[place.entrant] = _Place(
-            rank_best=place.best,
-            rank_worst=place.worst,
-            shown_above=tuple(
-                other for other, is_below in zip(separated.entrants, below, strict=True) if is_below
-            ),
-            group=" ".join(
-                _group_name(index)
-                for index, group in enumerate(separated.groups)
-                if place.entrant in group
-            ),
-        )
-    return places
-
-
-def _group_name(index: int) -> str:
-    return ascii_lowercase[index] if index < len(ascii_lowercase) else str(index + 1)
-
-
-def bradley_terry_rows(
-    matches: Matches, *, dimension: str, settings: RatingSettings
-) -> list[BradleyTerryRow]:
-    """Return the rows of table "bradley_terry_ratings" for one dimension, best first.
-
-    Args:
-        matches: Who beat whom; a tie is half a win for each.
-        dimension: The quality that was judged.
-        settings: How they are rated.
-    """
-    bootstrap = bootstrap_bradley_terry(
-        matches,
-        resampling=settings.resampling,
-        initial_rating=settings.initial_rating,
-    )
-    intervals = sampling_intervals(bootstrap, confidence=settings.confidence)
-    results = fit_bradley_terry(matches, initial_rating=settings.initial_rating)
-    best_first = sorted(
-        zip(results, intervals, strict=True),
-        key=lambda pair: (pair[0].value is None, -(pair[0].value or 0.0)),
-    )
-    return [
-        BradleyTerryRow(
-            dimension=dimension,
-            entrant_id=result.entrant,
-            rating=result.value,
-            sampling_low=interval.low,
-            sampling_high=interval.high,
-            note=result.note,
-            n_bootstraps=settings.n_bootstraps,
-            n_degenerate=bootstrap.n_degenerate,
-        )
-        for result, interval in best_first
-    ]
 
 
 def powered_rows(
@@ -296,10 +226,10 @@ def _powered(
     fit: PoweredFit, basis: str, dimension: str, settings: RatingSettings
 ) -> Iterator[PredictionPoweredRow]:
     separated = separate_powered(fit, resampling=settings.resampling)
-    told = _places(separated)
+    told = places_of(separated)
     ranks = {place.entrant: rank for rank, place in enumerate(separated.ranks, start=1)}
     for each in fit.ratings:
-        place = told.get(each.entrant, _Place())
+        place = told.get(each.entrant, Place())
         yield PredictionPoweredRow(
             dimension=dimension,
             basis=basis,

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
+from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
 from tournament_assets.reports.report_tables import (
     ReportSection,
     ReportTable,
@@ -24,9 +25,9 @@ from tournament_assets.reports.separation import (
 )
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import (
-    BradleyTerryRow,
     EloRow,
     LeaderboardRow,
+    RatingRow,
     WinRateRow,
 )
 from tournament_assets.tournament.formatting import (
@@ -62,7 +63,7 @@ _COPIED = (
 def build_leaderboard(
     *,
     elo_ratings: pd.DataFrame,
-    bradley_terry: pd.DataFrame,
+    ratings: pd.DataFrame,
     win_rates: pd.DataFrame,
     judge_model: str,
     judge_label: str,
@@ -72,7 +73,7 @@ def build_leaderboard(
 
     Args:
         elo_ratings: Table "elo_ratings"; only the primary K-factor is used.
-        bradley_terry: Table "bradley_terry_ratings".
+        ratings: Table "ratings", of which Bradley-Terry is shown.
         win_rates: Table "win_rates".
         judge_model: The model that judged.
         judge_label: What kind of judge that is.
@@ -82,7 +83,7 @@ def build_leaderboard(
         ValueError: If the tables are of more than one dimension.
     """
     elo_rows = list(rows_of(EloRow, elo_ratings))
-    strength_rows = list(rows_of(BradleyTerryRow, bradley_terry))
+    strength_rows = list(rows_of(RatingRow, ratings))
     pair_rows = list(rows_of(WinRateRow, win_rates))
     dimensions = {
         *(row.dimension for row in elo_rows),
@@ -94,7 +95,7 @@ def build_leaderboard(
             f"the tables are of dimensions {sorted(dimensions)!r}; expected one; "
             "build one leaderboard per dimension"
         )
-    strengths = {row.entrant_id: row.rating for row in strength_rows}
+    strengths = {row.entrant_id: row.rating for row in strength_rows if row.method == BRADLEY_TERRY}
     primary = [row for row in elo_rows if row.is_primary]
     records = pair_records(pair_rows)
     copies = {

@@ -1,11 +1,19 @@
 """What rating methods say side by side, as tables and as sentences."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
+from tournament_assets.ratings.rating_methods import (
+    BRADLEY_TERRY,
+    DAVIDSON,
+    ELO,
+    METHODS,
+    SANDWICH,
+    TIES,
+)
 from tournament_assets.reports.report_tables import ReportTable
-from tournament_assets.tournament.asset_rows import RatingMethodRow
+from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_interval,
@@ -14,66 +22,89 @@ from tournament_assets.tournament.formatting import (
     join_names,
 )
 
-MODEL_NAMES = {
-    "elo": "Elo",
-    "bradley_terry": "Bradley-Terry",
-    "davidson": "Davidson",
-}
+COMPARED = (ELO, BRADLEY_TERRY, DAVIDSON)
+"""The methods that stand side by side."""
 NO_DISAGREEMENT = "No two models disagree on who is above whom."
 NOTHING_TO_COMPARE = "No two models rate the same two entrants, so there is nothing to compare."
 
+_LEVEL = 1e-6
+"""Elo points; a smaller difference is none."""
 
-def side_by_side_cells(rows: Sequence[RatingMethodRow], order: Sequence[str]) -> ReportTable:
+
+def _by_method(rows: Sequence[RatingRow]) -> dict[str, dict[str, RatingRow]]:
+    """Return the rows over all judged pairs by method and entrant."""
+    found: dict[str, dict[str, RatingRow]] = {}
+    for row in rows:
+        if (row.basis, row.stratum) == ("all", "all"):
+            found.setdefault(row.method, {})[row.entrant_id] = row
+    return found
+
+
+def side_by_side_cells(rows: Sequence[RatingRow], order: Sequence[str]) -> ReportTable:
     """Return every model's rating and rank of every entrant, a row each.
 
     Args:
-        rows: Rows of table "model_comparison" of one dimension.
+        rows: Rows of table "ratings" of one dimension.
         order: The entrants, in the order of the rows.
     """
-    by_both = {(row.entrant_id, row.model): row for row in rows}
+    found = _by_method(rows)
     return ReportTable(
-        headers=("entrant", *MODEL_NAMES.values(), "Bradley-Terry sandwich interval"),
+        headers=(
+            "entrant",
+            *(METHODS[name].title for name in COMPARED),
+            "Bradley-Terry sandwich interval",
+        ),
         rows=tuple(
             (
                 entrant,
-                *(_rating_cell(by_both[entrant, model]) for model in MODEL_NAMES),
-                _interval_cell(by_both[entrant, "bradley_terry"]),
+                *(_rating_cell(found[method][entrant]) for method in COMPARED),
+                _interval_cell(found[SANDWICH][entrant]),
             )
             for entrant in order
         ),
     )
 
 
-def _rating_cell(row: RatingMethodRow) -> str:
+def _rating_cell(row: RatingRow) -> str:
     return ABSENT if row.rating is None else f"{format_rating(row.rating)} ({row.rank})"
 
 
-def _interval_cell(row: RatingMethodRow) -> str:
+def _interval_cell(row: RatingRow) -> str:
     return format_interval(row.low, row.high, absent=ABSENT)
 
 
-def disagreement_sentences(rows: Sequence[RatingMethodRow]) -> list[str]:
+def _is_above(found: Mapping[str, RatingRow], one: str, other: str) -> bool:
+    """Whether a method puts one entrant above another; Elo beyond its order noise alone."""
+    upper, lower = found[one].rating, found[other].rating
+    if upper is None or lower is None:
+        return False
+    if found[one].method == ELO:
+        return other in found[one].shown_above
+    return upper - lower >= _LEVEL
+
+
+def disagreement_sentences(rows: Sequence[RatingRow]) -> list[str]:
     """Say of every two entrants that the models rank differently which model says what.
 
     Args:
-        rows: Rows of table "model_comparison" of one dimension.
+        rows: Rows of table "ratings" of one dimension.
 
     Returns:
         One sentence per pair; a single one if there is no such pair.
     """
-    by_both = {(row.entrant_id, row.model): row for row in rows}
-    entrants = list(dict.fromkeys(row.entrant_id for row in rows))
+    found = _by_method(rows)
+    entrants = list(found.get(ELO, {}))
     sentences = []
     is_compared = False
     for a, b in combinations(entrants, 2):
         models = [
             model
-            for model in MODEL_NAMES
-            if by_both[a, model].rating is not None and by_both[b, model].rating is not None
+            for model in COMPARED
+            if found[model][a].rating is not None and found[model][b].rating is not None
         ]
         is_compared = is_compared or len(models) > 1
-        a_above = [model for model in models if b in by_both[a, model].disputed_below]
-        b_above = [model for model in models if a in by_both[b, model].disputed_below]
+        a_above = [model for model in models if _is_above(found[model], a, b)]
+        b_above = [model for model in models if _is_above(found[model], b, a)]
         if not a_above or not b_above:
             continue
         level = [model for model in models if model not in (*a_above, *b_above)]
@@ -81,8 +112,8 @@ def disagreement_sentences(rows: Sequence[RatingMethodRow]) -> list[str]:
             f"{_names(a_above)} {_verb(a_above, 'put')} {a} above {b}",
             f"{_names(b_above)} {_verb(b_above, 'put')} {b} above {a}",
         ]
-        if "elo" in level:
-            level.remove("elo")
+        if ELO in level:
+            level.remove(ELO)
             parts.append("Elo tells no difference from order noise")
         if level:
             parts.append(f"{_names(level)} {_verb(level, 'rate')} them alike")
@@ -92,20 +123,21 @@ def disagreement_sentences(rows: Sequence[RatingMethodRow]) -> list[str]:
     return [NO_DISAGREEMENT if is_compared else NOTHING_TO_COMPARE]
 
 
-def scale_sentence(rows: Sequence[RatingMethodRow], *, upper: str, lower: str) -> str | None:
+def scale_sentence(rows: Sequence[RatingRow], *, upper: str, lower: str) -> str | None:
     """Say why the models put so different numbers on one gap; None where fewer than two do.
 
     Args:
-        rows: Rows of table "model_comparison" of one dimension.
+        rows: Rows of table "ratings" of one dimension.
         upper: Who leads.
         lower: Who is next.
     """
-    ratings = {(row.entrant_id, row.model): row.rating for row in rows}
+    found = _by_method(rows)
     gaps = {}
-    for model in ("elo", "bradley_terry", "davidson"):
-        above, below = ratings.get((upper, model)), ratings.get((lower, model))
+    for model in COMPARED:
+        own = found.get(model, {})
+        above, below = (own[name].rating if name in own else None for name in (upper, lower))
         if above is not None and below is not None:
-            gaps[model] = f"{above - below:,.0f} ({MODEL_NAMES[model]})"
+            gaps[model] = f"{above - below:,.0f} ({METHODS[model].title})"
     if len(gaps) < 2:
         return None
     return (
@@ -116,17 +148,22 @@ def scale_sentence(rows: Sequence[RatingMethodRow], *, upper: str, lower: str) -
     )
 
 
-def comparison_notes(rows: Sequence[RatingMethodRow]) -> list[str]:
+def comparison_notes(rows: Sequence[RatingRow]) -> list[str]:
     """Say which model ranks whom not or without an interval, and why; then how ready ties were.
 
     Args:
-        rows: Rows of table "model_comparison" of one dimension.
+        rows: Rows of table "ratings" of one dimension.
     """
     groups: dict[tuple[str, bool], dict[str, list[str]]] = {}
-    for row in rows:
-        if row.note is not None:
-            group = groups.setdefault((row.note, row.rating is None), {})
-            group.setdefault(row.model, []).append(row.entrant_id)
+    found = _by_method(rows)
+    # Bradley-Terry's interval here is the sandwich's, which has a note where there is none.
+    for model, own in ((name, found[name]) for name in (ELO, SANDWICH, DAVIDSON)):
+        for row in own.values():
+            if row.note is not None:
+                group = groups.setdefault((row.note, row.rating is None), {})
+                group.setdefault(BRADLEY_TERRY if model == SANDWICH else model, []).append(
+                    row.entrant_id
+                )
     notes: list[str] = []
     for (reason, is_unrated), by_model in groups.items():
         models_of: dict[tuple[str, ...], list[str]] = {}
@@ -141,13 +178,13 @@ def comparison_notes(rows: Sequence[RatingMethodRow]) -> list[str]:
     return [*notes, tie_sentence(rows)]
 
 
-def tie_sentence(rows: Sequence[RatingMethodRow]) -> str:
+def tie_sentence(rows: Sequence[RatingRow]) -> str:
     """Say how ready the judge was to tie, by Davidson's model.
 
     Args:
-        rows: Rows of table "model_comparison" of one dimension.
+        rows: Rows of table "ratings" of one dimension.
     """
-    found = next((row.tie_parameter for row in rows if row.model == "davidson"), None)
+    found = next((row.rating for row in rows if row.method == TIES), None)
     if found is None:
         return "Davidson's tie parameter is not known, because no entrant is rated."
     if math.isinf(found):
@@ -162,7 +199,7 @@ def tie_sentence(rows: Sequence[RatingMethodRow]) -> str:
 
 
 def _names(models: Sequence[str]) -> str:
-    return join_names([MODEL_NAMES[model] for model in models])
+    return join_names([METHODS[model].title for model in models])
 
 
 def _verb(subjects: Sequence[str], verb: str) -> str:

@@ -203,53 +203,29 @@ class EloRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BradleyTerryRow:
-    """An entrant's Bradley-Terry rating."""
+class RatingRow:
+    """An entrant's rating by one method, on one basis, over one stratum of the prompts."""
 
     dimension: Annotated[str, "the quality that was judged"]
-    entrant_id: Annotated[str, "the entrant that is rated"]
-    rating: Annotated[float | None, "on the Elo scale; absent if the data set no bound"] = None
-    sampling_low: Annotated[float | None, "lower end of the prompt-resampling interval"] = None
-    sampling_high: Annotated[float | None, "upper end of the prompt-resampling interval"] = None
-    note: Annotated[str | None, "why a rating or a bound is absent"] = None
-    n_bootstraps: Annotated[int, "resamples of whole prompts"]
-    n_degenerate: Annotated[int, "resamples that determine no rating"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RatingMethodRow:
-    """An entrant's rating by one of several methods."""
-
-    dimension: Annotated[str, "the quality that was judged"]
-    entrant_id: Annotated[str, "the entrant that is rated"]
-    model: Annotated[str, "elo, bradley_terry or davidson"]
-    rating: Annotated[float | None, "on the Elo scale; absent if the model has none"] = None
-    rank: Annotated[int | None, "1 is best, for this model; equal ratings share the better"] = None
-    note: Annotated[str | None, "why a rating or the standard error is absent"] = None
-    standard_error: Annotated[float | None, "bradley_terry: the sandwich per prompt"] = None
-    low: Annotated[float | None, "lower end of the interval of that error"] = None
-    high: Annotated[float | None, "upper end of the interval of that error"] = None
-    tie_parameter: Annotated[float | None, "davidson: v; infinite without a bound"] = None
-    disputed_below: Annotated[
-        tuple[str, ...],
-        "entrants this model puts below this one, while another model puts them above",
-    ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StyleRow:
-    """An entrant at equal style, or what a feature of style is worth."""
-
-    dimension: Annotated[str, "the quality that was judged"]
-    kind: Annotated[str, "entrant or feature"]
-    name: Annotated[str, "who is rated, or what a response has more or less of"]
-    points: Annotated[float | None, "Elo points: the rating at equal style, or the effect"] = None
-    standard_error: Annotated[float | None, "of the points: the sandwich per prompt"] = None
-    low: Annotated[float | None, "lower end of the interval of that error"] = None
-    high: Annotated[float | None, "upper end of the interval of that error"] = None
-    scale: Annotated[float | None, "feature: how large a difference the effect is worth"] = None
-    penalty: Annotated[float, "ridge penalty on the effects; 0 is none"]
-    note: Annotated[str | None, "why a number is absent"] = None
+    method: Annotated[str, "how it is rated; docs/methodology.md has the methods"]
+    basis: Annotated[str, "whose battles, or which of them: all is every judged pair"] = "all"
+    stratum: Annotated[str, "the prompts it is over: all, or `source: …`"] = "all"
+    entrant_id: Annotated[str, "the entrant; of an effect (ties, style_effect), what has it"]
+    rating: Annotated[float | None, "on the Elo scale, or what the method measures"] = None
+    standard_error: Annotated[float | None, "of the rating, prompts as clusters"] = None
+    low: Annotated[float | None, "lower end of its interval; absent without a bound"] = None
+    high: Annotated[float | None, "upper end of its interval; absent without a bound"] = None
+    rank: Annotated[int | None, "1 is best; equal ratings share the better"] = None
+    rank_best: Annotated[int | None, "best possible rank: 1 + entrants shown to be above it"] = None
+    rank_worst: Annotated[int | None, "worst possible rank: all but those shown below it"] = None
+    shown_above: Annotated[
+        tuple[str, ...], "entrants significantly below it; elo: below it beyond order noise"
+    ] = ()
+    group: Annotated[str | None, "letters; entrants that share one do not differ significantly"] = (
+        None
+    )
+    n: Annotated[int, "prompts it rests on; elo: matches"] = 0
+    note: Annotated[str | None, "why a number is absent, or what to know of it"] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

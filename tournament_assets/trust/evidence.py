@@ -13,14 +13,15 @@ import pandas as pd
 
 from tournament_assets.audits.judge_tests import RepeatedPair, SettledControl
 from tournament_assets.judging.requests.controls import ControlKind
+from tournament_assets.ratings.rating_methods import EFFECT
 from tournament_assets.ratings.style_control import count_style
 from tournament_assets.storage.tables import AnyTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import (
     ControlRow,
     HumanAgreementRow,
     JudgeAgreementRow,
+    RatingRow,
     RepeatRow,
-    StyleRow,
 )
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import format_share
@@ -185,22 +186,12 @@ def length_of(frame: pd.DataFrame, *, n_judged: int) -> Estimate:
     """Return what a usual difference in length is worth.
 
     Args:
-        frame: The table `style_control`.
+        frame: The table `ratings`.
         n_judged: Pairs it was fitted to.
     """
     row = next(
-        row for row in rows_of(StyleRow, frame) if (row.kind, row.name) == ("feature", "words")
+        row
+        for row in rows_of(RatingRow, frame)
+        if (row.method, row.entrant_id) == (EFFECT, "words")
     )
-    if row.points is None:
-        return Estimate(None, note=row.note)
-    note = f"; {row.note}" if row.note else ""
-    return Estimate(
-        row.points,
-        row.low,
-        row.high,
-        n_judged,
-        (
-            f"a usual difference is {format_share(row.scale, decimals=0)} of the words of both "
-            f"responses together{note}"
-        ),
-    )
+    return Estimate(row.rating, row.low, row.high, 0 if row.rating is None else n_judged, row.note)

@@ -85,7 +85,7 @@ class ReportInputs:
     matches: LargeTables
     replies: LargeTables
     verdicts: LargeTables
-    models: Frames
+    ratings: Frames
     win_rates: Frames
     powered: Frames
     calibration: Frames
@@ -146,7 +146,7 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> ReportConten
             {model for each in facts.summaries.values() for model in each.judge_models},
         ),
         leaderboard=inputs.leaderboard,
-        model_comparison=inputs.models,
+        ratings=inputs.ratings,
         win_rates=inputs.win_rates,
         audit=inputs.audit,
         costs=cost_lines(facts.costs),

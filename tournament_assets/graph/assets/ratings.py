@@ -14,20 +14,29 @@ from tournament_assets.graph.outputs import (
     markdown_table,
     report_table,
 )
+from tournament_assets.graph.rows import Step
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.matches import code_judgments, code_samples, pairwise_winrates
-from tournament_assets.ratings.rating_methods import comparison_rows, style_control_rows
-from tournament_assets.ratings.rating_tables import bradley_terry_rows, elo_rows, trace_elo
+from tournament_assets.ratings.rating_methods import (
+    BRADLEY_TERRY,
+    DAVIDSON,
+    EFFECT,
+    ELO,
+    SANDWICH,
+    STYLE,
+    TIES,
+    Evidence,
+    rating_rows,
+)
+from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
 from tournament_assets.reports import rating_method_tables as tables
 from tournament_assets.reports.figures.figures import png_markdown, win_rate_matrix_figure
 from tournament_assets.reports.leaderboard import leaderboard_cells
 from tournament_assets.storage.tables import StoredTable, rows_of
 from tournament_assets.tournament.asset_rows import (
-    BradleyTerryRow,
     EloRow,
-    RatingMethodRow,
+    RatingRow,
     ResponseRow,
-    StyleRow,
     WinRateRow,
 )
 from tournament_assets.tournament.battles import settings_of_run
@@ -134,108 +143,67 @@ def _elo_metadata(primary: Sequence[EloRow]) -> dict[str, Any]:
     }
 
 
-def bradley_terry_ratings(
-    config: TournamentConfig,
-    mode: Mode,
-    dimension: str,
-    verdicts: StoredTable,
-) -> Made[list[BradleyTerryRow]]:
-    """Bradley-Terry ratings on the Elo scale, ties as half wins, prompts resampled.
-
-    Where the pairs do not determine a rating or a bound, it is absent and a note says why.
-    """
-    rows = bradley_terry_rows(
-        code_judgments(judgments_of(verdicts), entrants=config.entrant_ids),
-        dimension=dimension,
-        settings=settings_of_run(config, mode=mode),
-    )
-    columns = ("entrant_id", "rating", "sampling_low", "sampling_high", "note")
-    return Made(
-        rows,
-        metadata={
-            "ratings": markdown_table(rows, columns),
-            "resamples_without_a_rating": rows[0].n_degenerate,
-        },
-    )
+_METHODS = (BRADLEY_TERRY, SANDWICH, ELO, DAVIDSON, STYLE)
 
 
-def model_comparison(
-    config: TournamentConfig,
-    mode: Mode,
-    dimension: str,
-    verdicts: StoredTable,
-    traces: EloTraces,
-) -> Made[list[RatingMethodRow]]:
-    """Elo, Bradley-Terry and Davidson on the same pairs, and where they disagree.
-
-    An inconsistent pair counts as a tie; Elo leaves ties out. Where a model has no rating, it
-    is absent and a note says why.
-    """
-    preferences = code_judgments(judgments_of(verdicts), entrants=config.entrant_ids)
-    # As many orderings as the ratings of this run have.
-    settings = settings_of_run(config, mode=mode, n_permutations=traces.ratings.shape[0])
-    rows = comparison_rows(preferences.repeated(), dimension=dimension, settings=settings)
-    order = list(dict.fromkeys(row.entrant_id for row in rows))
-    return Made(
-        rows,
-        metadata={
-            "side_by_side": report_table(tables.side_by_side_cells(rows, order)),
-            "disagreements": markdown_list(tables.disagreement_sentences(rows)),
-            **_tie_parameter(rows),
-            "notes": markdown_list(tables.comparison_notes(rows)),
-        },
-    )
-
-
-def _tie_parameter(rows: Sequence[RatingMethodRow]) -> dict[str, float]:
-    # Absent or infinite is no number; the notes say it in words.
-    found = next(row.tie_parameter for row in rows if row.model == "davidson")
-    return {} if found is None or math.isinf(found) else {"davidson_tie_parameter": found}
-
-
-@dataclass(frozen=True)
-class StyleOptions:
-    """Options of one run.
+@dataclass(frozen=True, slots=True)
+class RatingInputs:
+    """What one dimension is rated from.
 
     Attributes:
-        penalty: Ridge penalty on the effects of style; 0 is none.
+        verdicts: Table `judge_verdicts`.
+        traces: Elo ratings of many orderings.
+        responses: Table `entrant_responses` of every entrant.
     """
 
-    penalty: float = 0.0
+    verdicts: StoredTable
+    traces: EloTraces
+    responses: Mapping[str, pd.DataFrame]
 
 
-def style_control(
-    config: TournamentConfig,
-    mode: Mode,
-    dimension: str,
-    verdicts: StoredTable,
-    responses: Mapping[str, pd.DataFrame],
-    options: StyleOptions,
-) -> Made[list[StyleRow]]:
-    """Bradley-Terry ratings as if all responses were equally long and laid out alike.
+def ratings(step: Step, inputs: RatingInputs) -> Made[list[RatingRow]]:
+    """Everybody's rating by every method, on the Elo scale.
 
-    A feature of style whose effect the pairs do not determine is left out, and its note says
-    why. Without any feature left there is no rating at equal style.
+    Bradley-Terry counts a tie as half a win and resamples prompts; beside it stand its sandwich
+    errors, Elo, Davidson, and the ratings as if all responses were equally long and laid out
+    alike, with what style was worth. Where a method has no rating, it is absent and a note says
+    why.
     """
-    rows = style_control_rows(
-        code_samples(judgments_of(verdicts), entrants=config.entrant_ids),
-        response_texts(responses),
-        dimension=dimension,
-        penalty=options.penalty,
-        settings=settings_of_run(config, mode=mode),
+    config, judgments = step.plan.config, judgments_of(inputs.verdicts)
+    matches = code_judgments(judgments, entrants=config.entrant_ids)
+    evidence = Evidence(
+        matches=matches,
+        samples=code_samples(judgments, entrants=config.entrant_ids),
+        traces=inputs.traces,
+        responses=response_texts(inputs.responses),
+        tells_apart=bool((matches.weight == 1).all()),
     )
-    features = [row for row in rows if row.kind == "feature"]
-    refused = [f"{row.name}: {row.note}" for row in features if row.points is None]
-    columns = ("kind", "name", "points", "low", "high", "note")
-    return Made(
-        rows,
-        metadata={
-            "ratings_at_equal_style": markdown_table(rows, columns, limit=len(rows)),
-            "penalty": options.penalty,
-            "features_controlled": len(features) - len(refused),
-            "features_left_out": markdown_list(refused or ["none"]),
-        },
+    rows = rating_rows(
+        evidence,
+        _METHODS,
+        dimension=step.name,
+        settings=settings_of_run(config, mode=step.mode),
     )
+    return Made(rows, metadata=_rating_metadata(rows))
+
+
+def _rating_metadata(rows: Sequence[RatingRow]) -> dict[str, Any]:
+    order = [row.entrant_id for row in rows if row.method == BRADLEY_TERRY]
+    style = [row for row in rows if row.method in (STYLE, EFFECT)]
+    columns = ("method", "entrant_id", "rating", "low", "high", "note")
+    return {
+        "side_by_side": report_table(tables.side_by_side_cells(rows, order)),
+        "disagreements": markdown_list(tables.disagreement_sentences(rows)),
+        **_tie_parameter(rows),
+        "notes": markdown_list(tables.comparison_notes(rows)),
+        "ratings_at_equal_style": markdown_table(style, columns, limit=len(style)),
+    }
+
+
+def _tie_parameter(rows: Sequence[RatingRow]) -> dict[str, float]:
+    # Absent or infinite is no number; the notes say it in words.
+    found = next((row.rating for row in rows if row.method == TIES), None)
+    return {} if found is None or math.isinf(found) else {"davidson_tie_parameter": found}
 
 
 def response_texts(responses: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], str]:

@@ -117,7 +117,7 @@ class LeaderboardInputs:
     """What a leaderboard is made from: tables by dimension, but for the table `audit`."""
 
     elo: Frames
-    bradley_terry: Frames
+    ratings: Frames
     win_rates: Frames
     verdicts: LargeTables
     audit: pd.DataFrame
@@ -160,7 +160,7 @@ def _ranked(
     ratings = inputs.elo[dimension]
     return build_leaderboard(
         elo_ratings=ratings,
-        bradley_terry=inputs.bradley_terry[dimension],
+        ratings=inputs.ratings[dimension],
         win_rates=inputs.win_rates[dimension],
         judge_model=judge_model,
         judge_label=f"{config.judge_label}{stops}",

@@ -41,7 +41,7 @@ class TrustInputs:
         replies: Table `judge_replies`.
         verdicts: Table `judge_verdicts`.
         matches: Table `match_list`.
-        style: Table `style_control`.
+        ratings: Table `ratings`, with what style is worth.
         repeats: Table `judge_repeats`.
         controls: Table `judge_controls`.
         judges: Table `judge_agreement`.
@@ -52,7 +52,7 @@ class TrustInputs:
     replies: StoredTable
     verdicts: StoredTable
     matches: StoredTable
-    style: pd.DataFrame
+    ratings: pd.DataFrame
     repeats: pd.DataFrame | None
     controls: pd.DataFrame | None
     judges: pd.DataFrame | None
@@ -105,7 +105,7 @@ def _evidence(step: Step, inputs: TrustInputs) -> TrustEvidence:
     n_judged = sum(pair.judgment.outcome.is_judged for pair in pairs)
     return TrustEvidence(
         pairs=pairs,
-        length=length_of(inputs.style, n_judged=n_judged),
+        length=length_of(inputs.ratings, n_judged=n_judged),
         repeats=repeats_of(inputs.repeats, verdicts, job=f"{step.plan.tournament_id}_check_drift"),
         controls=controls_of(inputs.controls, inputs.replies, job=job),
         people=people_of(inputs.people),

@@ -43,7 +43,7 @@ from tournament_assets.reports.separation import (
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import (
     LeaderboardRow,
-    RatingMethodRow,
+    RatingRow,
     WinRateRow,
 )
 from tournament_assets.tournament.formatting import (
@@ -70,7 +70,7 @@ class _Dimension:
 
     name: str
     leaders: Rows
-    models: Sequence[RatingMethodRow]
+    models: Sequence[RatingRow]
     pairs: Sequence[WinRateRow]
 
     @property
@@ -93,7 +93,7 @@ def dimension_sections(
         _Dimension(
             name,
             rows,
-            list(rows_of(RatingMethodRow, contents.model_comparison[name])),
+            list(rows_of(RatingRow, contents.ratings[name])),
             list(rows_of(WinRateRow, contents.win_rates[name])),
         )
         for name, rows in by_dimension(list(rows_of(LeaderboardRow, contents.leaderboard))).items()

@@ -52,7 +52,7 @@ class ReportContents:
         judge_is_language_model: Whether its verdicts say anything about quality.
         judge_sentence: Who the judge is that people's labels are put beside.
         leaderboard: Table "leaderboard" of all dimensions, which come in its order.
-        model_comparison: Table "model_comparison" of each dimension.
+        ratings: Table "ratings" of each dimension.
         win_rates: Table "win_rates" of each dimension.
         audit: Table "audit" of all dimensions.
         costs: What was spent on what, as people read it.
@@ -77,7 +77,7 @@ class ReportContents:
     judge_label: str
     judge_is_language_model: bool
     leaderboard: pd.DataFrame
-    model_comparison: Mapping[str, pd.DataFrame]
+    ratings: Mapping[str, pd.DataFrame]
     win_rates: Mapping[str, pd.DataFrame]
     audit: pd.DataFrame
     costs: Sequence[tuple[str, str]]

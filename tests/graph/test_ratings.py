@@ -1,6 +1,5 @@
-"""The models side by side and the ratings at equal style, through the graph."""
+"""Ratings by every method, through the graph."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,22 @@ import pytest
 from tests.projects import ENTRANTS, SmallProject, bank_rows, make_project, write_json_lines
 from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.ratings.covariates import fit_controlled
+from tournament_assets.ratings.davidson import fit_davidson
 from tournament_assets.ratings.matches import Matches, code_judgments
-from tournament_assets.ratings.rating_methods import compare_models
-from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
+from tournament_assets.ratings.rating_methods import (
+    BRADLEY_TERRY,
+    DAVIDSON,
+    EFFECT,
+    ELO,
+    SANDWICH,
+    STYLE,
+    TIES,
+    Evidence,
+    rating_rows,
+)
+from tournament_assets.ratings.rating_tables import trace_elo
 from tournament_assets.ratings.style_control import count_style, style_differences
+from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 N_ORDERINGS = 400
@@ -95,30 +106,33 @@ def preferences_of(project: SmallProject, dimension: str) -> Matches:
     return code_judgments(judgments, entrants=ENTRANTS)
 
 
+def by_method(project: SmallProject, dimension: str) -> dict[tuple[str, str], dict[str, Any]]:
+    return {
+        (row["method"], row["entrant_id"]): row for row in stored(project, "ratings", dimension)
+    }
+
+
 @pytest.mark.parametrize("dimension", DIMENSIONS)
-def test_every_model_rates_the_run_as_it_rates_the_pairs_alone(
+def test_every_method_rates_the_run_as_it_rates_the_pairs_alone(
     finished: tuple[SmallProject, PlainRun], dimension: str
 ) -> None:
     project, _ = finished
-    preferences = preferences_of(project, dimension)
-    expected = compare_models(preferences, k_factor=16, n_permutations=N_ORDERINGS, seed=0)
-    rows = {
-        (row["model"], row["entrant_id"]): row
-        for row in stored(project, "model_comparison", dimension)
-    }
-    assert len(rows) == 3 * len(ENTRANTS)
-    for column in expected.columns:
-        for entrant, rating, rank in zip(ENTRANTS, column.ratings, column.ranks, strict=True):
-            row = rows[column.model, entrant]
-            assert row["rating"] == pytest.approx(rating)
-            assert row["rank"] == rank
-            assert row["tie_parameter"] == pytest.approx(column.tie_parameter)
-    sandwich = sandwich_bradley_terry(preferences, unit=SamplingUnit.PROMPT, confidence=0.95)
-    for interval in sandwich.ratings:
-        row = rows["bradley_terry", interval.entrant]
-        assert interval.standard_error is not None
-        found = [row[name] for name in ("standard_error", "low", "high")]
-        assert found == pytest.approx([interval.standard_error, interval.low, interval.high])
+    matches = preferences_of(project, dimension)
+    settings = RatingSettings(n_permutations=N_ORDERINGS)
+    methods = (BRADLEY_TERRY, SANDWICH, ELO, DAVIDSON)
+    expected = rating_rows(
+        Evidence(matches=matches, traces=trace_elo(matches, settings), tells_apart=True),
+        methods,
+        dimension=dimension,
+        settings=settings,
+    )
+    rows = by_method(project, dimension)
+    assert {method for method, _ in rows} == {*methods, TIES, STYLE, EFFECT}
+    for row in expected:
+        found = rows[row.method, row.entrant_id]
+        for name in ("rating", "standard_error", "rank", "rank_best", "n"):
+            assert found[name] == pytest.approx(getattr(row, name))
+        assert found["shown_above"] == [*row.shown_above]
 
 
 @pytest.mark.parametrize("dimension", DIMENSIONS)
@@ -126,18 +140,10 @@ def test_elo_side_by_side_is_the_elo_of_the_leaderboard(
     finished: tuple[SmallProject, PlainRun], dimension: str
 ) -> None:
     project, _ = finished
-    side = {
-        row["entrant_id"]: row["rating"]
-        for row in stored(project, "model_comparison", dimension)
-        if row["model"] == "elo"
-    }
-    leading = {
-        row["entrant_id"]: row["mean"]
-        for row in stored(project, "elo_ratings", dimension)
-        if row["is_primary"]
-    }
-    # Both are means over the same orderings, summed in another way.
-    assert side == pytest.approx(leading, rel=1e-9)
+    rows = by_method(project, dimension)
+    for row in stored(project, "elo_ratings", dimension):
+        if row["is_primary"]:
+            assert rows[ELO, row["entrant_id"]]["rating"] == pytest.approx(row["mean"], rel=1e-9)
 
 
 @pytest.mark.parametrize("dimension", DIMENSIONS)
@@ -145,26 +151,19 @@ def test_the_report_shows_every_disagreement_and_the_tie_parameter(
     finished: tuple[SmallProject, PlainRun], dimension: str
 ) -> None:
     project, made = finished
-    expected = compare_models(
-        preferences_of(project, dimension), k_factor=16, n_permutations=N_ORDERINGS, seed=0
-    )
     text = (Path(made.metadata["run_artifacts", ""]["directory"]) / "report.md").read_text()
     section = text.split("## Models side by side")[1].split("\n## ")[0]
     own = next(line for line in section.splitlines() if line.startswith(f"{dimension}: "))
     table = section.split(f"### {dimension}")[1].split("###")[0]
-    metadata = made.metadata["model_comparison", dimension]
+    metadata = made.metadata["ratings", dimension]
     # Only with ties as half wins is sloppy ahead of careful.
-    assert bool(expected.disagreements) == (dimension == "factuality")
-    for each in expected.disagreements:
-        assert f"{each.entrant_a} above {each.entrant_b}" in own
-        assert f"{each.entrant_b} above {each.entrant_a}" in own
-    assert own.count(" above ") == max(1, 2 * len(expected.disagreements))
+    is_disputed = dimension == "factuality"
+    assert ("careful above sloppy" in own) == ("sloppy above careful" in own) == is_disputed
     for line in metadata["disagreements"].splitlines():
         assert line.removeprefix("- ") in own
-    parameter = expected.columns[2].tie_parameter
+    parameter = fit_davidson(preferences_of(project, dimension)).tie_parameter
     assert parameter is not None
-    assert math.isfinite(parameter)
-    assert metadata["davidson_tie_parameter"] == parameter
+    assert metadata["davidson_tie_parameter"] == pytest.approx(parameter)
     assert f" {parameter:.3f}" in own
     assert table.count("\n| ") == 2 + len(ENTRANTS)
 
@@ -195,25 +194,19 @@ def test_ratings_at_equal_style_are_those_of_the_features_that_can_be_controlled
         penalty=0.0,
         confidence=0.95,
     )
-    rows = {row["name"]: row for row in stored(project, "style_control", dimension)}
-    assert set(rows) == {*ENTRANTS, "words", "list_items", "bold_spans", "headings"}
+    rows = by_method(project, dimension)
     for rating in expected.ratings:
-        row = rows[rating.entrant]
-        assert row["kind"] == "entrant"
+        row = rows[STYLE, rating.entrant]
         assert points_of(row) == pytest.approx([rating.value, rating.low, rating.high])
     for effect in expected.effects:
-        row = rows[effect.name]
-        assert row["kind"] == "feature"
+        row = rows[EFFECT, effect.name]
         assert points_of(row) == pytest.approx([effect.value, effect.low, effect.high])
-        assert row["scale"] == pytest.approx(effect.scale)
+        assert f"is {100 * effect.scale:.0f} %" in row["note"]
     for name in ("list_items", "headings"):
-        assert rows[name]["points"] is None
-        assert "never differs" in rows[name]["note"]
-    metadata = made.metadata["style_control", dimension]
-    assert metadata["penalty"] == 0.0
-    assert metadata["features_controlled"] == 2
-    assert "headings: " in metadata["features_left_out"]
+        assert rows[EFFECT, name]["rating"] is None
+        assert "never differs" in rows[EFFECT, name]["note"]
+    assert "headings" in made.metadata["ratings", dimension]["ratings_at_equal_style"]
 
 
 def points_of(row: dict[str, Any]) -> list[float | None]:
-    return [row["points"], row["low"], row["high"]]
+    return [row["rating"], row["low"], row["high"]]
