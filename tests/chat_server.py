@@ -2,10 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -14,11 +16,15 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices
+from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import DroppableProtocol, ThreadedServer, drop_connection
 from tournament_assets.tournament.entrants import OpenAiApiEntrant
-from tournament_assets.tournament.judges import ConfiguredPrice
+from tournament_assets.tournament.judges import ConfiguredPrice, JudgeConfig
 from tournament_assets.tournament.places import ServerAddress
 from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.workflows.api_responses import complete_by_service
+from tournament_assets.workflows.judge_requests import JudgeConnection
+from tournament_assets.workflows.local_responses import CompletedResponses
 
 MODEL = "tiny"
 _USAGE = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
@@ -179,3 +185,28 @@ def response_terms(limit_usd: float | None = None, price: float | None = None) -
 
 def prompts_named(*names: str) -> list[Prompt]:
     return [Prompt(prompt_id=name, text=f"What is {name}?", source="test") for name in names]
+
+
+def complete(
+    entrant: OpenAiApiEntrant,
+    prompts: Sequence[Prompt],
+    ledger: Ledger,
+    *,
+    terms: BudgetTerms | None = None,
+    environment: Mapping[str, str] | None = None,
+    log: list[str] | None = None,
+    deadline_seconds: float = 60.0,
+) -> CompletedResponses:
+    """Let an entrant answer as a run does, with shorter waits."""
+    return complete_by_service(
+        entrant,
+        prompts=prompts,
+        ledger=ledger,
+        judge=JudgeConnection(Path()),
+        config=JudgeConfig(service="loopback", deadline_seconds=deadline_seconds),
+        environment=environment or {},
+        may_pay_again=False,
+        log=(log if log is not None else []).append,
+        terms=terms or response_terms(),
+        sleep=lambda seconds: time.sleep(min(seconds, 0.02)),
+    )

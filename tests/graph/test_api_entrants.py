@@ -165,7 +165,7 @@ def test_a_budget_is_estimated_and_kept_and_a_larger_one_goes_on(
     assert told.response_problem is not None
     assert "generation.budget_usd" in told.response_problem
     assert "12 to ask, $" in response_sentences(told)[0]
-    for budget, n_asked in ((0.01, 0), (1.0, 6)):
+    for budget, n_asked in ((0.01, 0), (1.0, 3)):
         project.edit_config(generation={"budget_usd": budget})
         with pytest.raises(WorkError, match=r"generation\.budget_usd"):
             project.tables("entrant_responses", mode="headline")

@@ -156,7 +156,7 @@ def test_a_reply_that_cannot_be_written_down_is_not_followed_by_many_others() ->
     session = bench.session()
     with pytest.raises(LedgerError, match="full"):
         ask_directly(session, requests_for(50), attempt=1)
-    assert len(bench.judge.direct_requests) == session.options.max_in_flight
+    assert len(bench.judge.direct_requests) <= session.options.max_in_flight
     assert bench.ledger.states == ["intent"]
 
 
@@ -234,16 +234,22 @@ def test_an_unreadable_reply_is_asked_for_once_more_directly() -> None:
     assert bench.ledger.answered(attempt=2) == set(keys_of(1))
 
 
-def test_as_many_are_under_way_as_may_be_and_no_more() -> None:
+def test_as_many_are_under_way_as_may_be_and_the_first_is_alone() -> None:
     class Counting(FakeJudge):
-        under_way = most = 0
+        n_asked = under_way = most = 0
         gate = threading.Barrier(6, timeout=60)
 
         def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
             with self._lock:
+                self.n_asked += 1
+                is_first = self.n_asked == 1
                 self.under_way += 1
                 self.most = max(self.most, self.under_way)
-            self.gate.wait()
+            if is_first:
+                time.sleep(0.05)
+                assert self.n_asked == 1
+            elif self.n_asked <= 7:
+                self.gate.wait()
             with self._lock:
                 self.under_way -= 1
             return reply_row(request.custom_id)
@@ -252,6 +258,63 @@ def test_as_many_are_under_way_as_may_be_and_no_more() -> None:
     bench.judge = Counting(bench.clock)
     settle(bench, 6, max_in_flight=6)
     assert bench.judge.most == 6
+
+
+def test_a_key_or_a_model_that_is_refused_costs_one_request() -> None:
+    bench = Bench()
+    bench.judge.direct = [*failures(JudgeFailure.UNKNOWN, 100)]
+    with pytest.raises(JudgeError, match="unknown"):
+        settle(bench, 20, max_in_flight=16)
+    assert len(bench.judge.direct_requests) == 1
+
+
+def test_as_often_as_may_be_a_request_is_asked_again() -> None:
+    bench = Bench()
+    bench.judge.direct = [*failures(JudgeFailure.NOT_ACCEPTED, 100)]
+    settle(bench, 1, max_in_flight=1, max_tries=2)
+    assert len(bench.judge.direct_requests) == 4
+    assert bench.clock.naps == [1.0, 1.0]
+
+
+def test_the_wait_that_a_service_asks_for_counts_up_to_five_minutes() -> None:
+    bench = Bench()
+    bench.judge.direct = [failure(JudgeFailure.NOT_ACCEPTED, retry_after=9999.0)]
+    settle(bench, 1)
+    assert bench.clock.naps == [300.0]
+
+
+def test_a_refusal_that_is_not_final_is_asked_again_by_the_next_run() -> None:
+    bench = Bench()
+    bench.judge.direct = [failure(JudgeFailure.INVALID)]
+    settle(bench, 1, max_in_flight=1, refusals_are_final=False)
+    assert [(key, row.error_type) for key, row in bench.ledger.failures] == [
+        (keys_of(1)[0], "refused")
+    ]
+    assert settle(bench, 1, refusals_are_final=False).submitted == 1
+
+
+@pytest.mark.parametrize("has_answered", [False, True])
+def test_refusals_end_a_run_only_where_nothing_was_ever_answered(*, has_answered: bool) -> None:
+    bench = Bench()
+    bench.judge.direct = [*failures(JudgeFailure.INVALID, 40)]
+    asked: dict[str, Any] = {"refusals_are_final": False, "has_answered": has_answered}
+    if has_answered:
+        assert settle(bench, 20, **asked).failed == 40
+    else:
+        with pytest.raises(JudgeError, match="the last 8 "):
+            settle(bench, 20, **asked)
+        assert len(bench.judge.direct_requests) < 20
+
+
+def test_whoever_hears_of_a_row_may_end_the_run_and_what_is_under_way_is_kept() -> None:
+    def refuse(_rows: Sequence[tuple[str, ReplyRow]]) -> None:
+        raise JudgeError("that is enough")
+
+    bench = Bench()
+    with pytest.raises(JudgeError, match="enough"):
+        settle(bench, 20, on_rows=refuse)
+    assert len(bench.ledger.answered()) == len(bench.judge.direct_requests) == 1
+    assert bench.ledger.states == ["refused"]
 
 
 def test_a_server_that_is_gone_stops_the_run_and_keeps_what_it_said() -> None:

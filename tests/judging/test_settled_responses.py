@@ -6,18 +6,15 @@ from typing import Any
 import pytest
 
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest, TokenUsage
+from tournament_assets.judging.settlement.harvest import is_final
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import JudgingOptions
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
 from tournament_assets.tournament.errors import JudgeError, JudgeWaitingError
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
-from tournament_assets.workflows.api_responses import (
-    NoResponse,
-    build_response_requests,
-    read_response,
-    response_scope,
-)
+from tournament_assets.workflows.api_responses import build_response_requests, response_scope
+from tournament_assets.workflows.response_reading import NoResponse, read_response
 
 from .bench import Bench
 from .builders import SCOPE, failed_row, patience, reply_row
@@ -39,9 +36,10 @@ def settle(
 ) -> None:
     def listen(rows: Sequence[tuple[str, ReplyRow]]) -> None:
         # What is told is in the ledger already.
-        assert {key for key, _ in rows} <= bench.ledger.answered()
+        final = [key for key, row in rows if is_final(row)]
+        assert set(final) <= bench.ledger.answered()
         if told is not None:
-            told.extend(key for key, _ in rows)
+            told.extend(final)
 
     settle_requests(
         REQUESTS,
@@ -52,7 +50,7 @@ def settle(
         options=JudgingOptions(
             policy=patience(bench.clock, **policy),
             reply_format=None,
-            on_final=listen,
+            on_rows=listen,
             remedy="do this",
         ),
     )
@@ -94,7 +92,7 @@ def test_a_key_names_the_entrant_and_the_text_and_not_the_prompts_name() -> None
 )
 def test_what_the_model_said_is_a_response(changed: dict[str, Any], finish_reason: str) -> None:
     reply = replace(row(), **changed)
-    assert read_response("p0", reply) == GeneratedResponse(
+    assert read_response(CLAUDE, "p0", reply) == GeneratedResponse(
         prompt_id="p0",
         text=reply.text or "",
         finish_reason=finish_reason,
@@ -117,7 +115,7 @@ def test_what_the_model_said_is_a_response(changed: dict[str, Any], finish_reaso
     ],
 )
 def test_whatever_is_no_response_is_missing_with_its_reason(reply: ReplyRow, reason: str) -> None:
-    meaning = read_response("p0", reply)
+    meaning = read_response(CLAUDE, "p0", reply)
     assert isinstance(meaning, NoResponse)
     assert reason in meaning.reason
 

@@ -31,7 +31,6 @@ from tournament_assets.tournament.prompts import (
 )
 from tournament_assets.workflows.api_responses import (
     build_response_requests,
-    build_server_requests,
 )
 from tournament_assets.workflows.plan import TournamentPlan, draw_settings, select_prompts
 
@@ -161,7 +160,7 @@ def test_every_sample_of_a_bought_or_served_model_is_a_request_of_its_own() -> N
     assert list(build_response_requests(bought, BANK)) == [
         key for key, each in requests.items() if sample_of(each.prompts[0].prompt_id) == 1
     ]
-    assert len(build_server_requests(served, samples)) == len(samples)
+    assert len(build_response_requests(served, samples)) == len(samples)
     # A prompt that is answered once has the key that ledgers hold of it.
     for key, request in build_response_requests(bought, BANK).items():
         asked = {"response_of": bought.fingerprint(bought.content_hash), "params": request.params}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tournament_assets.graph.resources import JudgeResource
-from tournament_assets.judging.costs.prices import BudgetTerms
+from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.ledger import Ledger
 from tournament_assets.ledger.labels import pair_identity
@@ -17,7 +17,7 @@ from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
 from tournament_assets.tournament.judges import JudgeConfig, Rubric
 from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.workflows.api_responses import complete_by_batches
+from tournament_assets.workflows.api_responses import complete_by_service
 from tournament_assets.workflows.labelling import LabelDesk, draw_label_sample
 from tournament_assets.workflows.local_responses import CompletedResponses
 
@@ -54,6 +54,12 @@ def judge_at(url: str, folder: Path = Path(), *, key: str = KEY) -> JudgeResourc
     return JudgeResource(loopback_folder=str(folder), variables=variables)
 
 
+def unlimited_terms() -> BudgetTerms:
+    """Say that responses may cost anything, at the prices of the newest list."""
+    began = datetime.now(UTC)
+    return BudgetTerms(load_newest_prices(), None, "month", began, on_responses=True)
+
+
 @dataclass
 class BatchBench:
     """A server, a ledger, and what was said about them."""
@@ -74,7 +80,7 @@ class BatchBench:
         terms: BudgetTerms | None = None,
         **changes: Any,
     ) -> CompletedResponses:
-        return complete_by_batches(
+        return complete_by_service(
             claude(**changes),
             prompts=prompts,
             ledger=self.ledger if ledger is None else ledger,
@@ -89,9 +95,10 @@ class BatchBench:
                     **(waits or {}),
                 }
             ),
+            environment={},
             may_pay_again=may_pay_again,
             log=self.log.append,
-            terms=terms,
+            terms=terms or unlimited_terms(),
         )
 
     def kept(self) -> dict[str, str]:

@@ -1,6 +1,6 @@
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
@@ -24,6 +24,7 @@ from tests.workflows.builders import (
     end_batches,
     file_url,
     judge_at,
+    unlimited_terms,
     wait_until,
 )
 from tournament_assets.judging.batch_service import takes_batches
@@ -34,14 +35,16 @@ from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
+from tournament_assets.tournament.entrants import AnthropicApiEntrant
 from tournament_assets.tournament.errors import BudgetError, GenerationError, InputError
 from tournament_assets.tournament.judges import JudgeConfig
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.workflows.api_responses import (
-    batch_problems,
     build_response_requests,
+    missing_key,
     planned_responses,
     response_scope,
+    service_problems,
 )
 from tournament_assets.workflows.local_responses import CompletedResponses
 
@@ -50,6 +53,12 @@ ALL = {prompt.prompt_id: echo(prompt) for prompt in PROMPTS}
 
 def texts(completed: CompletedResponses) -> dict[str, str]:
     return {response.prompt_id: response.text for response in completed.responses}
+
+
+def problems(entrant: AnthropicApiEntrant, ledger: Ledger | None) -> Sequence[str]:
+    return service_problems(
+        entrant, PROMPTS, ledger=ledger, environment={}, terms=unlimited_terms()
+    )
 
 
 def sent(batches: int, requests: int, messages: int = 0) -> dict[str, int]:
@@ -100,7 +109,7 @@ def test_a_second_run_needs_neither_the_service_nor_its_key(tmp_path: Path) -> N
         bench.complete()
     with closing(Ledger(file_url(tmp_path))) as ledger:
         again = BatchBench(bench.server, ledger).complete(key="", entrant_id="renamed")
-        assert not batch_problems(claude(), PROMPTS, ledger=ledger, environment={})
+        assert problems(claude(), ledger) == ()
     assert (texts(again), again.generated) == (ALL, 0)
     assert "claude" not in again.device
     assert again.figures["requests_submitted_now"] == 0
@@ -197,7 +206,7 @@ def test_a_batch_that_is_slow_is_left_and_taken_up_by_the_next_run() -> None:
         with pytest.raises(GenerationError, match=r"'claude'.* kept:"):
             bench.complete(waits={"deadline_seconds": 0.2})
         assert not bench.kept()
-        assert batch_problems(claude(), PROMPTS, ledger=bench.ledger, environment={})
+        assert problems(claude(), bench.ledger)
         end_batches(bench.server)
         assert texts(bench.complete()) == ALL
         assert bench.heard("taking up")
@@ -264,10 +273,10 @@ def test_without_a_key_a_model_is_not_asked_and_the_loopback_model_is(tmp_path: 
     with batch_bench() as bench:
         with pytest.raises(InputError, match="'claude-opus-5-5'"):
             bench.complete(key="")
-        (problem,) = batch_problems(claude(), PROMPTS, ledger=None, environment={})
+        (problem,) = problems(claude(), None)
         assert "ANTHROPIC_API_KEY" in problem
-        entrant = claude(model="loopback-echo")
-        assert not batch_problems(entrant, PROMPTS, ledger=None, environment={})
+        assert problem == missing_key(claude(), {})
+        assert problems(claude(model="loopback-echo"), None) == ()
         # Whatever the environment says of the service, that name is answered on this machine.
         judge = judge_at(bench.server.url, tmp_path / "loopback")
         completed = bench.complete(judge=judge, model="loopback-echo")
@@ -403,7 +412,7 @@ def test_a_run_killed_in_foul_weather_is_finished_too(
 
 def test_responses_have_a_budget_of_their_own_which_long_ones_do_not_exceed() -> None:
     prices = load_newest_prices()
-    requests = build_response_requests(claude(), PROMPTS).values()
+    requests = build_response_requests(claude(max_new_tokens=4096), PROMPTS).values()
     most = sum(most_usd(request, prices, "batch") or 0.0 for request in requests)
     terms = BudgetTerms(
         prices,
@@ -415,11 +424,12 @@ def test_responses_have_a_budget_of_their_own_which_long_ones_do_not_exceed() ->
     )
     with batch_bench("reply_long:always") as bench:
         with pytest.raises(BudgetError, match=r"generation\.budget_usd"):
-            bench.complete(terms=terms)
+            bench.complete(terms=terms, max_new_tokens=4096)
         billed = prices.add_up(bench.ledger.spending_since(on_responses=True)).usd
         assert 0 < billed <= most / 2
         assert bench.ledger.spending_since() == []
-        assert 0 < len(bench.kept()) == bench.sent["requests"] < len(PROMPTS)
+        assert 0 < bench.sent["requests"] < len(PROMPTS)
     with batch_bench() as bench:
-        assert len(bench.complete(terms=terms).responses) == len(PROMPTS)
+        completed = bench.complete(terms=terms, max_new_tokens=4096)
+        assert len(completed.responses) == len(PROMPTS)
         assert bench.sent["batches"] > 1

@@ -22,18 +22,18 @@ from tests.chat_server import (
     refusal,
     response_terms,
 )
+from tests.chat_server import complete as complete_entrant
 from tournament_assets.judging.costs.prices import most_usd
 from tournament_assets.judging.settlement.records import BatchIntent, Lease
-from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.ledger import Ledger
-from tournament_assets.tournament.errors import BudgetError, GenerationError, ServerError
+from tournament_assets.tournament.errors import BudgetError, GenerationError
 from tournament_assets.tournament.places import ServerAddress
 from tournament_assets.workflows.api_responses import (
-    build_server_requests,
+    build_response_requests,
     response_scope,
+    service_problems,
 )
 from tournament_assets.workflows.local_responses import CompletedResponses
-from tournament_assets.workflows.server_responses import complete_by_server, server_problems
 
 NAMES = [f"p{number:02d}" for number in range(12)]
 PROMPTS = prompts_named(*NAMES)
@@ -43,7 +43,7 @@ LONG = {"prompt_tokens": 30, "completion_tokens": CAP, "total_tokens": 30 + CAP}
 REMOTE = "https://chat.example.org/v1"
 MOST = [
     most_usd(request, response_terms(price=PRICE).prices, "direct") or 0.0
-    for request in build_server_requests(api_entrant(), PROMPTS).values()
+    for request in build_response_requests(api_entrant(), PROMPTS).values()
 ]
 
 
@@ -70,19 +70,15 @@ def complete(
     limit_usd: float | None,
     *,
     price: float | None = PRICE,
-    log: list[str] | None = None,
     **changes: Any,
 ) -> CompletedResponses:
     """Let an entrant answer as a run does, with connections of its own."""
     with closing(Ledger(url)) as ledger:
-        return complete_by_server(
+        return complete_entrant(
             api_entrant(changes.pop("address", chat.url), **changes),
-            environment={},
-            prompts=PROMPTS,
-            ledger=ledger,
-            log=(log if log is not None else []).append,
+            PROMPTS,
+            ledger,
             terms=response_terms(limit_usd, price=price),
-            policy=WaitingPolicy(0.02, 0.1, 60, adopt_grace_seconds=0.3),
         )
 
 
@@ -101,10 +97,9 @@ def billed_usd(chat: ChatServer) -> float:
 
 
 def bill_of(completed: CompletedResponses) -> dict[str, object]:
-    """What is told of costs, without what is told of time."""
-    timed = ("generation_seconds", "tokens_per_second")
-    assert completed.figures["generation_seconds"] >= 0.0
-    return {name: value for name, value in completed.figures.items() if name not in timed}
+    """What is told of tokens and costs."""
+    told = ("input_tokens", "output_tokens", "cost_usd", "all_responses_this_month_usd")
+    return {name: completed.figures[name] for name in told if name in completed.figures}
 
 
 def test_eight_runs_at_once_and_answers_as_long_as_they_can_be_stay_within_the_budget(
@@ -209,26 +204,30 @@ def test_an_answer_that_got_lost_counts_at_its_most_and_a_refusal_costs_nothing(
     assert committed == pytest.approx(MOST[3] + MOST[5])
 
 
-def test_answers_that_are_always_lost_stop_at_the_budget(chat: ChatServer, url: str) -> None:
+def test_answers_that_are_always_lost_stop_the_run_within_the_budget(
+    chat: ChatServer, url: str
+) -> None:
     chat.fail("p", refusal(502, retry_after="0"), times=1000)
+    with pytest.raises(GenerationError, match="one after another"):
+        complete(chat, url, 4.0, max_retries=100, max_concurrency=4)
+    assert gone_usd(url)[1] == pytest.approx(sum(MOST[: len(chat.asked)]))
+    assert gone_usd(url)[1] <= 4.0
     with pytest.raises(BudgetError, match="of tiny"):
-        complete(chat, url, 1.5, max_retries=100)
-    assert gone_usd(url)[1] <= 1.5
-    assert len(chat.asked) == int(1.5 / MOST[0])
+        complete(chat, url, 2.5)
 
 
-def test_an_answer_without_a_text_is_billed_each_time(chat: ChatServer, url: str) -> None:
+def test_an_answer_without_a_text_is_billed_once(chat: ChatServer, url: str) -> None:
     chat.fail("p03", JSONResponse(completion(None)), times=2)
-    assert list(complete(chat, url, 100.0).reasons) == ["p03"]
-    complete(chat, url, 100.0)
-    assert gone_usd(url)[0] == pytest.approx(13 * 12 * PRICE / 1e6)
+    for _ in range(2):
+        assert list(complete(chat, url, 100.0).reasons) == ["p03"]
+    assert gone_usd(url) == [pytest.approx(12 * 12 * PRICE / 1e6), 0]
 
 
 def test_what_a_dead_run_had_asked_counts_as_paid_and_is_asked_again(
     chat: ChatServer, url: str
 ) -> None:
     entrant = api_entrant()
-    (key, *_) = build_server_requests(entrant, PROMPTS)
+    (key, *_) = build_response_requests(entrant, PROMPTS)
     with closing(Ledger(url)) as ledger:
         lease = ledger.acquire_lease(response_scope(entrant))
         assert isinstance(lease, Lease)
@@ -251,8 +250,11 @@ def test_two_runs_that_want_the_same_pay_once(chat: ChatServer, url: str) -> Non
 
 
 def test_a_server_of_ones_own_is_free_unless_it_has_a_price(chat: ChatServer, url: str) -> None:
-    assert bill_of(complete(chat, url, 0.0, price=None)) == {}
-    assert bill_of(complete(chat, url, 0.0, price=0.0, revision="2")) == {}
+    for revision, price in (("1", None), ("2", 0.0)):
+        completed = complete(chat, url, 0.0, price=price, revision=revision)
+        assert bill_of(completed)["cost_usd"] == 0.0
+        assert bill_of(completed)["output_tokens"] == 5 * len(NAMES)
+    # At today's price as well: what was free when it was bought stays so.
     assert gone_usd(url) == [0, 0]
     with pytest.raises(BudgetError):
         complete(chat, url, 0.0, price=1.0, revision="3")
@@ -262,16 +264,9 @@ def test_what_a_free_server_answered_costs_nothing_though_its_address_is_gone(
     chat: ChatServer, url: str
 ) -> None:
     complete(chat, url, None, price=None)
-    with closing(Ledger(url)) as ledger:
-        again = complete_by_server(
-            api_entrant(base_url=ServerAddress(env="NOT_SET")),
-            environment={},
-            prompts=PROMPTS,
-            ledger=ledger,
-            log=lambda line: None,
-            terms=response_terms(5.0),
-        )
-    assert (again.generated, bill_of(again)) == (0, {})
+    moved = ServerAddress(env="NOT_SET")
+    again = complete(chat, url, 5.0, price=PRICE, base_url=moved)
+    assert (again.generated, bill_of(again)["cost_usd"]) == (0, 0.0)
 
 
 def test_a_server_elsewhere_without_a_price_is_refused_if_there_is_a_budget(
@@ -282,19 +277,22 @@ def test_a_server_elsewhere_without_a_price_is_refused_if_there_is_a_budget(
         complete(chat, url, 5.0, price=None, address=REMOTE)
     assert line in str(caught.value)
     entrant = api_entrant(REMOTE, api_key_env="NOT_SET")
-    problems = server_problems(entrant, environment={}, terms=response_terms(5.0))
+
+    def problems_within(limit_usd: float | None) -> list[str]:
+        terms = response_terms(limit_usd)
+        return [*service_problems(entrant, PROMPTS, ledger=None, environment={}, terms=terms)]
+
+    problems = problems_within(5.0)
     assert len(problems) == 2  # no key, and no price
     assert line in problems[1]
     assert "generation.budget_usd" in problems[1]
-    assert len(server_problems(entrant, environment={}, terms=response_terms())) == 1
+    assert len(problems_within(None)) == 1
 
 
 def test_without_a_budget_tokens_are_kept_for_the_day_there_is_one(
     chat: ChatServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "tournament_assets.workflows.server_responses.costs_nothing", lambda *_: False
-    )
+    monkeypatch.setattr("tournament_assets.workflows.api_responses.costs_nothing", lambda *_: False)
     completed = complete(chat, url, None, price=None)
     assert completed.figures["output_tokens"] == 5 * len(NAMES)
     assert "cost_usd" not in completed.figures
@@ -307,7 +305,7 @@ def test_an_answer_longer_than_the_cap_is_billed_and_ends_the_run(
     chat: ChatServer, url: str
 ) -> None:
     chat.usage = {"prompt_tokens": 7, "completion_tokens": CAP + 1, "total_tokens": 8 + CAP}
-    with pytest.raises(ServerError, match="max_completion_tokens"):
+    with pytest.raises(GenerationError, match="max_tokens_field"):
         complete(chat, url, 100.0)
     assert gone_usd(url)[0] == pytest.approx(billed_usd(chat))
 
@@ -316,13 +314,11 @@ def test_a_run_whose_turn_does_not_come_says_who_is_at_work(chat: ChatServer, ur
     with closing(Ledger(url)) as ledger:
         assert isinstance(ledger.acquire_lease(response_scope(api_entrant())), Lease)
         with pytest.raises(GenerationError, match="'served'"):
-            complete_by_server(
+            complete_entrant(
                 api_entrant(chat.url),
-                environment={},
-                prompts=PROMPTS,
-                ledger=ledger,
-                log=lambda line: None,
+                PROMPTS,
+                ledger,
                 terms=response_terms(price=PRICE),
-                policy=WaitingPolicy(0.01, 0.02, 0.05),
+                deadline_seconds=0.05,
             )
     assert not chat.asked

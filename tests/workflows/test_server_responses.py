@@ -1,11 +1,15 @@
+"""Responses of a model behind a chat server: what is asked, what an answer means, what is kept."""
+
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from tests.chat_server import (
     DROP,
+    MODEL,
     ChatServer,
     api_entrant,
     chat_server,
@@ -14,14 +18,22 @@ from tests.chat_server import (
     refusal,
     response_terms,
 )
+from tests.chat_server import complete as complete_entrant
 from tournament_assets.ledger import Ledger
-from tournament_assets.tournament.errors import GenerationError, InputError, ServerError
+from tournament_assets.tournament.errors import GenerationError, InputError
 from tournament_assets.tournament.places import ServerAddress
+from tournament_assets.tournament.prompts import GeneratedResponse, prompt_seed
+from tournament_assets.workflows.api_responses import (
+    build_response_requests,
+    server_connection,
+    service_problems,
+)
 from tournament_assets.workflows.local_responses import CompletedResponses
-from tournament_assets.workflows.server_responses import complete_by_server, server_problems
 
 NAMES = [f"p{number:02d}" for number in range(30)]
 PROMPTS = prompts_named(*NAMES)
+KEY = "sk-served-0123456789"
+(ADA,) = prompts_named("ada")
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +58,24 @@ def ledger() -> Iterator[Ledger]:
 def complete(
     chat: ChatServer, ledger: Ledger, *, log: list[str] | None = None, **changes: Any
 ) -> CompletedResponses:
-    return complete_by_server(
-        api_entrant(chat.url, **changes),
-        environment={},
-        prompts=PROMPTS,
-        ledger=ledger,
-        log=(log if log is not None else []).append,
-        terms=response_terms(),
+    return complete_entrant(api_entrant(chat.url, **changes), PROMPTS, ledger, log=log)
+
+
+def ask(chat: ChatServer, ledger: Ledger, **changes: Any) -> GeneratedResponse:
+    """Ask one prompt, and leave out how long that took."""
+    entrant = api_entrant(chat.url, **changes)
+    (response,) = complete_entrant(
+        entrant, [ADA], ledger, environment={"SERVED_KEY": KEY}
+    ).responses
+    diagnostics = dict(response.diagnostics)
+    assert diagnostics.pop("seconds") >= 0
+    return GeneratedResponse(
+        response.prompt_id,
+        response.text,
+        response.finish_reason,
+        response.prompt_tokens,
+        response.response_tokens,
+        diagnostics,
     )
 
 
@@ -73,9 +96,9 @@ def test_no_more_requests_are_under_way_than_allowed(chat: ChatServer, ledger: L
     assert 1 < chat.peak <= 5
     assert names(completed) == NAMES
     assert (completed.generated, completed.device) == (30, f"tiny behind {chat.url[:-3]}")
-    assert "'tiny'" in log[0]
-    assert "30 of 30" in log[-1]
-    assert log[-1].endswith(" tokens/s")
+    assert log[-1] == "served responds: 30 of 30"
+    assert completed.figures["tokens_per_second"] > 0
+    assert not ledger.open_scopes("*")
 
 
 def test_what_is_kept_is_not_asked_again_whoever_asks(chat: ChatServer, ledger: Ledger) -> None:
@@ -89,29 +112,60 @@ def test_what_is_kept_is_not_asked_again_whoever_asks(chat: ChatServer, ledger: 
     assert complete(chat, ledger, revision="2").generated == 30
 
 
+def test_a_reply_whose_reader_was_killed_is_read_by_the_next_run(
+    chat: ChatServer, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def die(*_anything: object) -> None:
+        raise Killed
+
+    chat.fail("", JSONResponse(completion("Yes.", reasoning_content="Hm.")))
+    with monkeypatch.context() as patched:
+        patched.setattr(ledger, "keep_responses", die)
+        with pytest.raises(Killed):
+            ask(chat, ledger, strip="think")
+    entrant = api_entrant(chat.url, strip="think")
+    (response,) = complete_entrant(entrant, [ADA], ledger).responses
+    assert (response.text, response.diagnostics["thought"]) == ("Yes.", "Hm.")
+    assert response.diagnostics["system_fingerprint"] == "fp_1"
+    assert len(chat.asked) == 1
+
+
 def test_passing_faults_leave_no_trace(chat: ChatServer, ledger: Ledger) -> None:
     chat.fail("p02", refusal(429, retry_after="0"), refusal(500, retry_after="0"))
     chat.fail("p00", refusal(503, retry_after="0"))
     chat.fail("p05", DROP)
+    chat.fail("p06", PlainTextResponse("<html>busy</html>"))
     completed = complete(chat, ledger)
     assert names(completed) == NAMES
     assert not completed.reasons
-    assert len(chat.asked) == 30 + 4
+    assert len(chat.asked) == 30 + 5
 
 
-def test_what_fails_for_good_is_missing_with_its_reason(chat: ChatServer, ledger: Ledger) -> None:
-    chat.fail("p02", JSONResponse(completion(None)))
+def test_what_fails_is_missing_with_its_reason_and_an_answer_without_a_text_is_final(
+    chat: ChatServer, ledger: Ledger
+) -> None:
+    chat.fail("p02", JSONResponse(completion(None, refusal="Rather not.")))
     chat.fail("p05", refusal(500, "broken", retry_after="0"), times=3)
+    chat.fail("p07", refusal(422, "too long"))
     completed = complete(chat, ledger, max_retries=2)
-    assert names(completed) == [name for name in NAMES if name not in ("p02", "p05")]
-    assert sorted(completed.reasons) == ["p02", "p05"]
+    missing = ("p02", "p05", "p07")
+    assert names(completed) == [name for name in NAMES if name not in missing]
+    assert sorted(completed.reasons) == sorted(missing)
+    assert re.search(r"'stop'.*'Rather not\.'", completed.reasons["p02"])
     assert completed.reasons["p05"].endswith("answered 500: broken")
-    assert complete(chat, ledger).generated == 2
+    assert completed.reasons["p07"].endswith("answered 422: too long")
+    again = complete(chat, ledger)
+    assert (again.generated, list(again.reasons)) == (2, ["p02"])
+    chat.forget()
+    assert complete(chat, ledger, base_url=ServerAddress(env="NOT_SET")).generated == 0
 
 
 def test_an_unknown_model_stops_after_one_request(chat: ChatServer, ledger: Ledger) -> None:
     chat.fail("", refusal(404, "The model does not exist."), times=30)
-    with pytest.raises(ServerError, match=r"exist\."):
+    with pytest.raises(GenerationError, match=r"exist\."):
         complete(chat, ledger)
     assert len(chat.asked) == 1
 
@@ -121,7 +175,7 @@ def test_a_key_that_expires_on_the_way_ends_it_and_what_was_answered_is_kept(
 ) -> None:
     chat.delay = 0.01
     chat.fail("p20", refusal(401, "expired"))
-    with pytest.raises(ServerError, match="401: expired"):
+    with pytest.raises(GenerationError, match="401: expired"):
         complete(chat, ledger, max_concurrency=4)
     assert kept(ledger) == len(chat.asked) - 1 < 30
 
@@ -130,9 +184,19 @@ def test_a_server_that_refuses_everything_is_soon_left_alone(
     chat: ChatServer, ledger: Ledger
 ) -> None:
     chat.fail("", refusal(400, "temperature is not supported"), times=30)
-    with pytest.raises(GenerationError, match=r"first 10 .* temperature"):
+    with pytest.raises(GenerationError, match=r"last 8 .* temperature"):
         complete(chat, ledger, max_concurrency=2)
-    assert len(chat.asked) <= 12
+    assert len(chat.asked) <= 10
+
+
+def test_prompts_that_a_server_refuses_for_ever_do_not_stop_a_later_run(
+    chat: ChatServer, ledger: Ledger
+) -> None:
+    for name in NAMES[1:]:
+        chat.fail(name, refusal(400, "too long"), times=2)
+    for generated in (1, 0, 29):
+        completed = complete(chat, ledger, max_concurrency=2)
+        assert completed.generated == generated
 
 
 def test_a_server_without_an_address_is_input_to_correct(chat: ChatServer, ledger: Ledger) -> None:
@@ -140,14 +204,189 @@ def test_a_server_without_an_address_is_input_to_correct(chat: ChatServer, ledge
         complete(chat, ledger, base_url=ServerAddress(env="NOT_SET"))
 
 
-def test_problems_of_a_server_are_found_without_asking_it(chat: ChatServer) -> None:
-    assert not server_problems(api_entrant(chat.url), environment={}, terms=response_terms())
-    (problem,) = server_problems(
-        api_entrant("http://127.0.0.1:1/v1"), environment={}, terms=response_terms()
-    )
+def test_problems_of_a_server_are_found_without_asking_it(chat: ChatServer, ledger: Ledger) -> None:
+    def problems(url: str, **changes: Any) -> list[str]:
+        return [
+            *service_problems(
+                api_entrant(url, **changes),
+                PROMPTS,
+                ledger=ledger,
+                environment={},
+                terms=response_terms(),
+            )
+        ]
+
+    assert problems(chat.url) == []
+    (problem,) = problems("http://127.0.0.1:1/v1")
     assert problem.startswith("entrant 'served': ")
-    (problem,) = server_problems(
-        api_entrant(chat.url, api_key_env="NOT_SET"), environment={}, terms=response_terms()
-    )
+    (problem,) = problems(chat.url, api_key_env="NOT_SET")
     assert "NOT_SET" in problem
     assert not chat.asked
+    complete(chat, ledger)
+    assert problems("http://127.0.0.1:1/v1") == []
+
+
+def test_greedy_decoding_is_asked_for_with_the_prompts_own_seed(
+    chat: ChatServer, ledger: Ledger
+) -> None:
+    assert ask(chat, ledger) == GeneratedResponse(
+        prompt_id="ada",
+        text=f"Answer to: {ADA.text}",
+        finish_reason="stop",
+        prompt_tokens=7,
+        response_tokens=5,
+        diagnostics={
+            "seed": prompt_seed("ada"),
+            "served_model": "tiny-as-served",
+            "system_fingerprint": "fp_1",
+        },
+    )
+    (asked,) = chat.asked
+    assert asked.body == {
+        "model": MODEL,
+        "messages": [{"role": "user", "content": ADA.text}],
+        "max_tokens": 64,
+        "seed": prompt_seed("ada"),
+        "temperature": 0.0,
+    }
+
+
+def test_every_setting_is_in_the_request(chat: ChatServer, ledger: Ledger) -> None:
+    ask(chat, ledger, temperature=0.7, system_prompt="Be brief.")
+    extra = {"top_k": 20, "chat_template_kwargs": {"enable_thinking": False}}
+    ask(chat, ledger, temperature=0.7, top_p=0.9, stop=("###",), seed=3, extra_body=extra)
+    whole, narrow = (asked.body for asked in chat.asked)
+    # From the whole distribution, unless the entrant says otherwise.
+    assert (whole["temperature"], whole["top_p"]) == (0.7, 1.0)
+    assert whole["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert (narrow["top_p"], narrow["stop"]) == (0.9, ["###"])
+    assert narrow["seed"] == prompt_seed("ada", 3) != prompt_seed("ada")
+    assert {name: narrow[name] for name in extra} == extra
+
+
+def test_the_key_of_a_request_is_that_of_the_entrant_and_the_prompt() -> None:
+    (key,) = build_response_requests(api_entrant(), [ADA])
+    assert key == "65b98e4cb77bee53e9db8545f6a92aa5250a7b0420a62dc24a6c6b33d93116d4"
+    moved = api_entrant("http://elsewhere:8000/v1", max_tokens_field="max_tokens")
+    assert list(build_response_requests(moved, [ADA])) == [key]
+    assert list(build_response_requests(api_entrant(seed=3), [ADA])) != [key]
+
+
+def test_a_name_of_the_cap_that_is_given_is_the_only_one_tried(
+    chat: ChatServer, ledger: Ledger
+) -> None:
+    chat.fail("", refusal(400, "no max_completion_tokens"))
+    with pytest.raises(GenerationError, match="no max_completion_tokens"):
+        ask(chat, ledger, max_tokens_field="max_completion_tokens")
+    (asked,) = chat.asked
+    assert asked.body["max_completion_tokens"] == 64
+    assert "max_tokens" not in asked.body
+
+
+def test_a_thought_is_kept_beside_the_response_wherever_the_server_puts_it(
+    chat: ChatServer, ledger: Ledger
+) -> None:
+    inside = completion("<think>Hm.</think>Yes.")
+    for number, answer in enumerate((inside, completion("Yes.", reasoning_content="Hm."))):
+        chat.fail("", JSONResponse(answer))
+        response = ask(chat, ledger, strip="think", revision=str(number))
+        assert response.text == "Yes."
+        told = (response.diagnostics["thought"], response.diagnostics["thought_words"])
+        assert told == ("Hm.", 1)
+    chat.fail("", JSONResponse(inside))
+    assert ask(chat, ledger).text == "<think>Hm.</think>Yes."
+
+
+@pytest.mark.parametrize(
+    ("said", "finish_reason"),
+    [("stop", "stop"), ("length", "length"), ("content_filter", "other"), (None, "other")],
+)
+def test_how_a_response_ended_is_kept(
+    chat: ChatServer, ledger: Ledger, said: str, finish_reason: str
+) -> None:
+    chat.fail("", JSONResponse(completion(" Yes. \n", said)))
+    response = ask(chat, ledger)
+    assert (response.text, response.finish_reason) == ("Yes.", finish_reason)
+
+
+def test_tokens_that_nobody_counted_stay_unknown(chat: ChatServer, ledger: Ledger) -> None:
+    chat.fail("", JSONResponse({**completion("Yes."), "usage": None, "model": None}))
+    response = ask(chat, ledger)
+    assert (response.prompt_tokens, response.response_tokens) == (None, None)
+    assert dict(response.diagnostics) == {
+        "seed": prompt_seed("ada"),
+        "system_fingerprint": "fp_1",
+    }
+
+
+def test_an_empty_response_is_what_the_model_said(chat: ChatServer, ledger: Ledger) -> None:
+    chat.fail("", JSONResponse(completion("")))
+    assert ask(chat, ledger).text == ""
+
+
+@pytest.mark.parametrize("escape", ["\\ud800", "\\u0000"])
+def test_what_no_database_holds_is_replaced(chat: ChatServer, ledger: Ledger, escape: str) -> None:
+    content = f'{{"choices": [{{"message": {{"content": "a{escape}b"}}}}]}}'
+    chat.fail("", PlainTextResponse(content))
+    assert ask(chat, ledger).text == "a\N{REPLACEMENT CHARACTER}b"
+
+
+@pytest.mark.parametrize(
+    "answer", [refusal(401), refusal(402), refusal(405), refusal(429, code="insufficient_quota")]
+)
+def test_a_refusal_that_all_prompts_share_ends_it_at_once(
+    chat: ChatServer, ledger: Ledger, answer: Response
+) -> None:
+    chat.fail("", answer)
+    with pytest.raises(GenerationError, match=r"answered 4\d\d"):
+        complete(chat, ledger)
+    assert len(chat.asked) == 1
+
+
+def test_a_server_that_takes_too_long_may_be_busy(chat: ChatServer, ledger: Ledger) -> None:
+    chat.delay = 1.0
+    with pytest.raises(GenerationError, match="APITimeoutError"):
+        ask(chat, ledger, timeout_seconds=0.1, max_retries=1)
+    assert len(chat.asked) == 2
+
+
+def test_the_key_goes_into_the_header_and_into_no_message(chat: ChatServer, ledger: Ledger) -> None:
+    chat.key = KEY
+    ask(chat, ledger, api_key_env="SERVED_KEY")
+    assert chat.asked[0].headers["authorization"] == f"Bearer {KEY}"
+    # Where the text is cut, half a key would no longer be recognised.
+    for number, padding in enumerate(("", "x" * 480)):
+        chat.fail("", refusal(400, f"{padding} bad key {KEY}"))
+        with pytest.raises(GenerationError) as caught:
+            ask(chat, ledger, api_key_env="SERVED_KEY", revision=str(number))
+        assert "sk-served" not in str(caught.value)
+    chat.fail("", JSONResponse(completion(f"The key is {KEY}.")))
+    said = ask(chat, ledger, api_key_env="SERVED_KEY", revision="3")
+    assert said.text == "The key is [key]."
+    connection = server_connection(
+        api_entrant(chat.url, api_key_env="SERVED_KEY"), {"SERVED_KEY": KEY}
+    )
+    assert KEY not in repr(connection)
+
+
+def test_everything_that_is_missing_in_the_environment_is_named() -> None:
+    entrant = api_entrant(base_url=ServerAddress(env="SERVED_URL"), api_key_env="SERVED_KEY")
+    with pytest.raises(InputError) as caught:
+        server_connection(entrant, {"SERVED_KEY": " "})
+    first, second = caught.value.problems
+    assert "SERVED_URL" in first
+    assert "SERVED_KEY" in second
+
+
+@pytest.mark.parametrize("url", ["http://u:hidden@h/v1", "h:8000/v1", "http://h/v1?key=hidden"])
+def test_an_address_from_the_environment_is_checked_and_no_secret_in_it_shown(url: str) -> None:
+    entrant = api_entrant(base_url=ServerAddress(env="SERVED_URL"))
+    with pytest.raises(InputError, match="SERVED_URL:") as caught:
+        server_connection(entrant, {"SERVED_URL": url})
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_key_that_no_header_can_carry_is_not_shown() -> None:
+    with pytest.raises(InputError, match="SERVED_KEY") as caught:
+        server_connection(api_entrant(api_key_env="SERVED_KEY"), {"SERVED_KEY": "schlüssel"})
+    assert "schl" not in str(caught.value)

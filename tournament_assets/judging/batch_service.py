@@ -116,10 +116,12 @@ class ReplyRow(Reply):
     Attributes:
         custom_id: The request it belongs to; empty where the row names none.
         raw: Canonical JSON of the row as it was received.
+        seconds: How long a request that was asked directly took; None of a row of a batch.
     """
 
     custom_id: str = ""
     raw: str = "{}"
+    seconds: float | None = field(default=None, compare=False)
 
 
 @runtime_checkable

@@ -50,11 +50,19 @@ class ReplyRecords(LedgerDatabase):
                 answered.update(connection.scalars(query))
         return answered
 
-    def iterate_replies(self, request_keys: Iterable[str]) -> Iterator[StoredReply]:
-        """Yield the final replies there are, by key and then by attempt."""
+    def iterate_replies(
+        self, request_keys: Iterable[str], *, with_raw: bool = False
+    ) -> Iterator[StoredReply]:
+        """Yield the final replies there are, by key and then by attempt.
+
+        Args:
+            request_keys: The requests.
+            with_raw: Whether to read all that the service said, which takes memory.
+        """
+        columns = [each for each in _TABLE.columns if with_raw or each.name != "raw"]
         for chunk in chunks(request_keys):
             query = (
-                sa.select(*(column for column in _TABLE.columns if column.name != "raw"))
+                sa.select(*columns)
                 .where(_TABLE.c.request_key.in_(chunk))
                 .order_by(_TABLE.c.request_key, _TABLE.c.asking)
             )
@@ -230,6 +238,7 @@ def _stored_reply(row: sa.Row[Any]) -> StoredReply:
         **{name: values[name] for name in _REPLY_NAMES},
         usage=usage,
         received_at=datetime.fromisoformat(row.received_at).astimezone(UTC),
+        raw=values.get("raw", ""),
     )
 
 

@@ -1,5 +1,6 @@
 """What was billed, as the replies reported it, and what was sent and is not billed yet."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -15,7 +16,7 @@ from tournament_assets.judging.costs.prices import (
 )
 from tournament_assets.judging.settlement.records import RESPONSES
 from tournament_assets.ledger import schema
-from tournament_assets.ledger.database import LedgerDatabase, time_text
+from tournament_assets.ledger.database import LedgerDatabase, chunks, time_text
 from tournament_assets.ledger.leases import active_scopes, scope_of
 
 _OPEN = ("intent", "created")
@@ -43,7 +44,18 @@ class SpendingRecords(LedgerDatabase):
     ) -> list[Spending]:
         """Return what was billed from a moment on, or ever, by model, channel and price."""
         with self._transaction() as connection:
-            return _read_spending(connection, moment, on_responses=on_responses)
+            return _read_all_spending(connection, moment, on_responses=on_responses)
+
+    def spending_on(self, request_keys: Iterable[str]) -> list[Spending]:
+        """Return what the replies to some requests were billed, in parts."""
+        with self._transaction() as connection:
+            return [
+                spending
+                for chunk in chunks(request_keys)
+                for spending in _read_spending(
+                    connection, schema.replies, schema.replies.c.request_key.in_(chunk)
+                )
+            ]
 
     def unbilled_batches(self, *, on_responses: bool = False) -> list[UnbilledBatch]:
         """Return what was sent and not billed yet, and what may have been billed unseen.
@@ -67,7 +79,7 @@ class SpendingRecords(LedgerDatabase):
         # In this order: a reply that arrives in between then counts twice rather than not at all.
         since = terms.counts_from
         unbilled = _read_unbilled(connection, since, on_responses=terms.on_responses)
-        spent = _read_spending(connection, since, on_responses=terms.on_responses)
+        spent = _read_all_spending(connection, since, on_responses=terms.on_responses)
         return terms.draw_up(since, spent, unbilled)
 
 
@@ -76,44 +88,54 @@ def _is_wanted(*, on_responses: bool) -> sa.ColumnElement[bool]:
     return purpose == RESPONSES if on_responses else purpose != RESPONSES
 
 
-def _read_spending(
+def _read_all_spending(
     connection: sa.Connection, moment: datetime | None, *, on_responses: bool
 ) -> list[Spending]:
     found: list[Spending] = []
+    for table in (schema.replies, schema.paid_twice):
+        wanted = [_is_wanted(on_responses=on_responses)]
+        if moment is not None:
+            wanted.append(table.c.received_at >= time_text(moment))
+        found += _read_spending(connection, table, *wanted)
+    return found
+
+
+def _read_spending(
+    connection: sa.Connection, table: sa.Table, *wanted: sa.ColumnElement[bool]
+) -> list[Spending]:
+    """Add up the wanted rows of a table by model, channel and price."""
     rates = [schema.batches.c[column] for column in schema.RATES]
     kinds = (schema.batches.c.judge_model, schema.batches.c.channel, *rates)
-    for table, is_waste in ((schema.replies, False), (schema.paid_twice, True)):
-        query = (
-            sa.select(
-                *kinds,
-                sa.func.count(table.c.output_tokens).label("n_replies"),
-                sa.func.sum(_is_positive(table.c.cache_read_input_tokens)).label("hits"),
-                sa.func.sum(_is_positive(table.c.cache_creation_input_tokens)).label("writes"),
-                *(sa.func.sum(table.c[name]).label(name) for name in TOKEN_NAMES),
-            )
-            .join(schema.batches, schema.batches.c.nonce == table.c.nonce)
-            .where(_is_wanted(on_responses=on_responses))
-            .group_by(*kinds)
-            .order_by(*kinds)
+    query = (
+        sa.select(
+            *kinds,
+            sa.func.count(table.c.output_tokens).label("n_replies"),
+            sa.func.sum(_is_positive(table.c.cache_read_input_tokens)).label("hits"),
+            sa.func.sum(_is_positive(table.c.cache_creation_input_tokens)).label("writes"),
+            *(sa.func.sum(table.c[name]).label(name) for name in TOKEN_NAMES),
         )
-        if moment is not None:
-            query = query.where(table.c.received_at >= time_text(moment))
-        for row in connection.execute(query):
-            values = row._mapping
-            usage = TokenUsage(**{name: int(values[name] or 0) for name in TOKEN_NAMES})
-            bought_at = {name: values[column] for column, name in schema.RATES.items()}
-            found.append(
-                Spending(
-                    judge_model=row.judge_model,
-                    channel=row.channel,
-                    n_replies=row.n_replies,
-                    n_cache_hits=int(row.hits or 0),
-                    n_cache_writes=int(row.writes or 0),
-                    usage=usage,
-                    is_waste=is_waste,
-                    usd=None if None in bought_at.values() else cost_at(bought_at, usage),
-                )
+        .join(schema.batches, schema.batches.c.nonce == table.c.nonce)
+        .where(*wanted)
+        .group_by(*kinds)
+        .order_by(*kinds)
+    )
+    found: list[Spending] = []
+    for row in connection.execute(query):
+        values = row._mapping
+        usage = TokenUsage(**{name: int(values[name] or 0) for name in TOKEN_NAMES})
+        bought_at = {name: values[column] for column, name in schema.RATES.items()}
+        found.append(
+            Spending(
+                judge_model=row.judge_model,
+                channel=row.channel,
+                n_replies=row.n_replies,
+                n_cache_hits=int(row.hits or 0),
+                n_cache_writes=int(row.writes or 0),
+                usage=usage,
+                is_waste=table is schema.paid_twice,
+                usd=None if None in bought_at.values() else cost_at(bought_at, usage),
             )
+        )
     return found
 
 

@@ -28,14 +28,14 @@ def _anthropic(connection: ServiceConnection) -> AbstractContextManager[AsksDire
 
 def _openai_batch(connection: ServiceConnection) -> AbstractContextManager[AsksDirectly]:
 
-    from tournament_assets.providers.openai.judge import open_batches
+    from tournament_assets.providers.openai.services import open_batches
 
     return open_batches(connection)
 
 
 def _openai_api(connection: ServiceConnection) -> AbstractContextManager[AsksDirectly]:
 
-    from tournament_assets.providers.openai.judge import open_chat
+    from tournament_assets.providers.openai.services import open_chat
 
     return open_chat(connection)
 

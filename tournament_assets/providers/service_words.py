@@ -115,19 +115,24 @@ def classify_by_status(error: Exception, *, may_cost: bool, is_out_of_credit: bo
     unclear = JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT
     status = getattr(error, "status_code", None)
     if status is None:
-        never_sent = isinstance(error.__cause__, (httpx2.ConnectError, httpx2.ConnectTimeout))
-        return JudgeFailure.NOT_ACCEPTED if may_cost and never_sent else unclear
+        return JudgeFailure.NOT_ACCEPTED if may_cost and was_never_sent(error) else unclear
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     if 300 <= status < 400:
         return JudgeFailure.FATAL
-    if status == 429:
+    if status in (425, 429):
         if is_out_of_credit:
             return JudgeFailure.FATAL
         return JudgeFailure.NOT_ACCEPTED if may_cost else JudgeFailure.TRANSIENT
     if status in (408, 409) or status >= 500:
         return unclear
     return JudgeFailure.INVALID
+
+
+def was_never_sent(error: Exception) -> bool:
+    """Whether there was no connection over which a request could have gone."""
+    causes = (error, error.__cause__)
+    return any(isinstance(each, (httpx2.ConnectError, httpx2.ConnectTimeout)) for each in causes)
 
 
 def describe_redirect(error: Exception, status: int, address: str, *, place: str) -> str:

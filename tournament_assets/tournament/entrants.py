@@ -21,7 +21,7 @@ from tournament_assets.tournament.entrant_settings import (
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
-from tournament_assets.tournament.judge_services import ANTHROPIC, owner_of
+from tournament_assets.tournament.judge_services import ANTHROPIC, OPENAI_API, owner_of
 from tournament_assets.tournament.places import Location, ResponsesPlace, ServerAddress
 
 SampleColumn = Literal[
@@ -130,6 +130,11 @@ class OpenAiApiEntrant(WrittenEntrant):
     def _draws_what_it_narrows(self) -> "OpenAiApiEntrant":
         refuse_narrowed_greed(self, "top_p")
         return self
+
+    @property
+    def service(self) -> str:
+        """Who answers."""
+        return OPENAI_API.name
 
     @property
     def content_hash(self) -> str:
@@ -280,9 +285,9 @@ class RecordedEntrant(EntrantSpec):
 
 LocalEntrant = VanillaHfEntrant | CustomPoeEntrant
 """An entrant that is generated on this machine."""
-AnyEntrant = (
-    VanillaHfEntrant | CustomPoeEntrant | RecordedEntrant | OpenAiApiEntrant | AnthropicApiEntrant
-)
+ApiEntrant = OpenAiApiEntrant | AnthropicApiEntrant
+"""An entrant that a service answers for."""
+AnyEntrant = LocalEntrant | RecordedEntrant | ApiEntrant
 
 
 def answers_once(entrant: AnyEntrant) -> bool:

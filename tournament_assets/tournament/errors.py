@@ -5,8 +5,7 @@
     └── WorkError             the input was good, the work failed
         ├── InterruptedWorkError  somebody stopped it; what was paid for is kept
         ├── GenerationError   a model could not be loaded or did not answer
-        │   └── ServerError   a server did not answer a prompt; what that means is in it
-        ├── JudgeError        the judging service refused, failed or answered nonsense
+            ├── JudgeError        a service refused, failed or answered nonsense
         │   └── JudgeWaitingError  what was asked is paid and kept, and its time has not come
         ├── BudgetError       the plan costs more than may be spent
         ├── VerdictParseError a judge's reply holds no readable verdict
@@ -51,42 +50,6 @@ class InterruptedWorkError(WorkError):
 
 class GenerationError(WorkError):
     """A model could not be loaded, or did not answer."""
-
-
-class ServerFailure(StrEnum):
-    """What it means that a server did not answer a prompt."""
-
-    FATAL = "fatal"
-    """No prompt can be answered until somebody acts: a refused key, an unknown model."""
-    REFUSED = "refused"
-    """This prompt is not answered and will not be; others may be."""
-    TRANSIENT = "transient"
-    """The same request may be answered later: a rate limit, an overload, a lost answer."""
-    UNREACHABLE = "unreachable"
-    """Nobody listens at the server's address, or not now."""
-
-
-class ServerError(GenerationError):
-    """A server that models are asked through did not answer a prompt.
-
-    Attributes:
-        failure: What that means for what is done next.
-        retry_after_seconds: How long the server asks to wait; None if it does not say.
-        may_be_billed: Whether the prompt may have been answered, and billed, all the same.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        failure: ServerFailure,
-        retry_after_seconds: float | None = None,
-        may_be_billed: bool = False,
-    ) -> None:
-        super().__init__(message)
-        self.failure = failure
-        self.retry_after_seconds = retry_after_seconds
-        self.may_be_billed = may_be_billed
 
 
 class JudgeFailure(StrEnum):

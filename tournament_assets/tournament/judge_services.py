@@ -21,12 +21,16 @@ class ServiceConnection:
         base_url: Another address than its own; empty for its own.
         key_variable: The environment variable that held the key, for messages.
         folder: Where a service that runs on this machine keeps what it was given.
+        cap: What it calls the most tokens of a reply; empty where that is found out.
+        timeout_seconds: The longest wait for the reply to one request.
     """
 
     api_key: str = field(repr=False)
     base_url: str
-    folder: Path
+    folder: Path = Path()
     key_variable: str = ""
+    cap: str = ""
+    timeout_seconds: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,7 @@ OPENAI_API = JudgeService(
     may_be_elsewhere=True,
     needs_price=True,
     channel="direct",
-    poll_seconds=(1.0, 30.0),
+    poll_seconds=(0.5, 30.0),
 )
 OPENAI_BATCH = JudgeService(
     name="openai_batch",

@@ -1,57 +1,71 @@
-"""Responses of a model behind an API, bought in batches through the ledger as replies are.
+"""Responses of a model behind an API, bought through the ledger as a judge's replies are.
 
-What is asked, the key under which its reply is kept, and what a reply means. A reply that was paid
-for is final: a refusal is asked for once and is no response, and neither is a thought that took all
-the tokens there were.
+What is asked, and the key under which its reply is kept. A reply that came is final: a refusal is
+asked for once and is no response, and neither is a thought that took all the tokens there were. A
+server of one's own is a service without a price.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.judging.batch_service import Channel, Reply, TokenUsage
-from tournament_assets.judging.costs.prices import (
-    BudgetTerms,
-    PriceList,
-    load_newest_prices,
-    month_start,
-)
+from tournament_assets.judging.batch_service import AsksDirectly, ReplyRow, TokenUsage
+from tournament_assets.judging.costs.prices import BudgetTerms, PriceList, month_start
 from tournament_assets.judging.requests.requests import ModelRequest, printable
-from tournament_assets.judging.settlement.records import RESPONSES, JudgingScope
+from tournament_assets.judging.settlement.harvest import is_final
+from tournament_assets.judging.settlement.records import RESPONSES, JudgingScope, StoredReply
 from tournament_assets.judging.settlement.recovery import PlannedRequest, refuse_to_repay
 from tournament_assets.judging.settlement.sessions import (
-    Approval,
     JudgingOptions,
     Sleep,
     Tally,
     WaitingPolicy,
-    approve_anything,
 )
 from tournament_assets.judging.settlement.settlement import settle_requests
+from tournament_assets.providers.openers import OPENERS
 from tournament_assets.reports.progress_bars import JudgingBar
-from tournament_assets.tournament.entrants import AnthropicApiEntrant, OpenAiApiEntrant
-from tournament_assets.tournament.errors import GenerationError, InputError, JudgeError
+from tournament_assets.tournament.entrants import (
+    AnthropicApiEntrant,
+    ApiEntrant,
+    OpenAiApiEntrant,
+)
+from tournament_assets.tournament.errors import GenerationError, InputError, JudgeError, Problems
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.judge_services import LOOPBACK, SERVICES, is_free_model
+from tournament_assets.tournament.judge_services import (
+    LOOPBACK,
+    SERVICES,
+    ServiceConnection,
+    is_free_model,
+)
 from tournament_assets.tournament.judges import JudgeConfig, ServiceAccess
-from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, sample_of
-from tournament_assets.workflows.judge_requests import JudgeAccess
+from tournament_assets.tournament.places import is_private, origin_of, url_problem
+from tournament_assets.tournament.prompts import (
+    GeneratedResponse,
+    Prompt,
+    prompt_seed,
+    sample_of,
+)
+from tournament_assets.workflows.judge_requests import JudgeAccess, build_approval
 from tournament_assets.workflows.local_responses import CompletedResponses, Work
+from tournament_assets.workflows.response_reading import NoResponse, read_response
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
 
 
-REMEDY = (
+_REMEDY = (
     "correct the entrant's model or its settings, or, if the service was at fault, give it another "
     "revision"
 )
 """What a person can do if every prompt is refused as invalid."""
+_SERVER_REMEDY = (
+    "correct the server or the entrant's settings, and run again: what it answered is kept"
+)
 _ANY = "*"  # no tournament and no mode bears this name
-_FINISH_REASONS = {"end_turn": "stop", "max_tokens": "length"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +79,7 @@ class ResponseRequest(ModelRequest):
     prompts: Sequence[Prompt]
 
 
-@dataclass(frozen=True, slots=True)
-class NoResponse:
-    """Why a prompt that was asked has no response, as a sentence without an end."""
-
-    reason: str
-
-
-def response_scope(entrant: AnthropicApiEntrant | OpenAiApiEntrant) -> JudgingScope:
+def response_scope(entrant: ApiEntrant) -> JudgingScope:
     """Return what only one process at a time may submit.
 
     Responses belong to an entrant's fingerprint: two modes, and two tournaments with one ledger,
@@ -88,178 +95,226 @@ def response_scope(entrant: AnthropicApiEntrant | OpenAiApiEntrant) -> JudgingSc
 
 
 def build_response_requests(
-    entrant: AnthropicApiEntrant, prompts: Iterable[Prompt]
+    entrant: ApiEntrant, prompts: Iterable[Prompt]
 ) -> dict[str, ResponseRequest]:
     """Return what is asked of a model, by request key, in the order of the prompts.
 
-    Prompts of the same text are one request, but for samples of a prompt: the service takes no
-    seed, so each is a request of its own.
+    Prompts of the same text are one request where the service takes no seed, but for samples of a
+    prompt, each of which is a request of its own.
     """
     identity = entrant.fingerprint(entrant.content_hash)
-    by_text: dict[tuple[str, int], list[Prompt]] = {}
+    of_key: dict[str, list[Prompt]] = {}
     for prompt in prompts:
-        asked = printable(prompt.text), sample_of(prompt.prompt_id)
-        by_text.setdefault(asked, []).append(prompt)
-    requests: dict[str, ResponseRequest] = {}
-    for (text, sample), of_text in by_text.items():
-        params = _compose(entrant, text)
-        which = {} if sample == 1 else {"sample": sample}
-        key = fingerprint({"response_of": identity, "params": params, **which})
-        requests[key] = ResponseRequest(key, params, tuple(of_text))
-    return requests
+        if isinstance(entrant, OpenAiApiEntrant):
+            key = fingerprint({"response_of": identity, "prompt": prompt.fingerprint})
+        else:
+            sample = sample_of(prompt.prompt_id)
+            which = {} if sample == 1 else {"sample": sample}
+            params = _compose(entrant, prompt)
+            key = fingerprint({"response_of": identity, "params": params, **which})
+        of_key.setdefault(key, []).append(prompt)
+    return {
+        key: ResponseRequest(key, _compose(entrant, of_text[0]), tuple(of_text))
+        for key, of_text in of_key.items()
+    }
 
 
-def build_server_requests(
-    entrant: OpenAiApiEntrant, prompts: Iterable[Prompt]
-) -> dict[str, ResponseRequest]:
-    """Return what a chat server is asked, by request key, for counting what it costs.
-
-    Each prompt has a seed of its own, so that prompts of the same text are two requests.
-    """
-    identity = entrant.fingerprint(entrant.content_hash)
-    requests: dict[str, ResponseRequest] = {}
-    for prompt in prompts:
-        key = fingerprint({"response_of": identity, "prompt": prompt.fingerprint})
-        params = _compose(entrant, printable(prompt.text))
-        requests[key] = ResponseRequest(key, params, (prompt,))
-    return requests
-
-
-def _compose(entrant: AnthropicApiEntrant | OpenAiApiEntrant, text: str) -> dict[str, Any]:
+def _compose(entrant: ApiEntrant, prompt: Prompt) -> dict[str, Any]:
     params: dict[str, Any] = {
         "model": entrant.model,
         "max_tokens": entrant.max_new_tokens,
-        "messages": [{"role": "user", "content": text}],
+        "messages": [{"role": "user", "content": printable(prompt.text)}],
     }
     if entrant.system_prompt is not None:
         params["system"] = printable(entrant.system_prompt)
     if entrant.temperature is not None:
         params["temperature"] = entrant.temperature
-    if isinstance(entrant, OpenAiApiEntrant) and entrant.extra_body is not None:
-        params["extra_body"] = entrant.extra_body
+    if isinstance(entrant, OpenAiApiEntrant):
+        if entrant.temperature is None:
+            params["temperature"] = 0.0
+        else:
+            # The whole distribution: some servers cut its tail as the model's files suggest.
+            params["top_p"] = 1.0 if entrant.top_p is None else entrant.top_p
+        if entrant.stop is not None:
+            params["stop_sequences"] = list(entrant.stop)
+        params["seed"] = prompt_seed(prompt.prompt_id, entrant.seed)
+        params["extra_body"] = entrant.extra_body or {}
     return params
 
 
-def read_response(prompt_id: str, reply: Reply) -> GeneratedResponse | NoResponse:
-    """Say what a final reply to a prompt means.
+def costs_nothing(entrant: ApiEntrant, environment: Mapping[str, str], prices: PriceList) -> bool:
+    """Say whether an entrant's service is free.
 
-    A response that the token cap has cut off is one if it says anything. One that the model ended
-    by itself is one even if it says nothing: that is what it said.
+    A price that is written down decides; without one, a server on this machine or in a private
+    network costs nothing, and nobody knows what any other costs.
     """
-    if reply.result_type != "succeeded":
-        return NoResponse(f"the request was refused for good ({reply.error_type})")
-    if reply.stop_reason == "refusal":
-        return NoResponse("the model refused to answer")
-    if reply.stop_reason == "model_context_window_exceeded":
-        return NoResponse("the prompt and its response exceed the model's context")
-    finish_reason = _FINISH_REASONS.get(reply.stop_reason or "")
-    if finish_reason is None or reply.text is None:
-        return NoResponse(
-            f"the reply ended with stop_reason {reply.stop_reason!r}; "
-            "expected 'end_turn' or 'max_tokens'"
+    if isinstance(entrant, AnthropicApiEntrant):
+        return is_free_model(entrant.model)
+    if entrant.model in prices.models:
+        return prices.is_zero(entrant.model)
+    return is_private(_address(entrant, environment))
+
+
+def _address(entrant: OpenAiApiEntrant, environment: Mapping[str, str]) -> str:
+    address = entrant.base_url
+    found = environment.get(address.env, "") if address.env is not None else address.url
+    return found or ""
+
+
+def server_connection(
+    entrant: OpenAiApiEntrant, environment: Mapping[str, str]
+) -> ServiceConnection:
+    """Find an entrant's server and its key.
+
+    Raises:
+        InputError: With every environment variable that is missing or cannot be used.
+    """
+    problems = Problems()
+    name, variable = f"entrant {entrant.entrant_id!r}", entrant.base_url.env
+    url = _address(entrant, environment)
+    if not url:
+        problems.add(
+            f"{name}: the environment variable {variable} is not set; expected the base URL of "
+            f"its server; export {variable}=http://…/v1"
         )
-    if finish_reason == "length" and not reply.text.strip():
-        return NoResponse(
-            "all of max_new_tokens went by before the model wrote a word; what it thinks counts"
-        )
-    usage = reply.usage
-    return GeneratedResponse(
-        prompt_id=prompt_id,
-        text=reply.text,
-        finish_reason=finish_reason,
-        prompt_tokens=None if usage is None else usage.read_tokens,
-        response_tokens=None if usage is None else usage.output_tokens,
-        diagnostics={"served_model": reply.model},
+    elif (problem := url_problem(url)) is not None:
+        problems.add(f"{name}: {variable or 'base_url'}: {problem}")
+    key, key_name = "", entrant.api_key_env
+    if key_name is not None:
+        key = environment.get(key_name, "").strip()
+        if not key:
+            problems.add(
+                f"{name}: the environment variable {key_name} is not set; expected the key of its "
+                "server; export it, or leave out api_key_env if the server wants no key"
+            )
+        elif not (key.isascii() and key.isprintable()):
+            problems.add(
+                f"{name}: the environment variable {key_name} holds characters that no header can "
+                "carry; expected the key of its server, and nothing else"
+            )
+    problems.raise_if_any()
+    return ServiceConnection(
+        api_key=key,
+        base_url=url,
+        key_variable=key_name or "",
+        cap=entrant.max_tokens_field or "",
+        timeout_seconds=entrant.timeout_seconds,
     )
 
 
-def batch_problems(
-    entrant: AnthropicApiEntrant,
+def service_problems(
+    entrant: ApiEntrant,
     prompts: Sequence[Prompt],
     *,
     ledger: "Ledger | None",
     environment: Mapping[str, str],
+    terms: BudgetTerms,
 ) -> Sequence[str]:
-    """Say what keeps a model from being asked, if there is anything to ask it."""
-    problem = SERVICES[entrant.service].key_problem(
+    """Say what keeps a model from being asked, if there is anything to ask it.
+
+    A chat server is looked at: whether it can be reached, and takes the key.
+    """
+    if ledger is not None and _Purchase(entrant, prompts, ledger).is_complete:
+        return ()
+    if isinstance(entrant, AnthropicApiEntrant):
+        problem = missing_key(entrant, environment)
+        return () if problem is None else (problem,)
+    problems: list[str] = []
+    try:
+        with OPENERS[entrant.service](server_connection(entrant, environment)) as server:
+            server.check_model(entrant.model)
+    except InputError as error:
+        problems += error.problems
+    except JudgeError as error:
+        problems.append(f"entrant {entrant.entrant_id!r}: {error}")
+    budget = terms.draw_up(terms.counts_from, [], [])
+    if (
+        budget is not None
+        and entrant.model not in terms.prices.models
+        and not costs_nothing(entrant, environment, terms.prices)
+    ):
+        what = f"the responses of entrant {entrant.entrant_id!r}"
+        problem = budget.problem(None, what=what, model=entrant.model)
+        problems.append(f"{problem}; a server that costs nothing has 0 for both")
+    return problems
+
+
+def missing_key(entrant: AnthropicApiEntrant, environment: Mapping[str, str]) -> str | None:
+    """Say that the key is missing without which a Claude model cannot be asked, or None."""
+    return SERVICES[entrant.service].key_problem(
         environment,
         what=f"entrant {entrant.entrant_id!r} has the model {entrant.model!r}",
         instead=f"name a model that begins with {LOOPBACK.model_prefix!r}",
     )
-    if problem is None:
-        return ()
-    if ledger is not None and _Purchase(entrant, prompts, ledger).is_complete:
-        return ()
-    return (problem,)
 
 
-def complete_by_batches(
-    entrant: AnthropicApiEntrant,
+def complete_by_service(
+    entrant: ApiEntrant,
     *,
     prompts: Sequence[Prompt],
     ledger: "Ledger",
     judge: JudgeAccess,
     config: JudgeConfig,
+    environment: Mapping[str, str],
     may_pay_again: bool,
     log: Callable[[str], None],
-    terms: BudgetTerms | None = None,
-    approve: Approval = approve_anything,
+    terms: BudgetTerms,
     sleep: Sleep = time.sleep,
 ) -> CompletedResponses:
     """Take what the ledger holds, buy the rest, and keep each response as soon as it is read.
 
     What another run has begun is taken up, whoever began it: the other mode, another tournament
-    with the same ledger, a process that was killed. The key is needed only if something is missing
-    or under way.
+    with the same ledger, a process that was killed. The service, its key and its address are needed
+    only if something is missing or under way.
 
     Args:
         entrant: The model and its settings.
         prompts: What to answer.
         ledger: Where batches, replies and responses are kept.
-        judge: What leads to the service.
+        judge: What leads to the services that judge, where Claude models are asked.
         config: How the judge is asked: a model is waited for in the same way.
+        environment: Where a chat server's address and key may be.
         may_pay_again: Whether paid results that the service no longer keeps may be bought again.
         log: Told what is happening.
-        terms: What every request is paid from; None sets no limit.
-        approve: Asked whether all that is missing can be paid before anything of it is sent.
+        terms: What every request is paid from.
         sleep: Waits between two looks.
 
     Raises:
-        InputError: If there is no key.
+        InputError: If there is no key, or no address.
         BudgetError: If the responses would cost more than may be spent; those that came are kept.
         GenerationError: If the service refuses, batches have not ended by the deadline, or not a
             single prompt has a response; what was received is kept, and what is under way is taken
             up by the next run.
     """
+    if costs_nothing(entrant, environment, terms.prices):
+        terms = replace(terms, prices=terms.prices.with_free(entrant.model))
     purchase = _Purchase(entrant, prompts, ledger)
-    n_kept = len(purchase.responses())
+    before = purchase.responses()
     purchase.keep_what_is_paid()
     tally, work = Tally(), Work()
     source = "nothing was asked: the ledger held every reply"
     if not purchase.is_complete:
-        problems = batch_problems(entrant, prompts, ledger=ledger, environment=judge.variables)
-        if problems:
-            raise InputError(problems)
-        source = f"{entrant.model} {SERVICES[entrant.service].source}"
         began = time.monotonic()
         try:
-            tally = _buy(
-                purchase,
-                judge,
-                config,
-                may_pay_again=may_pay_again,
-                log=log,
-                terms=terms,
-                approve=approve,
-                sleep=sleep,
-            )
+            with _connect(entrant, judge, config, environment) as (service, source):
+                tally = _buy(
+                    purchase,
+                    service,
+                    config,
+                    may_pay_again=may_pay_again,
+                    log=log,
+                    terms=terms,
+                    sleep=sleep,
+                )
         except JudgeError as error:
             raise GenerationError(str(error)) from None
         # Another run may have bought some while this one waited for its turn.
         purchase.keep_what_is_paid()
         work.seconds = time.monotonic() - began
-    prices = load_newest_prices(config.prices)
     kept = purchase.responses()
+    if SERVICES[entrant.service].channel == "direct":
+        # Most of the time a batch waits its turn, so tokens by seconds would be nobody's speed.
+        work.tokens = sum(kept[key].response_tokens or 0 for key in kept.keys() - before.keys())
     reasons = purchase.reasons(withheld=tally.withheld)
     if prompts and not kept:
         first = next(iter(reasons.values()))
@@ -268,11 +323,10 @@ def complete_by_batches(
         )
     return CompletedResponses(
         responses=[kept[prompt.fingerprint] for prompt in prompts if prompt.fingerprint in kept],
-        generated=len(kept) - n_kept,
+        generated=len(kept) - len(before),
         device=source,
         reasons=reasons,
-        # Most of the time a batch waits its turn, so tokens by seconds would be nobody's speed.
-        figures={**work.figures, **_work(tally), **purchase.bill(prices)},
+        figures={**work.figures, **_work(tally), **purchase.bill(terms.prices)},
     )
 
 
@@ -282,6 +336,24 @@ def planned_responses(
     """Return what a model would be asked, by request key."""
     request = PlannedRequest(response_scope(entrant), entrant.model, reply_format=None)
     return dict.fromkeys(build_response_requests(entrant, prompts), request)
+
+
+@contextmanager
+def _connect(
+    entrant: ApiEntrant, judge: JudgeAccess, config: JudgeConfig, environment: Mapping[str, str]
+) -> Iterator[tuple[AsksDirectly, str]]:
+    """Reach the entrant's service; yield it, and what responses from it are said to be from."""
+    if isinstance(entrant, OpenAiApiEntrant):
+        connection = server_connection(entrant, environment)
+        source = f"{entrant.model} behind {origin_of(connection.base_url) or 'a server'}"
+        with OPENERS[entrant.service](connection) as service:
+            yield service, source
+        return
+    problem = missing_key(entrant, judge.variables)
+    if problem is not None:
+        raise InputError(problem)
+    with judge.service(entrant_access(entrant, config)) as service:
+        yield service, f"{entrant.model} {SERVICES[entrant.service].source}"
 
 
 def entrant_access(entrant: AnthropicApiEntrant, judge: ServiceAccess) -> ServiceAccess:
@@ -301,22 +373,44 @@ def keep_paid_responses(
 
 def _buy(
     purchase: "_Purchase",
-    judge: JudgeAccess,
+    service: AsksDirectly,
     config: JudgeConfig,
     *,
     may_pay_again: bool,
     log: Callable[[str], None],
-    terms: BudgetTerms | None,
-    approve: Approval,
+    terms: BudgetTerms,
     sleep: Sleep,
 ) -> Tally:
     entrant = purchase.entrant
     waits = _waits(entrant, config)
     left = purchase.left()
-    with (
-        judge.service(entrant_access(entrant, config)) as service,
-        JudgingBar(f"{entrant.entrant_id} responds", total=len(left), log=log) as progress,
-    ):
+    options = JudgingOptions(
+        policy=WaitingPolicy(
+            poll_initial_seconds=waits.poll_initial_seconds,
+            poll_max_seconds=waits.poll_max_seconds,
+            deadline_seconds=config.deadline_seconds,
+            adopt_grace_seconds=waits.grace_seconds,
+            max_rounds=config.max_rounds,
+            max_direct=config.max_direct,
+            sleep=sleep,
+        ),
+        approve=build_approval(terms, ledger=purchase.ledger),
+        terms=terms,
+        may_pay_again=may_pay_again,
+        reply_format=None,
+        on_rows=purchase.keep,
+        remedy=_REMEDY,
+    )
+    if isinstance(entrant, OpenAiApiEntrant):
+        options = replace(
+            options,
+            remedy=_SERVER_REMEDY,
+            max_in_flight=entrant.max_concurrency,
+            max_tries=entrant.max_retries + 1,
+            refusals_are_final=False,
+            has_answered=bool(purchase.responses()),
+        )
+    with JudgingBar(f"{entrant.entrant_id} responds", total=len(left), log=log) as progress:
         refuse_to_repay(
             frozenset(request.request_key for request in left),
             ledger=purchase.ledger,
@@ -331,29 +425,13 @@ def _buy(
             ledger=purchase.ledger,
             service=service,
             progress=progress,
-            options=JudgingOptions(
-                policy=WaitingPolicy(
-                    poll_initial_seconds=waits.poll_initial_seconds,
-                    poll_max_seconds=waits.poll_max_seconds,
-                    deadline_seconds=config.deadline_seconds,
-                    adopt_grace_seconds=waits.grace_seconds,
-                    max_rounds=config.max_rounds,
-                    max_direct=config.max_direct,
-                    sleep=sleep,
-                ),
-                approve=approve,
-                terms=terms,
-                may_pay_again=may_pay_again,
-                reply_format=None,
-                on_final=purchase.keep,
-                remedy=REMEDY,
-            ),
+            options=options,
         )
 
 
-def _waits(entrant: AnthropicApiEntrant, config: JudgeConfig) -> JudgeConfig:
+def _waits(entrant: ApiEntrant, config: JudgeConfig) -> JudgeConfig:
     """Return how often the service is looked at: as the judge's, if it is the judge's."""
-    if entrant.service == config.service:
+    if isinstance(entrant, AnthropicApiEntrant) and entrant.service == config.service:
         return config
     first, longest = SERVICES[entrant.service].poll_seconds
     return JudgeConfig(
@@ -370,15 +448,14 @@ class _Purchase:
         ledger: Where batches, replies and responses are kept.
     """
 
-    def __init__(
-        self, entrant: AnthropicApiEntrant, prompts: Sequence[Prompt], ledger: "Ledger"
-    ) -> None:
+    def __init__(self, entrant: ApiEntrant, prompts: Sequence[Prompt], ledger: "Ledger") -> None:
         self.entrant = entrant
         self.ledger = ledger
         self.scope = response_scope(entrant)
         self._identity = entrant.fingerprint(entrant.content_hash)
         self._fingerprints = [prompt.fingerprint for prompt in prompts]
         self._requests = build_response_requests(entrant, prompts)
+        self._heard: dict[str, str] = {}
 
     @property
     def is_complete(self) -> bool:
@@ -395,39 +472,60 @@ class _Purchase:
         answered = self.ledger.answered_keys(missing)
         return [request for key, request in missing.items() if key not in answered]
 
-    def keep(self, rows: Iterable[tuple[str, Reply]]) -> None:
-        """Keep the responses that final replies hold; those of other prompts are passed over."""
+    def keep(self, rows: Iterable[tuple[str, ReplyRow | StoredReply]]) -> None:
+        """Keep the responses that final replies hold; those of other prompts are passed over.
+
+        Raises:
+            JudgeError: If a server does not hold itself to the cap, without which no price holds.
+        """
         responses: list[tuple[str, GeneratedResponse]] = []
+        broken: str | None = None
         for key, reply in rows:
+            if not is_final(reply):
+                self._heard[key] = reply.error_message or ""
+                continue
             request = self._requests.get(key)
             for prompt in request.prompts if request is not None else ():
-                response = read_response(prompt.prompt_id, reply)
-                if isinstance(response, GeneratedResponse):
-                    responses.append((prompt.fingerprint, response))
+                meaning = read_response(self.entrant, prompt.prompt_id, reply)
+                if isinstance(meaning, NoResponse):
+                    broken = meaning.reason if meaning.ends_it else broken
+                    continue
+                seconds = reply.seconds if isinstance(reply, ReplyRow) else None
+                response = meaning if seconds is None else meaning.timed(seconds)
+                responses.append((prompt.fingerprint, response))
         if responses:
             self.ledger.keep_responses(self._identity, responses)
+        if broken is not None:
+            raise JudgeError(f"entrant {self.entrant.entrant_id!r}: {broken}")
 
     def keep_what_is_paid(self) -> None:
         """Keep what replies hold whose reader was killed before it had kept it."""
-        replies = self.ledger.iterate_replies(self._missing())
-        self.keep((reply.request_key, reply) for reply in replies)
+        self.keep((reply.request_key, reply) for reply in self._replies(self._missing()))
+
+    def _replies(self, keys: Iterable[str]) -> Iterator[StoredReply]:
+        # A chat server says more than a reply has columns for.
+        is_chat = isinstance(self.entrant, OpenAiApiEntrant)
+        return self.ledger.iterate_replies(keys, with_raw=is_chat)
 
     def reasons(self, *, withheld: AbstractSet[str]) -> dict[str, str]:
         """Return why prompts have no response, by prompt id, in the order of the prompts."""
         missing = self._missing()
-        replies = {reply.request_key: reply for reply in self.ledger.iterate_replies(missing)}
+        replies = {reply.request_key: reply for reply in self._replies(missing)}
         failed = self.ledger.failed_keys(missing)
         reasons: dict[str, str] = {}
         for key, request in missing.items():
             for prompt in request.prompts:
-                reason = f"it failed transiently ({failed.get(key)}); the next run asks again"
+                said = f": {self._heard[key]}" if self._heard.get(key) else ""
+                reason = f"it failed ({failed.get(key)}), and the next run asks again{said}"
                 if key in withheld:
                     reason = (
                         "its result was paid and could not be read; run again later, or with "
                         "--pay-again to ask and pay for it again"
                     )
                 reply = replies.get(key)
-                meaning = None if reply is None else read_response(prompt.prompt_id, reply)
+                meaning = (
+                    None if reply is None else read_response(self.entrant, prompt.prompt_id, reply)
+                )
                 if isinstance(meaning, NoResponse):
                     reason = meaning.reason
                 reasons[prompt.prompt_id] = f"prompt {prompt.prompt_id!r}: {reason}"
@@ -435,7 +533,7 @@ class _Purchase:
 
     def bill(self, prices: PriceList) -> dict[str, Any]:
         """Return what the replies to these prompts cost, whenever they were paid for."""
-        return bill_responses(self._requests, self.entrant.model, ledger=self.ledger, prices=prices)
+        return _bill(self._requests, self.entrant.model, ledger=self.ledger, prices=prices)
 
     def _missing(self) -> dict[str, ResponseRequest]:
         kept = self.responses()
@@ -446,14 +544,18 @@ class _Purchase:
         }
 
     def _is_under_way(self) -> bool:
-        """Whether a batch that nobody has closed holds any of the prompts."""
+        """Whether a batch that nobody has closed holds any of the prompts.
+
+        Of what was asked directly by a process that is gone nothing can be had any more.
+        """
         return any(
-            not self._requests.keys().isdisjoint(self.ledger.batch_keys(batch.nonce))
+            batch.channel == "batch"
+            and not self._requests.keys().isdisjoint(self.ledger.batch_keys(batch.nonce))
             for batch in self.ledger.open_batches(self.scope)
         )
 
 
-def bill_responses(
+def _bill(
     request_keys: Iterable[str], model: str, *, ledger: "Ledger", prices: PriceList
 ) -> dict[str, Any]:
     """Return what the replies to some requests cost, by name, for metadata.
@@ -462,26 +564,19 @@ def bill_responses(
         request_keys: The requests.
         model: The model that was asked.
         ledger: Where all entrants' bills are.
-        prices: What prices them.
+        prices: What prices a reply for which no price was known when it was bought.
     """
-    by_channel: dict[Channel, TokenUsage] = {}
-    for reply in ledger.iterate_replies(request_keys):
-        if reply.usage is not None:
-            so_far = by_channel.get(reply.channel, TokenUsage())
-            by_channel[reply.channel] = so_far + reply.usage
-    total = sum(by_channel.values(), TokenUsage())
+    spendings = ledger.spending_on(request_keys)
+    total = sum((spending.usage for spending in spendings), TokenUsage())
+    own = prices.add_up(spendings)
     bill: dict[str, Any] = {
         "input_tokens": total.read_tokens,
         "output_tokens": total.output_tokens,
     }
+    if not own.unpriced:
+        bill["cost_usd"] = round(own.usd, 4)
     if is_free_model(model):
-        return {**bill, "cost_usd": 0.0}
-    if model in prices.models:
-        costs = [
-            prices.cost_usd(model, usage, channel=channel) or 0.0
-            for channel, usage in by_channel.items()
-        ]
-        bill["cost_usd"] = round(sum(costs), 4)
+        return bill
     this_month = ledger.spending_since(month_start(datetime.now(UTC)), on_responses=True)
     return {**bill, "all_responses_this_month_usd": round(prices.add_up(this_month).usd, 4)}
 

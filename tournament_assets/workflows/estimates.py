@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tournament_assets.judging.batch_service import Channel, TokenCounter
+from tournament_assets.judging.batch_service import TokenCounter
 from tournament_assets.judging.costs.estimates import (
     CHARACTERS_PER_TOKEN,
     JudgingEstimate,
@@ -25,7 +25,6 @@ from tournament_assets.judging.requests.pairs import PairToJudge, draw_share, sp
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.submission import MAX_BATCH_REQUESTS
 from tournament_assets.project.project_files import load_rubrics
-from tournament_assets.providers.openai.chat_server import costs_nothing
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.power import (
     JudgingNoise,
@@ -39,8 +38,7 @@ from tournament_assets.reports.cost_estimate import DimensionPlan, PlannedChoice
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
-    AnthropicApiEntrant,
-    OpenAiApiEntrant,
+    ApiEntrant,
     RecordedEntrant,
     answers_once,
 )
@@ -58,7 +56,7 @@ from tournament_assets.workflows.adaptive_judging import (
 )
 from tournament_assets.workflows.api_responses import (
     build_response_requests,
-    build_server_requests,
+    costs_nothing,
     response_scope,
 )
 from tournament_assets.workflows.judge_requests import (
@@ -280,7 +278,7 @@ def estimate_judging(
     assumed = 0
     for entrant in config.entrants:
         known = known_responses(plan, entrant, bank, prompts, ledger=ledger)
-        if isinstance(entrant, AnthropicApiEntrant | OpenAiApiEntrant):
+        if isinstance(entrant, ApiEntrant):
             missing = [prompt for prompt in prompts if prompt.prompt_id not in known]
             asked = first_samples(missing) if answers_once(entrant) else missing
             priced.append(_estimate_responses(plan, entrant, asked, ledger=ledger))
@@ -322,36 +320,28 @@ def estimate_judging(
 
 def _estimate_responses(
     plan: TournamentPlan,
-    entrant: AnthropicApiEntrant | OpenAiApiEntrant,
+    entrant: ApiEntrant,
     missing: Sequence[Prompt],
     *,
     ledger: Ledger,
 ) -> ResponseEstimate:
     prices = response_terms(plan, since=datetime.now(UTC)).prices
     _, expected = observe_ledger(ledger, entrant.model, on_responses=True)
-    channel: Channel
-    if isinstance(entrant, AnthropicApiEntrant):
-        channel, is_free = "batch", SERVICES[entrant.service].is_free
-        requests = build_response_requests(entrant, missing)
-    else:
-        channel = "direct"
-        is_free = costs_nothing(entrant, plan.project.environment, prices)
-        requests = build_server_requests(entrant, missing)
+    channel = SERVICES[entrant.service].channel
     return ResponseEstimate(
         entrant_id=entrant.entrant_id,
         model=entrant.model,
         price=prices.models.get(entrant.model),
         discount=prices.discount(channel),
         workload=measure_workload(
-            list(requests.values()),
-            # A server's reply without a response is asked for again.
-            find_answered=ledger.answered_keys if channel == "batch" else lambda _keys: frozenset(),
+            list(build_response_requests(entrant, missing).values()),
+            find_answered=ledger.answered_keys,
             under_way=_keys_under_way(ledger, response_scope(entrant)),
             tokens_per_reply=min(expected, entrant.max_new_tokens),
             prices=prices,
             channel=channel,
         ),
-        is_free=is_free,
+        is_free=costs_nothing(entrant, plan.project.environment, prices),
     )
 
 

@@ -33,7 +33,7 @@ from tournament_assets.tournament.entrants import (
 from tournament_assets.tournament.errors import InputError, Problems, TournamentError
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import Prompt, first_samples
-from tournament_assets.workflows.api_responses import batch_problems
+from tournament_assets.workflows.api_responses import missing_key, service_problems
 from tournament_assets.workflows.judge_requests import (
     JudgeConnection,
     judge_problems,
@@ -42,9 +42,8 @@ from tournament_assets.workflows.judge_requests import (
     price_problem,
     response_terms,
 )
-from tournament_assets.workflows.ledger_lookup import known_responses, load_bank_and_selection
+from tournament_assets.workflows.ledger_lookup import load_bank_and_selection
 from tournament_assets.workflows.plan import TournamentPlan, select_prompts
-from tournament_assets.workflows.server_responses import server_problems
 
 
 def refuse_bad_input(
@@ -83,8 +82,7 @@ def refuse_bad_input(
         with problems.collected():
             load_human_battles(plan, plan.config.human_battles)
     problems.extend(_entrant_problems(plan, bank))
-    problems.extend(_server_problems(plan, mode, ledger_url))
-    problems.extend(_batch_problems(plan, mode, ledger_url))
+    problems.extend(_service_problems(plan, mode, ledger_url))
     with problems.collected():
         for judge, asked in plan.by_judge(mode, model=judge_model):
             for problem in (
@@ -129,57 +127,35 @@ def _recorded_problems(
     return ()
 
 
-def _server_problems(plan: TournamentPlan, mode: Mode, ledger_url: str | None) -> list[str]:
-    terms = response_terms(plan, since=datetime.now(UTC))
-    return [
-        problem
-        for entrant in plan.config.entrants
-        if isinstance(entrant, OpenAiApiEntrant)
-        and not _is_complete(plan, mode, entrant, ledger_url)
-        for problem in server_problems(entrant, environment=plan.project.environment, terms=terms)
-    ]
-
-
-def _batch_problems(plan: TournamentPlan, mode: Mode, ledger_url: str | None) -> list[str]:
+def _service_problems(plan: TournamentPlan, mode: Mode, ledger_url: str | None) -> list[str]:
     environment = plan.project.environment
-    bought = [
+    asked = [
         each
         for each in plan.config.entrants
         # What the ledger holds is looked at only where it decides something.
-        if isinstance(each, AnthropicApiEntrant)
-        and batch_problems(each, [], ledger=None, environment=environment)
+        if isinstance(each, OpenAiApiEntrant)
+        or (isinstance(each, AnthropicApiEntrant) and missing_key(each, environment))
     ]
-    if not bought:
+    if not asked:
         return []
     try:
         _, prompts = load_bank_and_selection(plan, mode)
     except InputError:  # it is among the problems already
         return []
+    terms = response_terms(plan, since=datetime.now(UTC))
     with ExitStack() as stack:
         ledger = ledger_url and stack.enter_context(open_ledger(ledger_url))
         return [
             problem
-            for entrant in bought
-            for problem in batch_problems(
+            for entrant in asked
+            for problem in service_problems(
                 entrant,
                 first_samples(prompts) if answers_once(entrant) else prompts,
                 ledger=ledger or None,
                 environment=environment,
+                terms=terms,
             )
         ]
-
-
-def _is_complete(
-    plan: TournamentPlan, mode: Mode, entrant: OpenAiApiEntrant, ledger_url: str | None
-) -> bool:
-    if ledger_url is None:
-        return False
-    try:
-        bank, prompts = load_bank_and_selection(plan, mode)
-    except InputError:  # it is among the problems already
-        return False
-    with open_ledger(ledger_url) as ledger:
-        return len(known_responses(plan, entrant, bank, prompts, ledger=ledger)) == len(prompts)
 
 
 def load_human_battles(plan: TournamentPlan, arena: HumanBattlesConfig) -> HumanBattles:

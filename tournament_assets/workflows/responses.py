@@ -12,9 +12,8 @@ from tournament_assets.project.project_files import find_entrant_files
 from tournament_assets.project.recorded_responses import load_recorded_responses, match_responses
 from tournament_assets.project.samples import parse_samples
 from tournament_assets.tournament.entrants import (
-    AnthropicApiEntrant,
     AnyEntrant,
-    OpenAiApiEntrant,
+    ApiEntrant,
     RecordedEntrant,
     answers_once,
 )
@@ -25,11 +24,10 @@ from tournament_assets.tournament.prompts import (
     repeat_for_samples,
     sample_of,
 )
-from tournament_assets.workflows.api_responses import complete_by_batches
+from tournament_assets.workflows.api_responses import complete_by_service
 from tournament_assets.workflows.judge_requests import (
     JudgeAccess,
     LedgerAccess,
-    build_approval,
     response_terms,
 )
 from tournament_assets.workflows.local_responses import (
@@ -38,7 +36,6 @@ from tournament_assets.workflows.local_responses import (
     complete_responses,
 )
 from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.server_responses import PATIENCE, complete_by_server
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,30 +101,19 @@ def answer_prompts(
         return replace(answered, responses=repeat_for_samples(answered.responses, prompts))
     if isinstance(entrant, RecordedEntrant):
         return _read_recorded(entrant, prompts=prompts, bank=bank, plan=plan, upstream=upstream)
-    terms = response_terms(plan, since=since)
     with resources.ledger.open() as ledger:
-        if isinstance(entrant, AnthropicApiEntrant):
-            return complete_by_batches(
+        if isinstance(entrant, ApiEntrant):
+            return complete_by_service(
                 entrant,
                 prompts=prompts,
                 ledger=ledger,
                 judge=resources.judge,
                 config=plan.config.judge,
+                environment=plan.project.environment,
                 may_pay_again=may_pay_again,
                 log=log,
-                terms=terms,
-                approve=build_approval(terms, ledger=ledger),
+                terms=response_terms(plan, since=since),
                 sleep=sleep,
-            )
-        if isinstance(entrant, OpenAiApiEntrant):
-            return complete_by_server(
-                entrant,
-                environment=plan.project.environment,
-                prompts=prompts,
-                ledger=ledger,
-                log=log,
-                terms=terms,
-                policy=replace(PATIENCE, sleep=sleep),
             )
         return complete_responses(
             entrant,
@@ -140,10 +126,9 @@ def answer_prompts(
         )
 
 
-def served_entrants(plan: TournamentPlan) -> list[AnyEntrant]:
+def served_entrants(plan: TournamentPlan) -> list[ApiEntrant]:
     """Return the entrants that a service answers for, in config order."""
-    served = (AnthropicApiEntrant, OpenAiApiEntrant)
-    return [entrant for entrant in plan.config.entrants if isinstance(entrant, served)]
+    return [entrant for entrant in plan.config.entrants if isinstance(entrant, ApiEntrant)]
 
 
 def answer_together(

@@ -6,16 +6,16 @@ import pytest
 
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
-from tournament_assets.providers.openai.judge import BatchJudge
+from tournament_assets.providers.openai.services import OpenAiBatches
 from tournament_assets.tournament.judge_services import ServiceConnection
 
 from .runs import Run, Runner
 
 
-def connect(protocol: str, server: LoopbackServer) -> AnthropicBatches | BatchJudge:
+def connect(protocol: str, server: LoopbackServer) -> AnthropicBatches | OpenAiBatches:
     if protocol == "anthropic":
         return AnthropicBatches(base_url=server.url, api_key="any")
-    return BatchJudge(ServiceConnection("any", f"{server.url}/v1", Path("unused"), "MY_KEY"))
+    return OpenAiBatches(ServiceConnection("any", f"{server.url}/v1", Path("unused"), "MY_KEY"))
 
 
 @pytest.fixture(params=["anthropic", "openai_batch"])

@@ -1,7 +1,7 @@
 import pytest
 
 from tournament_assets.providers.anthropic import message_batches
-from tournament_assets.providers.openai import judge
+from tournament_assets.providers.openai import services
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
 from .runs import Run, Runner
@@ -104,7 +104,7 @@ def test_one_look_at_the_list_finds_a_batch_that_bears_our_name(
 def test_a_creation_whose_answer_takes_too_long_is_found_and_paid_once(
     start: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for adapter in (message_batches, judge):
+    for adapter in (message_batches, services):
         monkeypatch.setattr(adapter, "_CREATE_SECONDS", 0.5)
     assert_found_and_paid_once(start("create_hang:20"))
 

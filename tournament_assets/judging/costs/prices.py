@@ -1,7 +1,7 @@
 """What judging costs, by the tokens billed and dated prices; and what may be spent on it."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
@@ -130,6 +130,11 @@ class PriceList:
     def discount(self, channel: Channel) -> float:
         """Return what every price is multiplied by: a direct message pays it in full."""
         return self.batch_discount if channel == "batch" else 1.0
+
+    def with_free(self, model: str) -> "PriceList":
+        """Return the same prices, and nothing for a model that has none."""
+        nothing = ModelPrice(0.0, 0.0, 0.0, 0.0, min_cacheable_tokens=0)
+        return replace(self, models={model: nothing, **self.models})
 
     def is_zero(self, model: str) -> bool:
         """Say whether a model's price is known and is nothing."""

@@ -199,9 +199,9 @@ def record_part(session: JudgingSession, nonce: str, part: Sequence[tuple[str, R
     failed = [(key, row) for key, row in part if not is_final(row)]
     if final:
         tally.paid_twice += session.ledger.record_rows(nonce, final)
-        session.options.on_final(final)
     if failed:
         session.ledger.record_failures(nonce, failed)
+    session.options.on_rows(part)
     tally.harvested += len(final)
     tally.failed += len(failed)
     tally.answered = min(tally.answered + len(final), tally.total)

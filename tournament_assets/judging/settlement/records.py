@@ -147,12 +147,14 @@ class StoredReply(Reply):
         attempt: Which attempt it answers; 1 is the first.
         channel: How the request was sent.
         received_at: When it was written down.
+        raw: Canonical JSON of the row as it was received; empty where it was not read.
     """
 
     request_key: str
     attempt: int
     channel: Channel
     received_at: datetime
+    raw: str = ""
 
 
 class JudgingLedger(Protocol):

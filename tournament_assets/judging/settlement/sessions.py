@@ -53,7 +53,7 @@ def _utc_now() -> datetime:
 Approval = Callable[[Sequence[ModelRequest], Channel], None]
 """Raises `BudgetError` if asking some requests would cost more than may be spent."""
 Listener = Callable[[Sequence[tuple[str, ReplyRow]]], None]
-"""Told of final rows, each with its request's key, as soon as the ledger holds them."""
+"""Told of rows, each with its request's key, as soon as the ledger holds what they say."""
 JUDGE_REMEDY = (
     "correct judge.max_tokens or the judge model, or, if the service was at fault, ask again with "
     "`tournament rejudge`"
@@ -176,12 +176,18 @@ class JudgingOptions:
         failed_since: Requests that failed since then are not asked again; None leaves out none.
         reply_format: How the judge writes its verdict; None where a reply is no verdict, and is
             never asked for twice.
-        on_final: Told of every final row once it is in the ledger.
+        on_rows: Told of every row once it is in the ledger; may raise `JudgeError` if nothing more
+            is to be asked.
         remedy: What a person can do if every request is refused as invalid.
         terms: What every single request is paid from; None sets no limit and knows no price.
         max_batch_requests: The most requests of a batch; None for as many as usual.
         max_batch_bytes: The most bytes of a batch; None for as many as usual.
         max_in_flight: How many requests are asked directly at a time.
+        max_tries: How often one is sent directly that fails transiently.
+        refusals_are_final: Whether a request that is refused as invalid when it is asked directly,
+            for nothing, is not asked again by the next run.
+        has_answered: Whether the service has answered requests like these before, so that what it
+            refuses is about single requests.
         places: Entered for each request that is asked directly: settlements that share a service
             are given the same, so that they ask no more at a time together.
     """
@@ -191,12 +197,15 @@ class JudgingOptions:
     may_pay_again: bool = False
     failed_since: datetime | None = None
     reply_format: ReplyFormat | None = "line"
-    on_final: Listener = tell_nobody
+    on_rows: Listener = tell_nobody
     remedy: str = JUDGE_REMEDY
     terms: BudgetTerms | None = None
     max_batch_requests: int | None = None
     max_batch_bytes: int | None = None
     max_in_flight: int = DIRECT_AT_ONCE
+    max_tries: int = 4
+    refusals_are_final: bool = True
+    has_answered: bool = False
     places: AbstractContextManager[Any] = field(default_factory=nullcontext)
 
 

@@ -7,13 +7,15 @@ What batches leave over is asked one by one: dearer, and answered at once. So is
 that warms the prompt cache for the others.
 """
 
+import threading
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
+from queue import SimpleQueue
 from types import MappingProxyType
 
 from tournament_assets.judging.batch_service import (
@@ -138,12 +140,14 @@ def is_unreadable(reply: StoredReply, reply_format: ReplyFormat) -> bool:
     return needs_second_question(verdict)
 
 
-_MAX_TRIES = 4
 _RETRIED = frozenset({JudgeFailure.NOT_ACCEPTED, JudgeFailure.TRANSIENT})
 _IN_VAIN = 8
 """So many requests that fail one after another stop the others, where all are asked directly."""
 _LOST = "lost"
 """How a request ends whose reply, if there was one, never arrived: it may have been billed."""
+_REFUSED = "refused"
+"""The error of a request that is refused as it stands and may be asked again by the next run."""
+_LONGEST_ASKED_WAIT_SECONDS = 300.0
 
 
 def ask_directly(
@@ -163,7 +167,7 @@ def ask_directly(
     session.tally.direct += len(requests)
     session.tally.submitted += len(requests)
     waits = session.waits()
-    for trial in range(_MAX_TRIES):
+    for trial in range(session.options.max_tries):
         if trial:
             waits.sleep()
         lost = _ask_in_slices(session, requests, attempt=attempt)
@@ -194,44 +198,76 @@ def _ask_in_slices(
 def _ask_all(
     session: JudgingSession, intent: OpenBatch, requests: Sequence[ModelRequest]
 ) -> set[str]:
+    """Ask all of an intent; return those whose reply may have got lost.
+
+    Whoever is interrupted here waits for no reply: the threads are daemons.
+    """
     lost: set[str] = set()
-    n_in_vain = 0
+    n_in_vain = under_way = 0
     refused: JudgeError | None = None
     left = iter(requests)
-    waiting: dict[Future[ReplyRow], str] = {}
-    at_once = session.options.max_in_flight
-    with ThreadPoolExecutor(at_once) as pool:
-        while True:
-            # However slow the ledger is, no more than these are paid for and not written down: so
-            # many replies, at the most, are lost with the process.
-            free = at_once - len(waiting) if refused is None else 0
-            for request in islice(left, free):
-                future = pool.submit(_ask_patiently, session, intent.nonce, request)
-                waiting[future] = request.request_key
-            if not waiting:
-                break
-            answered = next(as_completed(waiting))
-            key = waiting.pop(answered)
-            try:
-                row = answered.result()
-            except JudgeError as error:
-                # Those under way are still waited for: their replies are being paid for.
-                refused = refused or error
-                continue
-            if row.result_type == _LOST:
+    answers: SimpleQueue[tuple[str, ReplyRow | BaseException]] = SimpleQueue()
+    is_over = threading.Event()
+
+    def ask(request: ModelRequest) -> None:
+        answer: ReplyRow | BaseException
+        try:
+            answer = _ask_patiently(session, intent.nonce, request, is_over)
+        except BaseException as error:  # noqa: BLE001  # raised again by whoever waits
+            answer = error
+        answers.put((request.request_key, answer))
+
+    while True:
+        # However slow the ledger is, no more than these are paid for and not written down: so
+        # many replies, at the most, are lost with the process.
+        free = 0 if refused is not None else _at_once(session) - under_way
+        for request in islice(left, free):
+            threading.Thread(target=ask, args=(request,), name="asking", daemon=True).start()
+            under_way += 1
+        if not under_way:
+            break
+        key, answer = answers.get()
+        under_way -= 1
+        try:
+            if isinstance(answer, BaseException):
+                raise answer
+            if answer.result_type == _LOST:
                 lost.add(key)
-            record_part(session, intent.nonce, [(key, row)])
-            n_in_vain = 0 if row.result_type == "succeeded" else n_in_vain + 1
-            if not takes_batches(session.service) and n_in_vain >= max(_IN_VAIN, 2 * at_once):
-                refused = refused or JudgeError(
+            n_in_vain = n_in_vain + 1 if _is_in_vain(session, answer) else 0
+            record_part(session, intent.nonce, [(key, answer)])
+            if not takes_batches(session.service) and n_in_vain >= max(
+                _IN_VAIN, 2 * session.options.max_in_flight
+            ):
+                raise JudgeError(
                     f"the last {n_in_vain} requests failed one after another, the latest because "
-                    f"{row.error_message}; nothing more is sent; {session.options.remedy}"
+                    f"{answer.error_message}; nothing more is sent; {session.options.remedy}"
                 )
+        except JudgeError as error:
+            # Those under way are still waited for: their replies are being paid for.
+            refused = refused or error
+            is_over.set()
     if refused is not None:
         session.ledger.record_closed(intent.nonce, state="refused")
         raise refused
     session.ledger.record_closed(intent.nonce, state="harvested")
     return lost
+
+
+def _at_once(session: JudgingSession) -> int:
+    """Return how many requests may be under way: one, until a service without batches has answered.
+
+    A key or a model that is refused then costs one request.
+    """
+    is_first = not (session.tally.harvested or session.tally.failed)
+    return 1 if is_first and not takes_batches(session.service) else session.options.max_in_flight
+
+
+def _is_in_vain(session: JudgingSession, row: ReplyRow) -> bool:
+    """Whether a row tells of a service that answers nothing."""
+    if row.result_type == "succeeded":
+        return False
+    has_answered = session.options.has_answered or bool(session.tally.answered)
+    return row.error_type != _REFUSED or not has_answered
 
 
 @contextmanager
@@ -286,24 +322,32 @@ def _is_kept(
     return is_final(row)
 
 
-def _ask_patiently(session: JudgingSession, nonce: str, request: ModelRequest) -> ReplyRow:
+def _ask_patiently(
+    session: JudgingSession, nonce: str, request: ModelRequest, is_over: threading.Event
+) -> ReplyRow:
     waits = session.waits()
     name = custom_id(nonce, request.request_key)
-    for trial in range(1, _MAX_TRIES + 1):
+    trial = 1
+    while True:
         try:
             with session.options.places:
-                return session.service.ask_directly(SubmittedRequest(name, request.params))
+                began = session.policy.monotonic()
+                row = session.service.ask_directly(SubmittedRequest(name, request.params))
+                return replace(row, seconds=session.policy.monotonic() - began)
         except JudgeError as error:
             if error.failure in (JudgeFailure.INVALID, JudgeFailure.TOO_LARGE):
-                return _failed_row(name, "invalid_request_error", error)
+                is_final = session.options.refusals_are_final
+                return _failed_row(name, "invalid_request_error" if is_final else _REFUSED, error)
             if error.failure is JudgeFailure.AMBIGUOUS:
                 return _failed_row(name, "api_error", error, result_type=_LOST)
             if error.failure not in _RETRIED:
                 raise
-            if trial == _MAX_TRIES:
+            seconds = min(error.retry_after_seconds or 0.0, _LONGEST_ASKED_WAIT_SECONDS)
+            if trial < session.options.max_tries and not is_over.is_set():
+                waits.sleep(at_least=seconds)
+            if trial == session.options.max_tries or is_over.is_set():
                 return _failed_row(name, "api_error", error)
-            waits.sleep(at_least=error.retry_after_seconds)
-    raise AssertionError("unreachable")
+        trial += 1
 
 
 def _failed_row(

@@ -12,8 +12,13 @@ from urllib.parse import urlsplit
 
 from tournament_assets.judging.batch_service import BatchStatus, ReplyRow, TokenUsage
 from tournament_assets.judging.requests.requests import printable
-from tournament_assets.providers.service_words import describe_redirect, mapping, parse_object
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure, ServerFailure
+from tournament_assets.providers.service_words import (
+    describe_redirect,
+    mapping,
+    parse_object,
+    was_never_sent,
+)
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json
 
 if TYPE_CHECKING:
@@ -112,15 +117,24 @@ def chat_body(params: Mapping[str, Any], dialect: Dialect) -> dict[str, Any]:
     if schema is not None and dialect.knows_schemas:
         named = {"name": "reply", "strict": True, "schema": schema}
         body["response_format"] = {"type": "json_schema", "json_schema": named}
-    if "temperature" in params:
-        body["temperature"] = params["temperature"]
-    return body
+    for name, own in _SAMPLING.items():
+        if name in params:
+            body[own] = params[name]
+    return {**body, **params.get("extra_body", {})}
+
+
+_SAMPLING = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "stop_sequences": "stop",
+    "seed": "seed",
+}
+"""What is sent as it is, by its name in the Messages API, which knows no seed."""
 
 
 def read_completion(custom_id: str, answer: Mapping[str, Any], *, raw: str = "") -> ReplyRow | None:
     """Read a chat completion as a row of a batch; None if it is none."""
-    choices = answer.get("choices")
-    choice = mapping(choices[0]) if isinstance(choices, list) and choices else {}
+    choice = first_choice(answer)
     message = choice.get("message")
     if not isinstance(message, Mapping):
         return None
@@ -137,6 +151,12 @@ def read_completion(custom_id: str, answer: Mapping[str, Any], *, raw: str = "")
         usage=read_usage(answer),
         raw=printable(raw or _write(answer)),
     )
+
+
+def first_choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the first choice of a chat completion; nothing where there is none."""
+    choices = answer.get("choices")
+    return mapping(choices[0]) if isinstance(choices, list) and choices else {}
 
 
 def _write(answer: Mapping[str, Any]) -> str:
@@ -319,18 +339,7 @@ def read_usage(answer: Mapping[str, Any]) -> TokenUsage | None:
     return TokenUsage(read - cached, written, cache_read_input_tokens=cached)
 
 
-def can_be_kept(text: str) -> bool:
-    """Say whether every database can hold a text: no half characters, no NUL."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\x00" not in text
-
-
 _NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-_FATAL = frozenset({401, 402, 403, 404, 405, 410})
-_PASSING = frozenset({408, 409, 425, 429})
 _ADVICE = {
     401: "; the key was refused: check the environment variable that api_key_env names",
     402: "; the account cannot pay: check its credit",
@@ -338,33 +347,6 @@ _ADVICE = {
     404: "; model or address not found: check model, and base_url, which usually ends in /v1",
     405: "; this is not a chat server: check base_url, which usually ends in /v1",
 }
-
-
-def classify_failure(error: Exception) -> ServerFailure:
-    """Say what a failure of the SDK, or of the HTTP library under it, means."""
-    import httpx2
-
-    status = getattr(error, "status_code", None)
-    if status is None:
-        causes = (error, error.__cause__)
-        if any(isinstance(each, (httpx2.ConnectError, httpx2.ConnectTimeout)) for each in causes):
-            return ServerFailure.UNREACHABLE
-        return ServerFailure.TRANSIENT
-    if status in _FATAL or 300 <= status < 400:
-        return ServerFailure.FATAL
-    if status == 429 and is_out_of_credit(error):
-        return ServerFailure.FATAL
-    if status in _PASSING or status >= 500:
-        return ServerFailure.TRANSIENT
-    return ServerFailure.REFUSED
-
-
-def may_be_billed(error: Exception) -> bool:
-    """Say whether a request may have been answered, and billed, although no answer came."""
-    status = getattr(error, "status_code", None)
-    if status is None:
-        return classify_failure(error) is not ServerFailure.UNREACHABLE
-    return status in (408, 409) or status >= 500
 
 
 def describe_failure(error: Exception, origin: str, *, quote: Callable[[str], str]) -> str:
@@ -377,7 +359,7 @@ def describe_failure(error: Exception, origin: str, *, quote: Callable[[str], st
     """
     status = getattr(error, "status_code", None)
     if status is None:
-        if classify_failure(error) is ServerFailure.UNREACHABLE:
+        if was_never_sent(error):
             return f"no connection to {origin}; start the server or correct base_url, and run again"
         return f"no complete answer from {origin} ({type(error).__name__})"
     if 300 <= status < 400:

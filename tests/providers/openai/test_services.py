@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from tests.chat_server import DROP, ChatServer, chat_server, completion, refusal
+from tests.chat_server import DROP, MODEL, ChatServer, chat_server, completion, refusal
 from tests.judging.builders import SETTINGS, requests_for
 from tests.loopback.builders import judge_params
 from tests.providers.scripted_service import Script, run_script
@@ -20,8 +20,8 @@ from tournament_assets.judging.batch_service import (
 )
 from tournament_assets.judging.requests.verdict_parsing import output_config
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.providers.openai import judge as adapter
-from tournament_assets.providers.openai.judge import BatchJudge, ChatJudge, open_chat
+from tournament_assets.providers.openai import services as adapter
+from tournament_assets.providers.openai.services import OpenAiBatches, OpenAiChat, open_chat
 from tournament_assets.providers.openai.wire_format import NEW_CAP
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.judge_services import ServiceConnection
@@ -42,7 +42,7 @@ def chat(running: ChatServer) -> ChatServer:
 
 
 @contextmanager
-def judge(url: str, key: str = "") -> Iterator[ChatJudge]:
+def judge(url: str, key: str = "") -> Iterator[OpenAiChat]:
     with open_chat(ServiceConnection(key, url, Path("unused"), "MY_KEY")) as service:
         yield service
 
@@ -166,6 +166,7 @@ def test_what_no_database_holds_is_replaced_and_the_rest_is_kept_verbatim(chat: 
         (refusal(400, "too long"), JudgeFailure.INVALID),
         (refusal(422), JudgeFailure.INVALID),
         (refusal(413), JudgeFailure.TOO_LARGE),
+        (refusal(425), JudgeFailure.NOT_ACCEPTED),
         (refusal(429), JudgeFailure.NOT_ACCEPTED),
         (refusal(429, code="insufficient_quota"), JudgeFailure.FATAL),
         (refusal(500), JudgeFailure.AMBIGUOUS),
@@ -199,10 +200,66 @@ def test_the_key_is_in_no_message(chat: ChatServer) -> None:
         assert caught.value.__cause__ is None
 
 
-def test_a_server_without_a_look_up_of_models_is_asked_all_the_same(chat: ChatServer) -> None:
-    with judge(chat.url) as service:
-        warning = service.check_model("org/model-1")
-    assert re.search(r"\b404\b.*'org/model-1'", warning or "")
+def test_a_server_that_refuses_both_names_of_the_cap_is_asked_twice(chat: ChatServer) -> None:
+    chat.fail("", *(refusal(400, f"no '{name}'") for name in ("max_tokens", NEW_CAP)))
+    with pytest.raises(JudgeError, match=NEW_CAP):
+        ask(chat)
+    assert len(chat.asked) == 2
+
+
+@pytest.mark.parametrize(("said", "seconds"), [("2.5", 2.5), ("-1", None), ("soon", None)])
+def test_the_wait_that_a_server_asks_for_is_read(
+    chat: ChatServer, said: str, seconds: float | None
+) -> None:
+    assert failure_of(chat, refusal(429, retry_after=said)).retry_after_seconds == seconds
+
+
+def test_what_the_sdk_finds_in_the_environment_is_sent_to_nobody(
+    chat: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-other")
+    monkeypatch.setenv("OPENAI_ORG_ID", "sk-other")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "sk-other")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gate: sk-other\nAuthorization: Bearer sk-other")
+    ask(chat)
+    ask(chat, key=KEY)
+    without, with_key = (asked.headers for asked in chat.asked)
+    assert "authorization" not in without
+    assert with_key["authorization"] == f"Bearer {KEY}"
+    assert "sk-other" not in str([without, with_key])
+    assert not [name for name in without if name.startswith("x-")]
+
+
+def check(chat: ChatServer, model: str = MODEL, key: str = "") -> str | None:
+    with judge(chat.url, key) as service:
+        return service.check_model(model)
+
+
+def test_a_model_that_a_server_does_not_have_is_told_with_those_that_it_has(
+    chat: ChatServer,
+) -> None:
+    assert check(chat) is None
+    assert re.search(r"\b404\b.*'big'.*lists 'tiny'$", check(chat, "big") or "")
+
+
+@pytest.mark.parametrize(
+    "answer", [refusal(500), refusal(404), refusal(403), PlainTextResponse("Hello")]
+)
+def test_a_server_that_lists_no_models_is_asked_all_the_same(
+    chat: ChatServer, answer: Response
+) -> None:
+    chat.models = answer
+    assert "127.0.0.1" in (check(chat) or "")
+
+
+def test_a_key_that_is_refused_is_noticed_before_anything_is_asked(chat: ChatServer) -> None:
+    chat.key = "another"
+    with pytest.raises(JudgeError, match=r"401: .*'Bearer \[key\]'") as caught:
+        check(chat, key=KEY)
+    assert caught.value.failure is JudgeFailure.FATAL
+    assert not chat.asked
 
 
 def test_only_a_service_that_takes_batches_has_methods_for_them(chat: ChatServer) -> None:
@@ -215,8 +272,8 @@ def test_only_a_service_that_takes_batches_has_methods_for_them(chat: ChatServer
 UPLOADED = JSONResponse({"id": "file-1"})
 
 
-def connect(url: str) -> BatchJudge:
-    return BatchJudge(ServiceConnection("any", f"{url}/v1", Path("unused"), "MY_KEY"))
+def connect(url: str) -> OpenAiBatches:
+    return OpenAiBatches(ServiceConnection("any", f"{url}/v1", Path("unused"), "MY_KEY"))
 
 
 @pytest.fixture(scope="module")
@@ -229,15 +286,15 @@ def requests(n: int) -> list[SubmittedRequest]:
     return [SubmittedRequest(f"request-{number}", judge_params()) for number in range(n)]
 
 
-def create(service: BatchJudge) -> object:
+def create(service: OpenAiBatches) -> object:
     return service.create_batch(requests(1))
 
 
-def look(service: BatchJudge) -> object:
+def look(service: OpenAiBatches) -> object:
     return service.get_batch("b1")
 
 
-def read_list(service: BatchJudge) -> object:
+def read_list(service: OpenAiBatches) -> object:
     return list(service.list_batches())
 
 
@@ -305,7 +362,7 @@ def test_results_whose_file_is_gone_are_lost(script: Script) -> None:
     ended = {"id": "b1", "status": "completed", "output_file_id": "file-2"}
     gone = JSONResponse({"error": {"message": "no such file"}}, status_code=404)
 
-    def read(service: BatchJudge) -> object:
+    def read(service: OpenAiBatches) -> object:
         return list(service.iterate_results("b1"))
 
     assert fail(script, read, JSONResponse(ended), gone).failure is JudgeFailure.LOST

@@ -1,4 +1,4 @@
-"""A judge behind OpenAI's protocol: by chat completions, or by files in its Batch API.
+"""A model behind OpenAI's protocol: by chat completions, or by files in its Batch API.
 
 Chat completions are OpenAI's, a gateway's, or those of a vLLM of one's own. They have no name under
 which a reply could be asked for again: what was under way when a process was killed is asked twice.
@@ -43,7 +43,9 @@ from tournament_assets.providers.service_words import (
     ServiceAnswers,
     classify_by_status,
     clean_key,
+    hide_key,
     mapping,
+    parse_object,
     quote_service,
     read_retry_after,
 )
@@ -54,21 +56,20 @@ from tournament_assets.tournament.places import origin_of
 
 OWN_URL = "https://api.openai.com/v1"
 _LOOK_SECONDS = 60.0
-_DIRECT_SECONDS = 600.0
 _MAX_RETRY_AFTER = 3600.0
 _QUOTED_LENGTH = 500
-_NO_ROUTE = frozenset({404, 405, 501})
+_LISTED_MODELS = 8
 _NO_SERVER = frozenset({405, 410})
 
 
 @contextmanager
-def open_chat(connection: ServiceConnection) -> "Iterator[ChatJudge]":
+def open_chat(connection: ServiceConnection) -> "Iterator[OpenAiChat]":
     """Connect to a server that answers chat completions."""
-    with closing(ChatJudge(connection)) as service:
+    with closing(OpenAiChat(connection)) as service:
         yield service
 
 
-class ChatJudge(ServiceAnswers):
+class OpenAiChat(ServiceAnswers):
     """A service without batches; satisfies `judging.batch_service.AsksDirectly`.
 
     Args:
@@ -80,7 +81,9 @@ class ChatJudge(ServiceAnswers):
         base_url = connection.base_url or OWN_URL
         self._key = clean_key(connection.api_key, name=connection.key_variable) or None
         self._address = origin_of(base_url) or "the server"
-        self._dialect = Dialect(NEW_CAP if base_url == OWN_URL else OLD_CAP)
+        self._seconds = connection.timeout_seconds
+        cap = connection.cap or (NEW_CAP if base_url == OWN_URL else OLD_CAP)
+        self._dialect = Dialect(cap, is_settled=bool(connection.cap))
         self._client = open_client(base_url, self._key, timeout_seconds=_LOOK_SECONDS)
 
     def close(self) -> None:
@@ -99,7 +102,12 @@ class ChatJudge(ServiceAnswers):
         while True:
             dialect = self._dialect
             try:
-                answer = self._post("/chat/completions", chat_body(request.params, dialect), task)
+                answer = self._post(
+                    "/chat/completions",
+                    chat_body(request.params, dialect),
+                    task,
+                    seconds=self._seconds,
+                )
                 break
             except JudgeError as error:
                 simpler = dialect.without(str(error))
@@ -114,20 +122,35 @@ class ChatJudge(ServiceAnswers):
     def check_model(self, model: str) -> str | None:
         """Return if the server can be reached and lets this key in; a warning if it has no model.
 
+        Of a server without a look-up the list of models is read, which proves little: some have
+        none, and some load what is not in it.
+
         Raises:
             JudgeError: If the key is refused, or the server cannot be reached.
         """
         with self._translated_errors(f"look up the model {model!r}"):
-            try:
-                self._client.get(f"/models/{quote(model, safe='/')}", cast_to=httpx2.Response)
-            except openai.APIStatusError as error:
-                if error.status_code not in _NO_ROUTE:
-                    raise
-                return self._unlisted(model, error.status_code)
-        return None
+            status, _ = self._get(f"/models/{quote(model, safe='/')}")
+            if status is None:
+                return None
+            names = _read_models(self._get("/models")[1])
+        if model in names:
+            return None
+        shown = ", ".join(map(repr, names[:_LISTED_MODELS]))
+        more = len(names) - _LISTED_MODELS
+        listed = f"; it lists {shown}{f' and {more} more' if more > 0 else ''}" if names else ""
+        return self._tidy(self._unlisted(model, status) + listed)
+
+    def _get(self, path: str) -> tuple[int | None, str]:
+        """Return the status of a refusal, and the answer; only a refused key is an error."""
+        try:
+            return None, self._client.get(path, cast_to=httpx2.Response).text
+        except openai.APIStatusError as error:
+            if error.status_code == 401 or 300 <= error.status_code < 400:
+                raise
+            return error.status_code, ""
 
     def _post(
-        self, path: str, body: Mapping[str, Any], task: str, *, seconds: float = _DIRECT_SECONDS
+        self, path: str, body: Mapping[str, Any], task: str, *, seconds: float
     ) -> Mapping[str, Any]:
         """Send something that may cost, once."""
         with self._translated_errors(task, may_cost=True):
@@ -137,7 +160,7 @@ class ChatJudge(ServiceAnswers):
                 cast_to=httpx2.Response,
                 options={"timeout": openai.Timeout(seconds, connect=CONNECT_SECONDS)},
             )
-        return self._read_object(response.text, task, may_cost=True)
+        return self._read_object(hide_key(response.text, self._key), task, may_cost=True)
 
     @contextmanager
     def _translated_errors(self, task: str, *, may_cost: bool = False) -> Iterator[None]:
@@ -161,6 +184,12 @@ class ChatJudge(ServiceAnswers):
         return quote_service(text, key=self._key, length=_QUOTED_LENGTH)
 
 
+def _read_models(text: str) -> list[str]:
+    rows = (parse_object(text) or {}).get("data")
+    names = [mapping(row).get("id") for row in rows] if isinstance(rows, list) else []
+    return [name for name in names if isinstance(name, str)]
+
+
 _DIALECT = Dialect(NEW_CAP, is_settled=True)
 _UPLOAD_SECONDS = 600.0  # a headline is tens of megabytes
 _CREATE_SECONDS = 120.0
@@ -170,9 +199,9 @@ _COMPLETIONS = "/v1/chat/completions"
 
 
 @contextmanager
-def open_batches(connection: ServiceConnection) -> "Iterator[BatchJudge]":
+def open_batches(connection: ServiceConnection) -> "Iterator[OpenAiBatches]":
     """Connect to OpenAI, or to a gateway that has its Batch API."""
-    with closing(BatchJudge(connection)) as service:
+    with closing(OpenAiBatches(connection)) as service:
         yield service
 
 
@@ -215,7 +244,7 @@ def _written_lines(requests: Iterable[SubmittedRequest]) -> Iterator[_File]:
         yield _File(body, n_requests, nonce)
 
 
-class BatchJudge(ChatJudge):
+class OpenAiBatches(OpenAiChat):
     """A service with batches and chat completions; satisfies `batch_service.TakesBatches`."""
 
     def __init__(self, connection: ServiceConnection) -> None:

@@ -1,0 +1,120 @@
+"""What a reply to a prompt means: an entrant's response, or why there is none."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tournament_assets.judging.batch_service import ReplyRow
+from tournament_assets.judging.settlement.records import StoredReply
+from tournament_assets.providers.openai.wire_format import count_of, first_choice, keepable
+from tournament_assets.providers.service_words import mapping, parse_object, quote_service
+from tournament_assets.tournament.entrants import ApiEntrant, OpenAiApiEntrant
+from tournament_assets.tournament.prompts import (
+    GeneratedResponse,
+    ToldApart,
+    cut_thought,
+    prompt_seed,
+)
+
+_FINISH_REASONS = {"end_turn": "stop", "max_tokens": "length"}
+_QUOTED_LENGTH = 300
+
+
+@dataclass(frozen=True, slots=True)
+class NoResponse:
+    """Why a prompt that was asked has no response.
+
+    Attributes:
+        reason: A sentence without an end.
+        ends_it: Whether the service is to be asked nothing more.
+    """
+
+    reason: str
+    ends_it: bool = False
+
+
+def read_response(
+    entrant: ApiEntrant, prompt_id: str, reply: ReplyRow | StoredReply
+) -> GeneratedResponse | NoResponse:
+    """Say what a final reply to a prompt means.
+
+    A response that the token cap has cut off is one if it says anything. One that the model ended
+    by itself is one even if it says nothing: that is what it said.
+    """
+    if reply.result_type != "succeeded":
+        return NoResponse(f"the request was refused for good ({reply.error_type})")
+    if isinstance(entrant, OpenAiApiEntrant):
+        return _read_completion(entrant, prompt_id, parse_object(reply.raw) or {})
+    if reply.stop_reason == "refusal":
+        return NoResponse("the model refused to answer")
+    if reply.stop_reason == "model_context_window_exceeded":
+        return NoResponse("the prompt and its response exceed the model's context")
+    finish_reason = _FINISH_REASONS.get(reply.stop_reason or "")
+    if finish_reason is None or reply.text is None:
+        return NoResponse(
+            f"the reply ended with stop_reason {reply.stop_reason!r}; "
+            "expected 'end_turn' or 'max_tokens'"
+        )
+    if finish_reason == "length" and not reply.text.strip():
+        return NoResponse(
+            "all of max_new_tokens went by before the model wrote a word; what it thinks counts"
+        )
+    usage = reply.usage
+    return GeneratedResponse(
+        prompt_id=prompt_id,
+        text=reply.text,
+        finish_reason=finish_reason,
+        prompt_tokens=None if usage is None else usage.read_tokens,
+        response_tokens=None if usage is None else usage.output_tokens,
+        diagnostics={"served_model": reply.model},
+    )
+
+
+def _read_completion(
+    entrant: OpenAiApiEntrant, prompt_id: str, answer: Mapping[str, Any]
+) -> GeneratedResponse | NoResponse:
+    """Say what a chat completion means; no text is never an empty one."""
+    choice = first_choice(answer)
+    message, usage = mapping(choice.get("message")), mapping(answer.get("usage"))
+    content, finish_reason = message.get("content"), choice.get("finish_reason")
+    n_written = count_of(usage, "completion_tokens")
+    if n_written is not None and n_written > entrant.max_new_tokens:
+        return NoResponse(
+            f"the server answered with {n_written} tokens; expected at most "
+            f"{entrant.max_new_tokens}; it does not hold itself to the name that the cap was sent "
+            "under: choose max_tokens_field, and give the entrant another revision",
+            ends_it=True,
+        )
+    if not isinstance(content, str):
+        refusal = message.get("refusal")
+        said = f", refusal {_quote(refusal)!r}" if refusal else ""
+        return NoResponse(
+            f"the server answered without a text (finish_reason {finish_reason!r}{said})"
+        )
+    told = ToldApart(keepable(content).strip())
+    if entrant.strip == "think":
+        told = cut_thought(told.response, is_open=False)
+        apart = message.get("reasoning_content") or message.get("reasoning")
+        if told.thought is None and isinstance(apart, str):
+            told = ToldApart(told.response, keepable(apart).strip())
+    served = {"served_model": "model", "system_fingerprint": "system_fingerprint"}
+    return GeneratedResponse(
+        prompt_id=prompt_id,
+        text=told.response,
+        finish_reason=str(finish_reason) if finish_reason in ("stop", "length") else "other",
+        prompt_tokens=count_of(usage, "prompt_tokens"),
+        response_tokens=n_written,
+        diagnostics={
+            "seed": prompt_seed(prompt_id, entrant.seed),
+            **told.diagnostics,
+            **{
+                name: _quote(answer[key])
+                for name, key in served.items()
+                if isinstance(answer.get(key), str)
+            },
+        },
+    )
+
+
+def _quote(words: object) -> str:
+    return quote_service(keepable(str(words)), key=None, length=_QUOTED_LENGTH)
