@@ -21,11 +21,11 @@ DIMENSIONS = ("factuality", "calibration", "clinical_utility")
 AFTER_REPLIES = [
     "elo_ratings",
     "elo_traces",
-    "judge_calibration",
+    "people_measures",
     "judge_verdicts",
     "prediction_powered_ratings",
     "ratings",
-    "trust_panel",
+    "measures",
     "win_rates",
 ]
 PAIRED = ["match_list", "judge_replies"]

@@ -13,7 +13,7 @@ from tournament_assets.audits.judge_calibration import (
     calibrate_judge,
     correct_share,
 )
-from tournament_assets.tournament.asset_rows import JudgeCalibrationRow
+from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Outcome
@@ -37,13 +37,13 @@ def pair(
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
-def calibrate(pairs: list[CalibratedPair]) -> list[JudgeCalibrationRow]:
+def calibrate(pairs: list[CalibratedPair]) -> list[MeasureRow]:
     return calibrate_judge(
         pairs, dimension="x", entrants=("ada", "bob"), resampling=Resampling(200)
     )
 
 
-def of(rows: list[JudgeCalibrationRow], measure: str, **names: object) -> list[JudgeCalibrationRow]:
+def of(rows: list[MeasureRow], measure: str, **names: object) -> list[MeasureRow]:
     return [
         row
         for row in rows
@@ -115,7 +115,8 @@ def test_everything_is_counted_and_what_was_not_judged_is_in_no_share() -> None:
     assert right.n == 3
     assert right.value == pytest.approx(0.75)
     (error,) = of(rows, "error")
-    assert (error.prompt_id, error.value, error.by_judge, error.n) == ("p1", 0.5, 1.0, 2)
+    (by_judge,) = of(rows, "error_by_judge")
+    assert (error.prompt_id, error.value, by_judge.value, error.n) == ("p1", 0.5, 1.0, 2)
     assert (error.subject, error.other, error.stratum) == ("ada", "bob", "one")
 
 
@@ -162,13 +163,23 @@ def test_wins_are_corrected_by_what_the_judge_gets_wrong() -> None:
     rest = [pair(40 + n, "a" if n < 376 else "b") for n in range(960)]
     # Nobody was asked about two copies of one text, and nothing is known of what is unjudged.
     rest += [pair(1000 + n, "s" if n < 300 else "u") for n in range(500)]
-    (ada, bob) = of(calibrate([*labelled, *rest]), "wins")
-    assert (ada.sensitivity, ada.specificity, ada.by_judge) == pytest.approx((0.9, 0.7, 0.4))
+    rows = calibrate([*labelled, *rest])
+    (ada, bob) = of(rows, "wins")
+    assert told(rows, "ada") == pytest.approx((0.9, 0.7, 0.4))
     assert ada.value == pytest.approx(0.166667, abs=5e-7)
     assert bob.value == pytest.approx(1 - 0.166667, abs=5e-7)
     (unknown, _) = of(calibrate([pair(1, "a", {"ann": "a"})]), "wins")
     assert unknown.value is None
     assert "no win" in str(unknown.note)
+
+
+def told(rows: list[MeasureRow], entrant: str) -> tuple[float, ...]:
+    """Return the sensitivity, the specificity, and the share of wins that the judge says."""
+    found = [of(rows, name, subject=entrant) for name in TOLD]
+    return tuple(row.value for (row,) in found if row.value is not None)
+
+
+TOLD = ("sensitivity", "specificity", "wins_by_judge")
 
 
 def wins_width(*, won_by: int = 1, missed_by: int = 1, rest_by: int = 1) -> float:
@@ -179,10 +190,11 @@ def wins_width(*, won_by: int = 1, missed_by: int = 1, rest_by: int = 1) -> floa
         pair(100 + n // missed_by, "a" if n // 4 % 4 == 0 else "b", {"ann": "b"}) for n in range(40)
     ]
     pairs += [pair(1000 + n // rest_by, "a" if n // 4 % 2 else "b") for n in range(200)]
-    (ada, _) = of(calibrate(pairs), "wins")
+    rows = calibrate(pairs)
+    (ada, _) = of(rows, "wins")
     assert ada.low is not None
     assert ada.high is not None
-    assert (ada.sensitivity, ada.specificity) == pytest.approx((0.7, 0.7))
+    assert told(rows, "ada")[:2] == pytest.approx((0.7, 0.7))
     return ada.high - ada.low
 
 
@@ -206,8 +218,7 @@ def test_labels_weigh_what_their_chance_leaves_out() -> None:
     assert agreement.value == pytest.approx(100 / 125)
     # Of ten wins of ada that the judge saw, each stands for ten pairs.
     mixed = [pair(90, "b", {"ann": "a"}, chance=0.4), *(pair(91 + n, "b") for n in range(3))]
-    (ada, _) = of(calibrate([*pairs, *mixed]), "wins")
-    assert ada.sensitivity == pytest.approx(100 / 102.5)
+    assert told(calibrate([*pairs, *mixed]), "ada")[0] == pytest.approx(100 / 102.5)
     units = [(f"p{n}", n < 10) for n in range(20)]
     even = measure_by_prompt(units, weights=[3.0] * 20)
     assert astuple(even)[:3] == pytest.approx(astuple(measure_by_prompt(units))[:3])

@@ -64,7 +64,7 @@ def test_a_run_and_itself_differ_in_nothing(runs: tuple[Path, Path]) -> None:
     found = values(runs[0], runs[0])
     assert found["inputs"] == {"changes": []}
     assert found["flips"]["changed"] == []
-    assert found["flips"]["total"]["agreement"]["kappa"] == 1
+    assert found["flips"]["total"]["agreement"]["kappa"]["value"] == 1
     # Who never lost, or never won, has no rating, so that nothing is known of its move.
     assert {move["difference"] for move in found["ratings"]} - {None} == {0}
     assert found["verdict"]["sameness"] == "same"

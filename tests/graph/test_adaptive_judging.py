@@ -181,8 +181,8 @@ def test_what_a_stop_makes_needless_is_nowhere_missing(
     for row in mode_table(paid, "audit"):
         assert row["coverage"] == 1.0
         assert row["pairs_unanswered"] == row["replies_pending"] == 0
-    (counted,) = (row for row in table(paid, "trust_panel") if row["measure"] == "not_needed")
-    assert f"{n_saved} of {3 * N_PROMPTS}" in counted["detail"]
+    (counted,) = (row for row in table(paid, "measures") if row["measure"] == "not_needed")
+    assert f"{n_saved} of {3 * N_PROMPTS}" in counted["note"]
 
 
 def test_every_rating_counts_a_verdict_of_the_tail_for_what_it_stands_for(

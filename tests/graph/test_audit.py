@@ -217,4 +217,4 @@ def test_other_thresholds_make_what_is_said_first_out_of_date(tmp_path: Path) ->
     before = versions()
     project.edit_config(checks={"max_missing_spread": 0.1})
     changed = {name for name, version in versions().items() if version != before[name]}
-    assert changed == {"audit", "leaderboard", "report", "trust_panel"}
+    assert changed == {"audit", "leaderboard", "report", "measures", "people_measures"}

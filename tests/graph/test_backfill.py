@@ -145,7 +145,7 @@ def test_the_button_runs_a_mode_in_order_to_the_report_and_nothing_on_request(
             "judging_estimate",
             "judge_requests",
             "judge_replies",
-            "trust_panel",
+            "measures",
             "report",
             "run_comparison",
         )
@@ -156,7 +156,7 @@ def test_the_button_runs_a_mode_in_order_to_the_report_and_nothing_on_request(
         # One run may hold both, which asks nothing before the price is known and allowed.
         assert max(places["judging_estimate"]) <= min(places["judge_requests"])
         assert max(places["judge_requests"]) < min(places["judge_replies"])
-        assert max(places["trust_panel"]) < min(places["report"])
+        assert max(places["measures"]) < min(places["report"])
         assert not ON_REQUEST & set().union(*(assets for _, assets in backfill.ran))
         assert {str(key).rpartition("|")[2] for key, _ in backfill.ran} == {"pilot"}
         (run,) = (paid.project.folder / "runs").iterdir()

@@ -87,7 +87,7 @@ def test_a_bad_judge_is_red_on_the_first_screen_and_the_audit_exits_1(
     printed = " ".join(audit.stdout.split())
     assert printed.startswith(lights)
     assert "84 of 120 " in printed
-    rows = paid.rows("trust_panel", "calibration")
+    rows = paid.rows("measures", "calibration")
     panel = {row["measure"]: row for row in rows if row["subject"] is None}
     assert {name for name, row in panel.items() if row["state"] == "red"} == red
     # What was never asked is in no measure of the judge.

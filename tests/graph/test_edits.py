@@ -32,8 +32,8 @@ RATED = [
     "ratings",
     "win_rates",
     "prediction_powered_ratings",
-    "judge_calibration",
-    "trust_panel",
+    "people_measures",
+    "measures",
 ]
 
 

@@ -19,7 +19,6 @@ from tournament_assets.tournament.errors import InputError
 NEW_ASSETS = {
     "human_battles",
     "arena_ratings",
-    "human_agreement",
 }
 # What people say of careful against sloppy, prompt by prompt: 7 wins, 4 losses, a tie.
 VOTES = "ccscctscsccs"
@@ -168,18 +167,19 @@ def test_agreement_is_that_of_the_shared_comparisons_alone(finished: SmallProjec
     decisive = [pair for pair in shared if "t" not in pair]
 
     found = {
-        row["verdicts"]: row for row in rows_of(finished, "human_agreement/calibration/headline")
+        row["measure"]: row for row in rows_of(finished, "people_measures/calibration/headline")
     }
-    assert found["all"]["comparisons"] == 12
-    assert 0 < found["all"]["agreement"] < 1
-    assert found["all"]["agreement"] == pytest.approx(observed)
-    assert found["all"]["kappa"] == pytest.approx((observed - by_chance) / (1 - by_chance))
-    assert found["all"]["kappa_low"] < found["all"]["kappa"] < found["all"]["kappa_high"]
-    assert found["decisive"]["comparisons"] == len(decisive)
-    assert found["decisive"]["agreement"] == pytest.approx(
+    kappa, share = found["human_agreement"], found["human_agreement_share"]
+    assert (kappa["n"], share["n"]) == (12, 12)
+    assert 0 < share["value"] < 1
+    assert share["value"] == pytest.approx(observed)
+    assert kappa["value"] == pytest.approx((observed - by_chance) / (1 - by_chance))
+    assert kappa["low"] < kappa["value"] < kappa["high"]
+    assert found["human_agreement_decisive_share"]["n"] == len(decisive)
+    assert found["human_agreement_decisive_share"]["value"] == pytest.approx(
         sum(first == second for first, second in decisive) / len(decisive)
     )
-    assert (found["all"]["only_judge"], found["all"]["only_human"]) == (24, 0)
+    assert (found["only_judge"]["n"], found["only_people"]["n"]) == (24, 0)
 
 
 def test_a_file_that_is_not_there_is_told_before_anything_is_spent_with_all_other_problems(

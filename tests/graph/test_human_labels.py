@@ -25,7 +25,7 @@ from tournament_assets.ledger.labels import LabelSample, LabelVote, SampledPair,
 from tournament_assets.project.config_files import load_config
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
 
-AFTER_A_LABEL = ["prediction_powered_ratings", "judge_calibration"]
+AFTER_A_LABEL = ["prediction_powered_ratings", "people_measures"]
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_labels_of_texts_that_have_changed_are_counted_and_in_no_rating(
     label(project, [("ann", {0: "a", 1: "b"})], changed=True)
     for asset in AFTER_A_LABEL:
         project.tables(asset)
-    rows = rows_of(project, "judge_calibration/factuality/pilot")
+    rows = rows_of(project, "people_measures/factuality/pilot")
     counts = {row["subject"]: row["n"] for row in rows if row["measure"] == "count"}
     assert (counts["changed"], counts["pairs"]) == (2, 0)
     assert rows_of(project, "prediction_powered_ratings/factuality/pilot") == []
@@ -235,7 +235,7 @@ def test_labels_rate_calibrate_and_stand_in_the_report(project: SmallProject) ->
     after = project.stored_files()
     changed = {name.split("/")[1] for name in after if before.get(name) != after[name]}
     assert changed <= {*AFTER_A_LABEL, "report"}
-    rows = rows_of(project, "judge_calibration/factuality/pilot")
+    rows = rows_of(project, "people_measures/factuality/pilot")
     counts = {row["subject"]: row["n"] for row in rows if row["measure"] == "count"}
     assert counts["pairs"] == n_pairs
     assert counts["labels"] == n_pairs + len(range(0, n_pairs, 2))
@@ -281,7 +281,7 @@ def calibrate(project: SmallProject) -> None:
 
 
 def right_of(project: SmallProject) -> float:
-    rows = rows_of(project, "judge_calibration/factuality/pilot")
+    rows = rows_of(project, "people_measures/factuality/pilot")
     (value,) = (row["value"] for row in rows if row["measure"] == "right")
     return float(value)
 

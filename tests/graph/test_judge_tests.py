@@ -33,7 +33,7 @@ def tested(tmp_path_factory: pytest.TempPathFactory) -> PaidProject:
 
 
 def panel_of(paid: PaidProject) -> dict[tuple[str, str | None], dict[str, Any]]:
-    return {(row["measure"], row["subject"]): row for row in paid.rows("trust_panel")}
+    return {(row["measure"], row["subject"]): row for row in paid.rows("measures")}
 
 
 def test_controls_of_every_kind_are_judged(tested: PaidProject) -> None:
@@ -84,16 +84,16 @@ def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
     with paid_project(tmp_path) as paid:
         paid.configure_judge(anchor_pairs=5, control_pairs=2)
         paid.project.edit_config(checks=CHECKS)
-        untested = paid.tables("trust_panel").warnings
+        untested = paid.tables("measures").warnings
         before = panel_of(paid)
         assert before["test_retest", None]["state"] == "not measured"
-        assert REPEATS in before["test_retest", None]["detail"]
+        assert REPEATS in before["test_retest", None]["note"]
         assert any("test_retest" in each and "not measured" in each for each in untested)
         assert before["unjudged", "careful"]["state"] == "green"
 
         paid.tables("judge_controls")
         paid.tables("judge_repeats")
-        made = paid.tables("trust_panel").checks["trust_panel", "factuality"]
+        made = paid.tables("measures").checks["measures", "factuality"]
         checks = {each.name: each for each in made}
         after = panel_of(paid)
         assert set(checks) == {
@@ -118,11 +118,11 @@ def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
 
         rubric = paid.project.folder / "rubrics" / "factuality.txt"
         rubric.write_text(rubric.read_text() + "\nAnd be strict.\n")
-        paid.tables("trust_panel")
+        paid.tables("measures")
         outdated = panel_of(paid)
         for measure, job in (("test_retest", REPEATS), ("identical_controls", JOB)):
             assert outdated[measure, None]["state"] == "not measured"
-            assert job in outdated[measure, None]["detail"]
+            assert job in outdated[measure, None]["note"]
 
 
 def test_the_judges_of_two_modes_are_compared_on_what_both_were_shown(tmp_path: Path) -> None:
@@ -130,11 +130,12 @@ def test_the_judges_of_two_modes_are_compared_on_what_both_were_shown(tmp_path: 
         paid.tables("judge_verdicts")
         paid.tables("judge_verdicts", mode="headline")
         paid.tables("judge_agreement")
-        (row,) = paid.rows("judge_agreement")
-        assert (row["judge_model"], row["other_judge_model"]) == ("claude-pilot", "claude-headline")
-        assert row["other_mode"] == "headline"
+        rows = {row["measure"]: row for row in paid.rows("judge_agreement")}
+        share, kappa = rows["agreement"], rows["kappa"]
+        assert (share["subject"], share["other"]) == ("claude-pilot", "claude-headline")
+        assert share["stratum"] == "headline"
         # One judge under two names: it says the same of the four prompts of the pilot.
-        assert (row["n"], row["agreement"]) == (12, 1.0)
-        paid.tables("trust_panel")
+        assert (share["n"], share["value"]) == (12, 1.0)
+        paid.tables("measures")
         line = panel_of(paid)["judge_agreement", "claude-headline"]
-        assert (line["value"], line["n"]) == (row["kappa"], 12)
+        assert (line["value"], line["n"]) == (kappa["value"], 12)

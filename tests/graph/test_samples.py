@@ -120,7 +120,7 @@ def test_ratings_count_prompts_and_luck_stands_apart(
     project, made, _ = played
     (elo, *_) = rows_of(project, "elo_ratings", "factuality")
     assert elo["n_decisive_matches"] <= 3 * N_PROMPTS
-    panel = rows_of(project, "trust_panel", "factuality")
+    panel = rows_of(project, "measures", "factuality")
     luck = {row["subject"]: row for row in panel if row["measure"] == "sampling_luck"}
     assert set(luck) == {"careful", "sampling", "greedy"}
     assert {row["unit"] for row in luck.values()} == {"points"}

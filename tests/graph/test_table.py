@@ -171,7 +171,6 @@ def test_a_tournament_without_people_has_no_row_of_theirs(plan: TournamentPlan) 
     assert {row.name for row in ASSETS} - set(rows_of(plan)) == {
         "human_battles",
         "arena_ratings",
-        "human_agreement",
         "entrant_requests",
         "jury",
         "judging_decisions",

@@ -9,8 +9,9 @@ from tournament_assets.reports.human_battle_tables import (
     scale_sentence,
 )
 from tournament_assets.reports.report_tables import ReportSection
-from tournament_assets.tournament.asset_rows import JudgeCalibrationRow
+from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.battles import Battle, BattleSource, BattleWinner
+from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.estimates import Resampling
 
 WINNERS: dict[str, BattleWinner] = {"a": "model_a", "b": "model_b", "t": "tie"}
@@ -43,10 +44,12 @@ def test_nothing_shared_is_said_and_has_no_number() -> None:
     found = measure_human_agreement(battles("llm-judge", "ab"), battles("human", "a", first=7))
     text = agreement_sentence(found, dimension="x", confidence=0.95)
     assert re.findall(r"\d+", text) == ["2", "1"]
-    for row in agreement_rows(found, dimension="x"):
-        assert row.comparisons == 0
-        assert (row.agreement, row.kappa, row.kappa_low) == (None, None, None)
-        assert row.note
+    rows = {row.measure: row for row in agreement_rows(found, CheckThresholds(), dimension="x")}
+    assert (rows["only_judge"].n, rows["only_people"].n) == (2, 1)
+    for name in ("human_agreement", "human_agreement_decisive"):
+        assert (rows[name].value, rows[name].n) == (None, 0)
+        assert rows[name].note
+    assert rows["human_agreement"].state == "not measured"
 
 
 def test_one_label_alone_has_no_kappa_and_the_sentence_says_why() -> None:
@@ -75,10 +78,10 @@ JUDGE = "The judge is m."
 def section_of(**counts: int) -> ReportSection:
     """Return the section on people of labels that are counted and measured nowhere."""
     rows = [
-        JudgeCalibrationRow(dimension="x", measure="count", subject=name, n=n)
+        MeasureRow(dimension="x", measure="count", subject=name, unit="count", n=n)
         for name, n in counts.items()
     ]
-    rows.append(JudgeCalibrationRow(dimension="x", measure="rater", subject="ann", n=1))
+    rows.append(MeasureRow(dimension="x", measure="rater", subject="ann", unit="count", n=1))
     return people_section(
         [], rows, {"x": []}, judge=JUDGE, link=lambda *_, **__: "", confidence=0.95
     )

@@ -4,21 +4,27 @@ from typing import Any
 from tournament_assets.reports.trust_tables import (
     light_sentence,
     trust_matrix,
-    trust_rows,
     trust_section,
 )
 from tournament_assets.storage.tables import make_table, rows_of
-from tournament_assets.tournament.asset_rows import TrustRow
+from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.trust.measures import WORDS
-from tournament_assets.trust.panel import TrustLine, TrustState
+from tournament_assets.trust.measures import MEASURES, TrustState
 
-TITLES = {measure: words.title for measure, words in WORDS.items()}
+TITLES = {name: each.title for name, each in MEASURES.items()}
 
 
-def line(measure: str, state: TrustState, *numbers: Any, subject: str | None = None) -> TrustLine:
+def line(measure: str, state: TrustState, *numbers: Any, subject: str | None = None) -> MeasureRow:
     value, low, high, threshold = numbers or (None, None, None, None)
-    return TrustLine(measure, subject, Estimate(value, low, high, 12, "why"), threshold, state)
+    return MeasureRow.of(
+        Estimate(value, low, high, 12, "why"),
+        dimension="factuality",
+        measure=measure,
+        subject=subject,
+        unit=MEASURES[measure].unit,
+        threshold=threshold,
+        state=state.value,
+    )
 
 
 BIASED = line("position_bias", TrustState.RED, 0.7, 0.6, 0.8, 0.1)
@@ -28,10 +34,9 @@ RETEST = line("test_retest", TrustState.NOT_MEASURED)
 CYCLES = line("transitivity_within_prompts", TrustState.GREEN, 0.25, None, None, 0.01)
 
 
-def shown(*lines: TrustLine) -> list[TrustRow]:
-    rows = trust_rows(lines, dimension="factuality")
+def shown(*lines: MeasureRow) -> list[MeasureRow]:
     # Through the table and back: what is shown is what is stored.
-    return list(rows_of(TrustRow, make_table("trust_panel", rows)))
+    return list(rows_of(MeasureRow, make_table("measures", lines)))
 
 
 def test_every_light_is_a_word_beside_its_number_interval_and_threshold() -> None:
@@ -65,9 +70,9 @@ def test_the_section_begins_with_what_is_red_and_says_what_to_do() -> None:
     assert said == ["position bias", "length", "test–retest."]
     assert "at 90 %" in numbers.sentences[1]
     _, (_, advice) = section.tables
-    assert advice.rows == (("position bias", WORDS["position_bias"].advice),)
+    assert advice.rows == (("position bias", MEASURES["position_bias"].advice),)
     (_, meanings) = meaning.tables[0]
-    assert ("length", WORDS["length_effect"].meaning) in meanings.rows
+    assert ("length", MEASURES["length_effect"].meaning) in meanings.rows
 
 
 def test_without_a_red_light_there_is_nothing_to_do() -> None:
@@ -92,7 +97,7 @@ def test_the_matrix_has_a_line_a_measure_and_shows_the_worst_entrant() -> None:
 def test_a_check_says_the_number_the_threshold_and_the_advice_only_where_it_is_red() -> None:
     biased, cycles, retest = map(light_sentence, (BIASED, CYCLES, RETEST))
     said, advice = biased.split(" (why). ")
-    assert advice == WORDS["position_bias"].advice
+    assert advice == MEASURES["position_bias"].advice
     assert re.findall(r"\d+\.\d+", said) == ["70.0", "60.0", "80.0", "40.0", "60.0"]
     assert re.findall(r"\d+\.\d+", cycles) == ["0.250", "0.010"]
     assert cycles.endswith(" (why).")

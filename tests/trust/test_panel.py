@@ -8,16 +8,12 @@ from tournament_assets.audits.judge_consistency import JudgedPair
 from tournament_assets.audits.judge_tests import RepeatedPair, SettledControl
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
+from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
-from tournament_assets.trust.measures import WORDS, is_red, threshold_of
-from tournament_assets.trust.panel import (
-    TrustEvidence,
-    TrustLine,
-    TrustState,
-    trust_lines,
-)
+from tournament_assets.trust.measures import MEASURES, TrustState, measure_judge
+from tournament_assets.trust.panel import Evidence
 
 A, B, TIE = Verdict.A, Verdict.B, Verdict.TIE
 NAMES = ("ada", "bob", "cyd")
@@ -25,7 +21,6 @@ NOTHING: dict[str, Any] = {
     "length": Estimate(None, note="never differs"),
     "repeats": "not asked",
     "controls": "not planted",
-    "people": None,
     "judges": "not compared",
 }
 STRICT = CheckThresholds(
@@ -51,14 +46,12 @@ def pair(prompt: str, a: str, b: str, *verdicts: Verdict) -> JudgedPair:
 
 def panel(
     pairs: list[JudgedPair], thresholds: CheckThresholds = STRICT, **evidence: Any
-) -> dict[tuple[str, str | None], TrustLine]:
-    lines = trust_lines(
-        TrustEvidence(pairs=pairs, **{**NOTHING, **evidence}),
-        entrants=NAMES,
-        thresholds=thresholds,
-        resampling=Resampling(100),
+) -> dict[tuple[str, str | None], MeasureRow]:
+    found = Evidence(
+        pairs=pairs, entrants=NAMES, resampling=Resampling(100), **{**NOTHING, **evidence}
     )
-    return {(line.measure, line.subject): line for line in lines}
+    rows = measure_judge(found, thresholds, dimension="f")
+    return {(row.measure, row.subject): row for row in rows}
 
 
 def good_pairs(n: int = 20) -> list[JudgedPair]:
@@ -71,9 +64,9 @@ def test_what_was_not_measured_is_never_green_and_says_why() -> None:
     found = panel(good_pairs())
     for measure in ("test_retest", "judge_agreement", "length_effect", "injection_controls"):
         line = found[measure, None]
-        assert line.state is TrustState.NOT_MEASURED
-        assert line.estimate.value is None
-        assert line.estimate.note in {"never differs", *NOTHING.values()}
+        assert line.state == TrustState.NOT_MEASURED
+        assert line.value is None
+        assert line.note in {"never differs", *NOTHING.values()}
     assert ("human_agreement", None) not in found
     nothing = panel([])
     assert {line.state for line in nothing.values()} == {TrustState.NOT_MEASURED}
@@ -95,13 +88,12 @@ def test_a_judge_without_fault_is_green_where_it_was_measured() -> None:
             SettledControl(ControlKind.CORRUPTED, "2", Outcome.A_WINS, Outcome.A_WINS, (A, B)),
             SettledControl(ControlKind.INJECTION, "3", Outcome.A_WINS, Outcome.A_WINS, (A, B)),
         ],
-        people=Estimate(0.7, 0.5, 0.9, 30, ""),
         judges={"another": agreed.kappa},
     )
     for measure in ("flip_direction", "longer_wins"):
-        assert found.pop((measure, None)).state is TrustState.NOT_MEASURED
+        assert found.pop((measure, None)).state == TrustState.NOT_MEASURED
     assert {line.state for line in found.values()} == {TrustState.GREEN}
-    assert found["judge_agreement", "another"].estimate.value == pytest.approx(1)
+    assert found["judge_agreement", "another"].value == pytest.approx(1)
 
 
 def test_a_judge_with_every_fault_is_red_everywhere() -> None:
@@ -134,27 +126,22 @@ def test_a_judge_with_every_fault_is_red_everywhere() -> None:
             SettledControl(ControlKind.CORRUPTED, "2", Outcome.A_WINS, Outcome.TIE, (TIE, TIE)),
             SettledControl(ControlKind.INJECTION, "3", Outcome.A_WINS, Outcome.B_WINS, (B, A)),
         ],
-        people=Estimate(0.1, -0.1, 0.3, 30, ""),
         judges={"another": apart.kappa},
     )
     # One triple of majorities says nothing, and nobody counted these responses' words.
-    assert found.pop(("transitivity_of_majorities", None)).state is TrustState.GREEN
-    assert found.pop(("longer_wins", None)).state is TrustState.NOT_MEASURED
+    assert found.pop(("transitivity_of_majorities", None)).state == TrustState.GREEN
+    assert found.pop(("longer_wins", None)).state == TrustState.NOT_MEASURED
     assert {key: line.state for key, line in found.items()} == dict.fromkeys(found, TrustState.RED)
-    assert found["position_bias", None].estimate.value == pytest.approx(180 / 240)
-    assert found["unjudged", "bob"].estimate.n == 120
-    assert found["unjudged", "bob"].estimate.value == pytest.approx(40 / 120)
+    assert found["position_bias", None].value == pytest.approx(180 / 240)
+    assert found["unjudged", "bob"].n == 120
+    assert found["unjudged", "bob"].value == pytest.approx(40 / 120)
 
 
 def test_without_thresholds_there_is_a_number_and_no_light() -> None:
-    found = panel(
-        good_pairs(),
-        CheckThresholds(max_position_bias=None),
-        people=Estimate(0.1, None, None, 9, ""),
-    )
-    for measure in ("position_bias", "human_agreement", "transitivity_within_prompts"):
-        assert found[measure, None].state is TrustState.NO_THRESHOLD
-        assert found[measure, None].estimate.value is not None
+    found = panel(good_pairs(), CheckThresholds(max_position_bias=None))
+    for measure in ("position_bias", "transitivity_within_prompts"):
+        assert found[measure, None].state == TrustState.NO_THRESHOLD
+        assert found[measure, None].value is not None
 
 
 def test_every_measure_is_red_on_its_own_side_of_the_threshold_and_not_at_it() -> None:
@@ -174,15 +161,18 @@ def test_every_measure_is_red_on_its_own_side_of_the_threshold_and_not_at_it() -
         "transitivity_within_prompts": (0.009,),
         "transitivity_of_majorities": (0.009,),
     }
-    assert {*beyond, "not_needed", "sampling_luck"} == set(WORDS)  # two are never red
-    assert threshold_of("not_needed", STRICT) is None
+    assert {*beyond, "not_needed", "sampling_luck"} == set(MEASURES)  # two are never red
+    assert MEASURES["not_needed"].threshold(STRICT) is None
     for measure, values in beyond.items():
-        threshold = threshold_of(measure, STRICT)
+        threshold = MEASURES[measure].threshold(STRICT)
         assert threshold is not None
-        for value in values:
-            assert is_red(measure, value, threshold, low=value - 0.01, high=value + 0.01), measure
+
+        def is_red(value: float, named: str = measure, limit: float = threshold) -> bool:
+            return MEASURES[named].is_red(Estimate(value, value - 0.01, value + 0.01), limit)
+
+        assert all(map(is_red, values)), measure
         at = 0.5 + threshold if measure in ("position_bias", "flip_direction") else threshold
-        assert not is_red(measure, at, threshold, low=at - 0.01, high=at + 0.01), measure
+        assert not is_red(at), measure
 
 
 def test_a_direction_that_chance_may_give_is_not_red() -> None:
@@ -192,15 +182,16 @@ def test_a_direction_that_chance_may_give_is_not_red() -> None:
         ("longer_wins", 1.0, 0.5),
         ("length_effect", 200.0, 0.0),
     ):
-        threshold = threshold_of(measure, CheckThresholds())
+        threshold = MEASURES[measure].threshold(CheckThresholds())
         assert threshold is not None
-        assert is_red(measure, value, threshold, low=neutral + 0.01, high=value)
-        assert not is_red(measure, value, threshold, low=neutral - 0.01, high=value)
-        assert not is_red(measure, value, threshold)
+        is_red = MEASURES[measure].is_red
+        assert is_red(Estimate(value, neutral + 0.01, value), threshold)
+        assert not is_red(Estimate(value, neutral - 0.01, value), threshold)
+        assert not is_red(Estimate(value), threshold)
 
 
 def test_every_measure_has_a_meaning_and_an_advice_in_one_sentence_each() -> None:
-    for words in WORDS.values():
+    for words in MEASURES.values():
         for text in (words.meaning, words.advice):
             assert text.endswith(".")
             assert text.count(". ") == 0

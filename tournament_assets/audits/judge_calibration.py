@@ -10,7 +10,7 @@ on the interval with both uncertainties, https://arxiv.org/abs/2511.21140. Cohen
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import NormalDist
 
@@ -25,7 +25,7 @@ from tournament_assets.audits.agreement import (
     share_by_prompt,
 )
 from tournament_assets.ratings.matches import require_confidence
-from tournament_assets.tournament.asset_rows import JudgeCalibrationRow
+from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.verdicts import Outcome
@@ -149,8 +149,8 @@ def calibrate_judge(
     entrants: Sequence[str],
     changed: int = 0,
     resampling: Resampling = MANY_RESAMPLES,
-) -> list[JudgeCalibrationRow]:
-    """Return the rows of table "judge_calibration" of one dimension; none without a label.
+) -> list[MeasureRow]:
+    """Return what labels say of the judge on one dimension, row by row; nothing without a label.
 
     Labels weigh 1 over the chance with which their pair was drawn. A label on an unjudged pair is
     counted and in no share.
@@ -170,16 +170,13 @@ def calibrate_judge(
     if judged:
         rows += _right(judged, dimension, resampling.confidence)
         rows += _agreements(judged, heard, dimension, resampling)
-        rows += [
-            _wins(entrant, pairs, judged, dimension, resampling.confidence) for entrant in entrants
-        ]
+        for entrant in entrants:
+            rows += _wins(entrant, pairs, judged, dimension, resampling.confidence)
         rows += _errors(judged, dimension)
     return rows
 
 
-def _counts(
-    heard: Sequence[CalibratedPair], dimension: str, changed: int
-) -> list[JudgeCalibrationRow]:
+def _counts(heard: Sequence[CalibratedPair], dimension: str, changed: int) -> list[MeasureRow]:
     labels = [label for pair in heard for label in pair.labels]
     counts = {
         "pairs": len(heard),
@@ -189,17 +186,20 @@ def _counts(
         "unjudged": sum(pair.judged is None for pair in heard),
         "changed": changed,
     }
+    raters = sorted({label.rater for label in labels})
+    rows = [
+        *(("count", name, count) for name, count in counts.items()),
+        *(("rater", name, sum(each.rater == name for each in labels)) for name in raters),
+    ]
     return [
-        JudgeCalibrationRow(dimension=dimension, measure="count", subject=name, n=count)
-        for name, count in counts.items()
-    ] + [
-        JudgeCalibrationRow(
+        MeasureRow.of(
+            Estimate(float(count), n=count),
             dimension=dimension,
-            measure="rater",
-            subject=rater,
-            n=sum(label.rater == rater for label in labels),
+            measure=measure,
+            subject=subject,
+            unit="count",
         )
-        for rater in sorted({label.rater for label in labels})
+        for measure, subject, count in rows
     ]
 
 
@@ -213,9 +213,7 @@ def _within(pairs: Iterable[CalibratedPair], stratum: str | None) -> list[Calibr
     return [pair for pair in pairs if stratum in (None, pair.stratum)]
 
 
-def _right(
-    judged: Sequence[CalibratedPair], dimension: str, confidence: float
-) -> list[JudgeCalibrationRow]:
+def _right(judged: Sequence[CalibratedPair], dimension: str, confidence: float) -> list[MeasureRow]:
     rows = []
     for stratum in _strata(judged):
         units = [(pair, label) for pair in _within(judged, stratum) for label in pair.labels]
@@ -224,16 +222,14 @@ def _right(
             confidence=confidence,
             weights=_weights([1 / (pair.chance * len(pair.labels)) for pair, _ in units]),
         )
+        note = None if found.low is not None else "labels on one prompt have no interval"
         rows.append(
-            JudgeCalibrationRow(
+            MeasureRow.of(
+                replace(found, note=note),
                 dimension=dimension,
                 measure="right",
                 stratum=stratum,
-                n=found.n,
-                value=found.value,
-                low=found.low,
-                high=found.high,
-                note=None if found.low is not None else "labels on one prompt have no interval",
+                unit="share",
             )
         )
     return rows
@@ -249,7 +245,7 @@ def _agreements(
     heard: Sequence[CalibratedPair],
     dimension: str,
     resampling: Resampling,
-) -> list[JudgeCalibrationRow]:
+) -> list[MeasureRow]:
     raters = sorted({label.rater for pair in heard for label in pair.labels})
     both = [*((rater, JUDGE) for rater in raters), *combinations(raters, 2)]
     rows = []
@@ -273,22 +269,22 @@ def _read_by(first: str, second: str, pairs: Iterable[CalibratedPair]) -> list[L
 
 def _kappa_rows(
     found: Agreement, dimension: str, first: str, second: str, stratum: str | None
-) -> list[JudgeCalibrationRow]:
-    measures: dict[str, Estimate] = {"agreement": found.share, "kappa": found.kappa}
+) -> list[MeasureRow]:
+    measures: dict[str, tuple[Estimate, str]] = {
+        "agreement": (found.share, "share"),
+        "kappa": (found.kappa, "kappa"),
+    }
     return [
-        JudgeCalibrationRow(
+        MeasureRow.of(
+            each,
             dimension=dimension,
             measure=measure,
             subject=first,
             other=second,
             stratum=stratum,
-            n=each.n,
-            value=each.value,
-            low=each.low,
-            high=each.high,
-            note=each.note,
+            unit=unit,
         )
-        for measure, each in measures.items()
+        for measure, (each, unit) in measures.items()
     ]
 
 
@@ -298,8 +294,8 @@ def _wins(
     judged: Sequence[CalibratedPair],
     dimension: str,
     confidence: float,
-) -> JudgeCalibrationRow:
-    """Return the share of an entrant's pairs that people would say it won."""
+) -> list[MeasureRow]:
+    """Return the share of an entrant's pairs that people would say it won, and what corrects it."""
     own = [
         pair
         for pair in pairs
@@ -330,19 +326,17 @@ def _wins(
             confidence=confidence,
         )
         note = "the judge is no better than chance on its pairs, so nothing can be corrected"
-    return JudgeCalibrationRow(
-        dimension=dimension,
-        measure="wins",
-        subject=entrant,
-        n=won.n + missed.n,
-        value=corrected.value,
-        low=corrected.low,
-        high=corrected.high,
-        by_judge=share.rate,
-        sensitivity=won.rate,
-        specificity=missed.rate,
-        note=None if corrected.value is not None else note,
-    )
+    n, why = won.n + missed.n, note if corrected.value is None else None
+    measures = {
+        "wins": Estimate(corrected.value, corrected.low, corrected.high, n, why),
+        "wins_by_judge": Estimate(share.rate, n=share.n),
+        "sensitivity": Estimate(won.rate, n=won.n),
+        "specificity": Estimate(missed.rate, n=missed.n),
+    }
+    return [
+        MeasureRow.of(found, dimension=dimension, measure=measure, subject=entrant, unit="share")
+        for measure, found in measures.items()
+    ]
 
 
 def _side(pair: CalibratedPair, entrant: str) -> str:
@@ -356,7 +350,7 @@ def _told(units: Sequence[tuple[CalibratedPair, bool]]) -> ShareByPrompt:
     )
 
 
-def _errors(judged: Sequence[CalibratedPair], dimension: str) -> list[JudgeCalibrationRow]:
+def _errors(judged: Sequence[CalibratedPair], dimension: str) -> list[MeasureRow]:
     """Return pairs worth reading: the judge furthest from most people first, a prompt once."""
     missed = sorted(
         (pair for pair in judged if pair.labelled != _SHARES[str(pair.judged)]),
@@ -370,16 +364,19 @@ def _errors(judged: Sequence[CalibratedPair], dimension: str) -> list[JudgeCalib
     # Python's sort is stable, so that both parts stay in the order of how far they stray.
     missed.sort(key=lambda pair: worst_of_prompt[pair.prompt_id] is not pair)
     return [
-        JudgeCalibrationRow(
+        MeasureRow.of(
+            Estimate(value, n=len(pair.labels)),
             dimension=dimension,
-            measure="error",
+            measure=measure,
             subject=pair.entrant_a,
             other=pair.entrant_b,
             stratum=pair.stratum,
             prompt_id=pair.prompt_id,
-            n=len(pair.labels),
-            value=pair.labelled,
-            by_judge=_SHARES[str(pair.judged)],
+            unit="share",
         )
         for pair in missed[:SHOWN_ERRORS]
+        for measure, value in (
+            ("error", pair.labelled),
+            ("error_by_judge", _SHARES[str(pair.judged)]),
+        )
     ]

@@ -50,10 +50,15 @@ from tournament_assets.run_comparison.gate import (
 from tournament_assets.run_comparison.run_reading import read_finished_runs
 from tournament_assets.run_comparison.trackers import send_evaluations, track_in_mlflow
 from tournament_assets.storage.tables import content_version, make_table, rows_of
-from tournament_assets.tournament.asset_rows import CoverageRow, FairRow, PromptFindingRow, TrustRow
+from tournament_assets.tournament.asset_rows import (
+    CoverageRow,
+    FairRow,
+    PromptFindingRow,
+)
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import short
+from tournament_assets.trust.measures import lights_of
 
 
 @click.command("fair-comparison")
@@ -428,7 +433,8 @@ def _read_audit(config_path: Path, mode: Mode) -> AuditReport:
     plan = build_plan(load_config(config_path), os.environ)
     stored = StoredTables(plan, mode, environment=os.environ)
     frames = {name: stored.of_mode(name) for name in ("audit", "prompt_audit")}
-    panels = stored.by("dimension", "trust_panel", plan.config.dimension_names)
+    names = plan.config.dimension_names
+    panels = [stored.by("dimension", each, names) for each in ("measures", "people_measures")]
     stored.raise_if_missing()
     audit = list(rows_of(CoverageRow, frames["audit"]))
     checks = plan.config.checks
@@ -443,5 +449,5 @@ def _read_audit(config_path: Path, mode: Mode) -> AuditReport:
             max_unjudged_rate=checks.max_unjudged_rate,
             max_missing_spread=checks.max_missing_spread,
         ),
-        trust=[row for panel in panels.values() for row in rows_of(TrustRow, panel)],
+        trust=lights_of(table for panel in panels for table in panel.values()),
     )

@@ -10,9 +10,10 @@ import pandas as pd
 from tournament_assets.audits.missingness import copy_sentences
 from tournament_assets.reports.trust_tables import red_sentences
 from tournament_assets.storage.tables import rows_of
-from tournament_assets.tournament.asset_rows import CoverageRow, TrustRow
+from tournament_assets.tournament.asset_rows import CoverageRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import WorkError
+from tournament_assets.trust.measures import lights_of
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.report_sections import outages_of
 
@@ -73,11 +74,11 @@ def summarise_run(
         return sum(int(each[key]) for name in assets for each in metadata.get(name, ()))
 
     audit = list(rows_of(CoverageRow, table("audit", mode)))
-    lights = [
-        row
+    lights = lights_of(
+        table(name, f"{dimension}|{mode}")
+        for name in ("measures", "people_measures")
         for dimension in plan.config.dimension_names
-        for row in rows_of(TrustRow, table("trust_panel", f"{dimension}|{mode}"))
-    ]
+    )
     return RunSummary(
         leaderboard=table("leaderboard", mode),
         directory=directory,

@@ -18,7 +18,7 @@ from tournament_assets.reports.report_tables import (
     print_text,
 )
 from tournament_assets.reports.trust_tables import red_sentences
-from tournament_assets.tournament.asset_rows import CoverageRow, PromptFindingRow, TrustRow
+from tournament_assets.tournament.asset_rows import CoverageRow, MeasureRow, PromptFindingRow
 from tournament_assets.tournament.formatting import ABSENT, format_count_of, format_share
 
 KIND_TITLES: Mapping[str, str] = {
@@ -381,7 +381,7 @@ class AuditReport:
         prompt_audit: Rows of table "prompt_audit".
         check: What the check `even_missingness` says.
         outages: What must be said first.
-        trust: Rows of table "trust_panel", all dimensions.
+        trust: Rows of table "measures", all dimensions.
     """
 
     tournament_id: str
@@ -390,7 +390,7 @@ class AuditReport:
     prompt_audit: Sequence[PromptFindingRow]
     check: MissingnessCheck
     outages: Sequence[Outage]
-    trust: Sequence[TrustRow]
+    trust: Sequence[MeasureRow]
 
     @property
     def passed(self) -> bool:
@@ -454,7 +454,7 @@ def audit_values(report: AuditReport) -> dict[str, Any]:
         },
         "first_sentences": list(report.first_sentences),
         "audit": [asdict(row) for row in report.audit],
-        "trust_panel": [asdict(row) for row in report.trust],
+        "measures": [asdict(row) for row in report.trust],
         "prompt_audit": [
             asdict(row) | ({"value": "inf"} if row.value in (math.inf, -math.inf) else {})
             for row in report.prompt_audit

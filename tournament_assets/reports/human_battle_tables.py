@@ -19,11 +19,11 @@ from tournament_assets.reports.report_tables import (
 )
 from tournament_assets.reports.separation import separation
 from tournament_assets.tournament.asset_rows import (
-    HumanAgreementRow,
-    JudgeCalibrationRow,
     LeaderboardRow,
+    MeasureRow,
     PredictionPoweredRow,
 )
+from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import (
     ABSENT,
@@ -37,39 +37,46 @@ from tournament_assets.tournament.formatting import (
     format_share,
     join_names,
 )
+from tournament_assets.trust.evidence import agreed
+from tournament_assets.trust.measures import HUMANS, MEASURES
 
-Row = TypeVar("Row", PredictionPoweredRow, JudgeCalibrationRow)
+Row = TypeVar("Row", PredictionPoweredRow, MeasureRow)
 BASES = ("people", "judge", "both")
 _NO_INTERVAL = "no interval"
 _EDGE = 15.0
 """Per cent at either end of each of three narrow axes that hold no number."""
 
 
-def agreement_rows(found: HumanAgreement, *, dimension: str) -> list[HumanAgreementRow]:
-    """Return the rows of table "human_agreement": all verdicts, and those that name a winner.
+def agreement_rows(
+    found: HumanAgreement, checks: CheckThresholds, *, dimension: str
+) -> list[MeasureRow]:
+    """Return how far the judge and an arena's people agree, row by row, the light first.
 
     Args:
         found: The agreement.
+        checks: Where the light turns red.
         dimension: The quality that was judged.
     """
+    overall, decisive = found.overall, found.decisive
+    measures: dict[str, tuple[str, Estimate]] = {
+        "human_agreement_share": ("share", overall.share),
+        "human_agreement_decisive": ("kappa", decisive.kappa),
+        "human_agreement_decisive_share": ("share", decisive.share),
+        "only_judge": ("count", _counted(found.n_only_judge)),
+        "only_people": ("count", _counted(found.n_only_human)),
+        "without_majority": ("count", _counted(found.n_without_majority)),
+    }
     return [
-        HumanAgreementRow(
-            dimension=dimension,
-            verdicts=name,
-            comparisons=agreement.n,
-            agreement=agreement.share.value,
-            agreement_low=agreement.share.low,
-            agreement_high=agreement.share.high,
-            kappa=agreement.kappa.value,
-            kappa_low=agreement.kappa.low,
-            kappa_high=agreement.kappa.high,
-            only_judge=found.n_only_judge,
-            only_human=found.n_only_human,
-            without_majority=found.n_without_majority,
-            note=agreement.kappa.note if agreement.n else "no comparison that both sides decided",
-        )
-        for name, agreement in (("all", found.overall), ("decisive", found.decisive))
+        MEASURES[HUMANS].light(agreed(overall.kappa, overall.share), checks, dimension=dimension),
+        *(
+            MeasureRow.of(each, dimension=dimension, measure=measure, unit=unit)
+            for measure, (unit, each) in measures.items()
+        ),
     ]
+
+
+def _counted(count: int) -> Estimate:
+    return Estimate(float(count), n=count)
 
 
 def agreement_sentence(found: HumanAgreement, *, dimension: str, confidence: float) -> str:
@@ -160,17 +167,17 @@ Leaders = Mapping[str, Sequence[LeaderboardRow]]
 
 def people_sentences(
     powered: Sequence[PredictionPoweredRow],
-    calibration: Sequence[JudgeCalibrationRow],
+    calibration: Sequence[MeasureRow],
     leaders: Leaders,
 ) -> dict[str, tuple[str]]:
     """Say of every dimension with labels whether people would agree with who is first.
 
     Args:
         powered: Table "prediction_powered_ratings", any dimensions.
-        calibration: Table "judge_calibration", likewise.
+        calibration: Table "people_measures", likewise.
         leaders: Rows of table "leaderboard" by dimension, best entrant first.
     """
-    labelled = {row.dimension for row in calibration}
+    labelled = {row.dimension for row in calibration if row.measure == "count"}
     return {
         dimension: (_agreed(_of(powered, dimension), _of(calibration, dimension), rows, dimension),)
         for dimension, rows in leaders.items()
@@ -184,7 +191,7 @@ def _of(rows: Sequence[Row], dimension: str) -> list[Row]:
 
 def _agreed(
     powered: Sequence[PredictionPoweredRow],
-    calibration: Sequence[JudgeCalibrationRow],
+    calibration: Sequence[MeasureRow],
     leaders: Sequence[LeaderboardRow],
     dimension: str,
 ) -> str:
@@ -206,19 +213,19 @@ def _agreed(
     return f"By {asked}, people would put {first} neither clearly above {second} nor below."
 
 
-def _labels(calibration: Sequence[JudgeCalibrationRow]) -> str:
+def _labels(calibration: Sequence[MeasureRow]) -> str:
     n_raters = sum(row.measure == "rater" for row in calibration)
     people = "1 person" if n_raters == 1 else f"{n_raters} people"
     return f"{format_plural(_count(calibration, 'labels'), 'label')} of {people}"
 
 
-def _count(calibration: Sequence[JudgeCalibrationRow], name: str) -> int:
+def _count(calibration: Sequence[MeasureRow], name: str) -> int:
     return sum(row.n for row in calibration if row.measure == "count" and row.subject == name)
 
 
 def people_section(
     powered: Sequence[PredictionPoweredRow],
-    calibration: Sequence[JudgeCalibrationRow],
+    calibration: Sequence[MeasureRow],
     leaders: Leaders,
     *,
     judge: str,
@@ -229,7 +236,7 @@ def people_section(
 
     Args:
         powered: Table "prediction_powered_ratings", all dimensions.
-        calibration: Table "judge_calibration", all dimensions.
+        calibration: Table "people_measures", all dimensions.
         leaders: Rows of table "leaderboard" by dimension, best entrant first.
         judge: A sentence that says who the judge is.
         link: Makes the address of the battles of a dimension and further filters, or nothing.
@@ -258,7 +265,7 @@ def people_section(
 
 
 def _folds(
-    measured: Mapping[str, Sequence[JudgeCalibrationRow]], link: Callable[..., str], interval: str
+    measured: Mapping[str, Sequence[MeasureRow]], link: Callable[..., str], interval: str
 ) -> tuple[ReportSection, ...]:
     agreement = {name: _agreement_table(rows) for name, rows in measured.items()}
     wins = {name: _wins_table(rows) for name, rows in measured.items()}
@@ -298,7 +305,7 @@ def _filled(tables: Mapping[str, ReportTable]) -> tuple[tuple[str, ReportTable],
 def _how_far(
     dimension: str,
     powered: Sequence[PredictionPoweredRow],
-    calibration: Sequence[JudgeCalibrationRow],
+    calibration: Sequence[MeasureRow],
     interval: str,
 ) -> str:
     weight = next((row.weight for row in powered if row.basis == "both"), None)
@@ -430,7 +437,7 @@ def _rated(row: PredictionPoweredRow | None) -> str:
     return f"{format_rating(row.rating)} ({bounds})"
 
 
-def _agreement_table(rows: Sequence[JudgeCalibrationRow]) -> ReportTable:
+def _agreement_table(rows: Sequence[MeasureRow]) -> ReportTable:
     kappas = {(row.subject, row.other, row.stratum): row for row in rows if row.measure == "kappa"}
     lines = []
     for row in rows:
@@ -447,8 +454,8 @@ def _agreement_table(rows: Sequence[JudgeCalibrationRow]) -> ReportTable:
                 who,
                 row.stratum or "all",
                 str(row.n),
-                _number(row),
-                ABSENT if kappa is None else _number(kappa),
+                format_estimate(row.estimate),
+                ABSENT if kappa is None else format_estimate(kappa.estimate),
                 (kappa.note if kappa is not None else row.note) or ABSENT,
             )
         )
@@ -456,11 +463,8 @@ def _agreement_table(rows: Sequence[JudgeCalibrationRow]) -> ReportTable:
     return ReportTable(headers, tuple(lines), n_labels=2)
 
 
-def _number(row: JudgeCalibrationRow) -> str:
-    return format_estimate(Estimate(row.value, row.low, row.high))
-
-
-def _wins_table(rows: Sequence[JudgeCalibrationRow]) -> ReportTable:
+def _wins_table(rows: Sequence[MeasureRow]) -> ReportTable:
+    found = {(row.measure, row.subject): row for row in rows}
     return ReportTable(
         (
             *("entrant", "by the judge", "as people would (interval)"),
@@ -469,10 +473,10 @@ def _wins_table(rows: Sequence[JudgeCalibrationRow]) -> ReportTable:
         tuple(
             (
                 str(row.subject),
-                format_share(row.by_judge),
-                _number(row),
-                format_share(row.sensitivity),
-                format_share(row.specificity),
+                format_share(found["wins_by_judge", row.subject].value),
+                format_estimate(row.estimate),
+                format_share(found["sensitivity", row.subject].value),
+                format_share(found["specificity", row.subject].value),
                 str(row.n),
                 row.note or ABSENT,
             )
@@ -483,9 +487,10 @@ def _wins_table(rows: Sequence[JudgeCalibrationRow]) -> ReportTable:
 
 
 def _errors_table(
-    rows: Sequence[JudgeCalibrationRow], dimension: str, link: Callable[..., str]
+    rows: Sequence[MeasureRow], dimension: str, link: Callable[..., str]
 ) -> ReportTable:
     errors = [row for row in rows if row.measure == "error"]
+    by_judge = [row.value for row in rows if row.measure == "error_by_judge"]
     html: Mapping[tuple[int, int], HtmlCell] = {
         (index, 0): HtmlCell(
             str(row.prompt_id),
@@ -509,17 +514,17 @@ def _errors_table(
                 str(row.prompt_id),
                 f"{row.subject} and {row.other}",
                 _said(row, row.value),
-                _said(row, row.by_judge),
+                _said(row, said),
                 str(row.n),
             )
-            for row in errors
+            for row, said in zip(errors, by_judge, strict=True)
         ),
         n_labels=4,
         html=html,
     )
 
 
-def _said(row: JudgeCalibrationRow, share: float | None) -> str:
+def _said(row: MeasureRow, share: float | None) -> str:
     """Say who won by a share of the first entrant."""
     if share is None or share == 0.5:
         return "nobody" if share is not None else ABSENT

@@ -1,106 +1,68 @@
 """The trust panel as people read it: a light a line, in words, with its number and what to do."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from tournament_assets.reports.report_tables import HtmlCell, ReportSection, ReportTable
-from tournament_assets.tournament.asset_rows import TrustRow
+from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
     format_share,
     join_names,
 )
-from tournament_assets.trust.measures import (
-    FIRST_SLOT,
-    FLIPS,
-    INJECTION,
-    LENGTH,
-    LONGER,
-    UNJUDGED,
-    WORDS,
-)
-from tournament_assets.trust.panel import TrustLine, TrustState
+from tournament_assets.trust.measures import MEASURES, UNJUDGED, TrustState
 
-_UPPER = (INJECTION, LONGER, UNJUDGED)
 _NAMED_LIGHTS = 3
 """The most red lights that one line names."""
 
 
-def trust_rows(lines: Sequence[TrustLine], *, dimension: str) -> list[TrustRow]:
-    """Return the rows of table "trust_panel" for one dimension.
-
-    Args:
-        lines: The panel.
-        dimension: The quality that was judged.
-    """
-    return [
-        TrustRow(
-            dimension=dimension,
-            measure=line.measure,
-            subject=line.subject,
-            unit=WORDS[line.measure].unit,
-            value=line.estimate.value,
-            low=line.estimate.low,
-            high=line.estimate.high,
-            n=line.estimate.n,
-            threshold=line.threshold,
-            state=line.state.value,
-            meaning=WORDS[line.measure].meaning,
-            advice=WORDS[line.measure].advice,
-            detail=line.estimate.note or "",
-        )
-        for line in lines
-    ]
-
-
-def trust_table(rows: Sequence[TrustRow]) -> ReportTable:
+def trust_table(rows: Sequence[MeasureRow]) -> ReportTable:
     """Return the panel of one dimension, a line each.
 
     Args:
-        rows: Rows of table "trust_panel" of one dimension.
+        rows: Rows of table "measures" of one dimension.
     """
     return ReportTable(
         headers=("measure", "light", "value (interval)", "n", "threshold", "behind it"),
         rows=tuple(
             (
                 _title(row.measure, row.subject),
-                row.state,
+                str(row.state),
                 _with_interval(row),
                 str(row.n),
-                _threshold(row.measure, row.threshold, row.unit),
-                row.detail,
+                _threshold(row.measure, row.threshold),
+                row.note or "",
             )
             for row in rows
         ),
     )
 
 
-def light_sentence(line: TrustLine) -> str:
+def light_sentence(row: MeasureRow) -> str:
     """Say what a light shows, and what to do unless it is green.
 
     Args:
-        line: One line of the panel.
+        row: One line of the panel.
     """
-    words, found = WORDS[line.measure], line.estimate
-    title = _title(line.measure, line.subject)
-    if found.value is None:
-        return f"{title}: not measured ({found.note})."
+    measure, title = MEASURES[row.measure], _title(row.measure, row.subject)
+    if row.value is None:
+        return f"{title}: not measured ({row.note})."
     interval = (
-        f", interval {_number(found.low, words.unit)} to {_number(found.high, words.unit)}"
-        if found.low is not None and found.high is not None
+        f", interval {_number(row.low, row.unit)} to {_number(row.high, row.unit)}"
+        if row.low is not None and row.high is not None
         else ""
     )
-    limit = _threshold(line.measure, line.threshold, words.unit)
-    against = f"; {limit} expected" if line.threshold is not None else ""
-    sentence = f"{title}: {_number(found.value, words.unit)}{interval}{against} ({found.note})."
-    return f"{sentence} {words.advice}" if line.state is TrustState.RED else sentence
+    limit = _threshold(row.measure, row.threshold)
+    against = f"; {limit} expected" if row.threshold is not None else ""
+    sentence = f"{title}: {_number(row.value, row.unit)}{interval}{against} ({row.note})."
+    return f"{sentence} {measure.advice}" if row.state == TrustState.RED else sentence
 
 
-def red_sentences(rows: Sequence[TrustRow]) -> list[str]:
+def red_sentences(rows: Sequence[MeasureRow]) -> list[str]:
     """Return what stands before any number: the red lights of every dimension that has any.
 
     Args:
-        rows: Rows of table "trust_panel", all dimensions.
+        rows: Rows of table "measures", all dimensions.
     """
     sentences = []
     for dimension in dict.fromkeys(row.dimension for row in rows):
@@ -110,7 +72,7 @@ def red_sentences(rows: Sequence[TrustRow]) -> list[str]:
         if red:
             listed = "; ".join(
                 f"{_title(row.measure, row.subject)} {_with_interval(row)}, "
-                f"{_threshold(row.measure, row.threshold, row.unit)} expected, "
+                f"{_threshold(row.measure, row.threshold)} expected, "
                 f"n = {row.n}"
                 for row in red
             )
@@ -122,26 +84,26 @@ def red_sentences(rows: Sequence[TrustRow]) -> list[str]:
     return sentences
 
 
-def red_summary(rows: Sequence[TrustRow]) -> str:
+def red_summary(rows: Sequence[MeasureRow]) -> str:
     """Return the red lights of all dimensions in a few words; empty if there is none.
 
     Args:
-        rows: Rows of table "trust_panel", all dimensions.
+        rows: Rows of table "measures", all dimensions.
     """
     red = [row for row in rows if row.state == TrustState.RED]
     lit = len(red) + sum(row.state == TrustState.GREEN for row in rows)
     if not red:
         return ""
-    names = list(dict.fromkeys(WORDS[row.measure].title for row in red))
+    names = list(dict.fromkeys(MEASURES[row.measure].title for row in red))
     named = names if len(names) <= _NAMED_LIGHTS else [*names[:2], f"{len(names) - 2} more"]
     return f"{len(red)} of {lit} lights on the judge are red ({join_names(named)})"
 
 
-def trust_section(rows: Sequence[TrustRow], *, confidence: float) -> ReportSection:
+def trust_section(rows: Sequence[MeasureRow], *, confidence: float) -> ReportSection:
     """Return the section of a report on whether the judge can be trusted.
 
     Args:
-        rows: Rows of table "trust_panel", all dimensions.
+        rows: Rows of table "measures", all dimensions.
         confidence: Coverage of the intervals.
     """
     dimensions = list(dict.fromkeys(row.dimension for row in rows))
@@ -179,16 +141,16 @@ def trust_section(rows: Sequence[TrustRow], *, confidence: float) -> ReportSecti
     )
 
 
-def trust_matrix(rows: Sequence[TrustRow]) -> ReportTable:
+def trust_matrix(rows: Sequence[MeasureRow]) -> ReportTable:
     """Return a line a measure and a column a dimension, without what was measured nowhere.
 
     Of a measure of every entrant it shows the worst.
 
     Args:
-        rows: Rows of table "trust_panel", all dimensions.
+        rows: Rows of table "measures", all dimensions.
     """
     dimensions = list(dict.fromkeys(row.dimension for row in rows))
-    lines: dict[tuple[str, str | None], dict[str, TrustRow]] = {}
+    lines: dict[tuple[str, str | None], dict[str, MeasureRow]] = {}
     for row in rows:
         if row.state == TrustState.NOT_MEASURED:
             continue
@@ -206,7 +168,7 @@ def trust_matrix(rows: Sequence[TrustRow]) -> ReportTable:
             (
                 title,
                 *(_cell(cells.get(dimension)) for dimension in dimensions),
-                _threshold(measure, *_limit(cells.values())),
+                _threshold(measure, next(iter(cells.values())).threshold),
             )
         )
         for column, dimension in enumerate(dimensions, start=1):
@@ -215,16 +177,11 @@ def trust_matrix(rows: Sequence[TrustRow]) -> ReportTable:
     return ReportTable(("measure", *dimensions, "expected"), tuple(texts), html=html)
 
 
-def _limit(rows: Iterable[TrustRow]) -> tuple[float | None, str]:
-    row = next(iter(rows))
-    return row.threshold, row.unit
-
-
-def _cell(row: TrustRow | None) -> str:
+def _cell(row: MeasureRow | None) -> str:
     return ABSENT if row is None else f"{row.state}: {_with_interval(row)}"
 
 
-def _html_cell(row: TrustRow) -> HtmlCell:
+def _html_cell(row: MeasureRow) -> HtmlCell:
     value, _, interval = _with_interval(row).partition(" (")
     state = str(row.state)
     return HtmlCell(
@@ -238,15 +195,15 @@ def _html_cell(row: TrustRow) -> HtmlCell:
 _LIGHTS = {"green": "light good", "red": "light bad"}
 
 
-def _unlit_sentences(rows: Sequence[TrustRow]) -> list[str]:
+def _unlit_sentences(rows: Sequence[MeasureRow]) -> list[str]:
     """Say in one sentence what was measured on no dimension."""
     measured = {row.measure for row in rows if row.state != TrustState.NOT_MEASURED}
     unmeasured = dict.fromkeys(row.measure for row in rows if row.measure not in measured)
-    titles = [WORDS[measure].title for measure in unmeasured]
+    titles = [MEASURES[measure].title for measure in unmeasured]
     return [f"Not measured, so neither green nor red: {join_names(titles)}."] if titles else []
 
 
-def _summary(dimension: str, rows: Sequence[TrustRow]) -> str:
+def _summary(dimension: str, rows: Sequence[MeasureRow]) -> str:
     own = [row for row in rows if row.dimension == dimension]
     by_state = {
         state: [_title(row.measure, row.subject) for row in own if row.state == state]
@@ -268,24 +225,23 @@ def _summary(dimension: str, rows: Sequence[TrustRow]) -> str:
     return sentence
 
 
-def _advice_table(red: Sequence[TrustRow]) -> ReportTable:
-    by_measure = {row.measure: row.advice for row in red}
+def _advice_table(red: Sequence[MeasureRow]) -> ReportTable:
+    measures = [MEASURES[name] for name in dict.fromkeys(row.measure for row in red)]
     return ReportTable(
-        headers=("red", "what to do"),
-        rows=tuple((WORDS[measure].title, advice) for measure, advice in by_measure.items()),
+        headers=("red", "what to do"), rows=tuple((each.title, each.advice) for each in measures)
     )
 
 
-def _meaning_table(rows: Sequence[TrustRow]) -> ReportTable:
-    by_measure = {row.measure: row.meaning for row in rows}
+def _meaning_table(rows: Sequence[MeasureRow]) -> ReportTable:
+    measures = [MEASURES[name] for name in dict.fromkeys(row.measure for row in rows)]
     return ReportTable(
         headers=("measure", "what it means"),
-        rows=tuple((WORDS[measure].title, meaning) for measure, meaning in by_measure.items()),
+        rows=tuple((each.title, each.meaning) for each in measures),
     )
 
 
 def _title(measure: str, subject: str | None) -> str:
-    title = WORDS[measure].title
+    title = MEASURES[measure].title
     return title if subject is None else f"{title}: {subject}"
 
 
@@ -299,7 +255,7 @@ def _number(value: float | None, unit: str) -> str:
     return f"{value:.3f}" if unit == "p" else f"{value:.2f}"
 
 
-def _with_interval(row: TrustRow) -> str:
+def _with_interval(row: MeasureRow) -> str:
     value = _number(row.value, row.unit)
     if row.low is None or row.high is None:
         return value
@@ -307,12 +263,12 @@ def _with_interval(row: TrustRow) -> str:
     return f"{value} ({low.removesuffix(' %')} to {high})"
 
 
-def _threshold(measure: str, threshold: float | None, unit: str) -> str:
+def _threshold(name: str, threshold: float | None) -> str:
+    measure = MEASURES[name]
     if threshold is None:
         return ABSENT
-    if measure in (FIRST_SLOT, FLIPS):
-        return f"{100 * (0.5 - threshold):.1f} to {format_share(0.5 + threshold)}"
-    if measure == LENGTH:
+    if measure.expected != "near":
+        return f"{measure.expected} {_number(threshold, measure.unit)}"
+    if measure.unit == "points":
         return f"within ±{threshold:.0f} Elo"
-    word = "at most" if measure in _UPPER else "at least"
-    return f"{word} {_number(threshold, unit)}"
+    return f"{100 * (0.5 - threshold):.1f} to {format_share(0.5 + threshold)}"

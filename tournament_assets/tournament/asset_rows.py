@@ -5,8 +5,9 @@ says. `storage.tables` derives the Arrow schemas from these classes, in the orde
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Self
 
+from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 
@@ -302,45 +303,6 @@ class PredictionPoweredRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeCalibrationRow:
-    """One number about how far the judge says what people say, or a pair where it does not."""
-
-    dimension: Annotated[str, "the quality that was judged"]
-    measure: Annotated[str, "count, rater, right, agreement, kappa, wins or error"]
-    subject: Annotated[str | None, "what is counted; the rater; the entrant (wins, error)"] = None
-    other: Annotated[str | None, "the other rater, or judge; the other entrant (error)"] = None
-    stratum: Annotated[str | None, "the prompts' source; absent: all of them"] = None
-    prompt_id: Annotated[str | None, "the prompt of a pair worth reading"] = None
-    n: Annotated[int, "labels it is of; pairs (count, agreement, kappa)"]
-    value: Annotated[float | None, "the number; share of wins or of a pair as people say"] = None
-    low: Annotated[float | None, "lower end of its interval, prompts as clusters"] = None
-    high: Annotated[float | None, "upper end of it"] = None
-    by_judge: Annotated[float | None, "the same share as the judge says (wins, error)"] = None
-    sensitivity: Annotated[float | None, "how often the judge says so where people say so"] = None
-    specificity: Annotated[float | None, "how often the judge denies it where people do"] = None
-    note: Annotated[str | None, "why a number is absent"] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HumanAgreementRow:
-    """How far the judge and people agree."""
-
-    dimension: Annotated[str, "the quality that was judged"]
-    verdicts: Annotated[str, "all: a tie is a third verdict; decisive: both name one"]
-    comparisons: Annotated[int, "prompts with two entrants that both sides compared"]
-    agreement: Annotated[float | None, "share of equal verdicts"] = None
-    agreement_low: Annotated[float | None, "lower end of its Wilson interval"] = None
-    agreement_high: Annotated[float | None, "upper end of its Wilson interval"] = None
-    kappa: Annotated[float | None, "Cohen's kappa: agreement corrected for chance"] = None
-    kappa_low: Annotated[float | None, "lower end of its prompt-resampling interval"] = None
-    kappa_high: Annotated[float | None, "upper end of its prompt-resampling interval"] = None
-    only_judge: Annotated[int, "comparisons that only the judge made"]
-    only_human: Annotated[int, "comparisons on the judged prompts that only people made"]
-    without_majority: Annotated[int, "shared, but one side's own verdicts are a draw"]
-    note: Annotated[str | None, "why a number is absent"] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CoverageRow:
     """What of an entrant's pairs was answered, judged and consistent."""
 
@@ -497,41 +459,65 @@ class RunComparisonRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeAgreementRow:
-    """How far two judges agree on a dimension."""
+class MeasureRow:
+    """One number about the judges of a dimension, or about one of them."""
 
     dimension: Annotated[str, "the quality that was judged"]
-    judge_model: Annotated[str, "the model that judged this mode"]
-    other_judge_model: Annotated[str, "the other model"]
-    other_mode: Annotated[str, "the mode that the other model judged"]
-    n: Annotated[int, "pairs that both settled"]
-    n_left_out: Annotated[int, "shared pairs that one of them left unjudged"]
-    agreement: Annotated[float | None, "share settled alike; inconsistent is an outcome too"] = None
-    agreement_low: Annotated[float | None, "lower end of its Wilson interval"] = None
-    agreement_high: Annotated[float | None, "upper end of its Wilson interval"] = None
-    kappa: Annotated[float | None, "Cohen's kappa: agreement corrected for chance"] = None
-    kappa_low: Annotated[float | None, "lower end of its prompt-resampling interval"] = None
-    kappa_high: Annotated[float | None, "upper end of its prompt-resampling interval"] = None
-    note: Annotated[str | None, "why a number is absent"] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrustRow:
-    """One measure of whether a dimension's ratings can be trusted."""
-
-    dimension: Annotated[str, "the quality that was judged"]
-    measure: Annotated[str, "what was measured"]
-    subject: Annotated[str | None, "the entrant or other judge it is about"] = None
-    unit: Annotated[str, "share, kappa, points (Elo) or p (a p-value)"]
-    value: Annotated[float | None, "the number; absent if it was not measured"] = None
+    measure: Annotated[str, "what was measured; docs/methodology.md says how"]
+    subject: Annotated[str | None, "the judge, entrant, person or run that it is about"] = None
+    other: Annotated[str | None, "the other one, where it is about two"] = None
+    stratum: Annotated[str | None, "the prompts' source, or another judge's mode; absent: all"] = (
+        None
+    )
+    prompt_id: Annotated[str | None, "the prompt, where it is about one pair"] = None
+    unit: Annotated[str, "share, kappa, points (Elo), p (a p-value), odds, ratio or count"]
+    value: Annotated[float | None, "the number; absent if the data do not tell"] = None
     low: Annotated[float | None, "lower end of its interval"] = None
     high: Annotated[float | None, "upper end of its interval"] = None
-    n: Annotated[int, "replies, pairs, controls or triples it was counted over"]
-    threshold: Annotated[float | None, "where the light turns red; absent: no check"] = None
-    state: Annotated[str, "green, red, not measured or no threshold"]
-    meaning: Annotated[str, "what the number says"]
-    advice: Annotated[str, "what to do when the light is red"]
-    detail: Annotated[str, "the counts behind it, or why the number is absent"]
+    n: Annotated[int, "replies, pairs, labels, controls or triples it was counted over"]
+    threshold: Annotated[float | None, "where its light turns red; absent: no check"] = None
+    state: Annotated[str | None, "green, red, not measured or no threshold; absent: no light"] = (
+        None
+    )
+    note: Annotated[str | None, "the counts behind it, or why it is absent"] = None
+
+    @classmethod
+    def of(
+        cls,
+        found: Estimate,
+        *,
+        dimension: str,
+        measure: str,
+        unit: str,
+        subject: str | None = None,
+        other: str | None = None,
+        stratum: str | None = None,
+        prompt_id: str | None = None,
+        threshold: float | None = None,
+        state: str | None = None,
+    ) -> Self:
+        """Return a number as a row."""
+        return cls(
+            dimension=dimension,
+            measure=measure,
+            subject=subject,
+            other=other,
+            stratum=stratum,
+            prompt_id=prompt_id,
+            unit=unit,
+            value=found.value,
+            low=found.low,
+            high=found.high,
+            n=found.n,
+            threshold=threshold,
+            state=state,
+            note=found.note,
+        )
+
+    @property
+    def estimate(self) -> Estimate:
+        """The number with its interval."""
+        return Estimate(self.value, self.low, self.high, self.n, self.note)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

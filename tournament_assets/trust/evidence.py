@@ -18,8 +18,7 @@ from tournament_assets.ratings.style_control import count_style
 from tournament_assets.storage.tables import AnyTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import (
     ControlRow,
-    HumanAgreementRow,
-    JudgeAgreementRow,
+    MeasureRow,
     RatingRow,
     RepeatRow,
 )
@@ -125,37 +124,25 @@ def judges_of(
     """
     if frame is None:
         return f"it was not compared with another judge; the job {job} does it"
-    rows = [
-        row
-        for row in rows_of(JudgeAgreementRow, frame)
-        if row.judge_model == ", ".join(sorted(judge_models))
-    ]
+    own = ", ".join(sorted(judge_models))
+    rows = [row for row in rows_of(MeasureRow, frame) if row.subject == own]
     if not rows:
         return "no other judge model was asked about the same pairs by the same rubric"
+    shares = {(row.other, row.stratum): row for row in rows if row.measure == "agreement"}
     return {
-        row.other_judge_model: _agreed(
-            Estimate(row.kappa, row.kappa_low, row.kappa_high, row.n, row.note), row.agreement
-        )
+        str(row.other): agreed(row.estimate, shares[row.other, row.stratum].estimate)
         for row in rows
+        if row.measure == "kappa"
     }
 
 
-def _agreed(kappa: Estimate, share: float | None) -> Estimate:
+def agreed(kappa: Estimate, share: Estimate) -> Estimate:
+    """Return a kappa whose note says how many pairs are the same."""
     if kappa.value is None:
         return kappa
     note = f"; {kappa.note}" if kappa.note else ""
-    return replace(kappa, note=f"the same in {format_share(share)} of {kappa.n} pairs{note}")
-
-
-def people_of(frame: pd.DataFrame | None) -> Estimate | None:
-    """Return the kappa with people over all verdicts; None where none are configured."""
-    if frame is None:
-        return None
-    row = next(row for row in rows_of(HumanAgreementRow, frame) if row.verdicts == "all")
-    return _agreed(
-        Estimate(row.kappa, row.kappa_low, row.kappa_high, row.comparisons, row.note),
-        row.agreement,
-    )
+    same = format_share(share.value)
+    return replace(kappa, note=f"the same in {same} of {kappa.n} pairs{note}")
 
 
 def longer_responses(matches: AnyTable) -> dict[tuple[str, str, str], Outcome]:

@@ -1,236 +1,331 @@
-"""The measures of the trust panel: what each means, when its light is red, and what to do then."""
+"""The measures of the judge: what each is and means, when its light is red, and what to do then.
 
-from collections.abc import Callable, Mapping
+A light that was not measured is neither green nor red.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
 
+from tournament_assets.storage.tables import AnyTable, rows_of
+from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.config import CheckThresholds
+from tournament_assets.tournament.estimates import Estimate
+from tournament_assets.trust import panel
+from tournament_assets.trust.panel import Evidence, Found
+
+HUMANS, UNJUDGED = "human_agreement", "unjudged"
+
+_ROUNDING = 1e-12
+"""A share that is at its threshold may miss it by this much, as 0.6 - 0.5 misses 0.1."""
+
+
+class TrustState(StrEnum):
+    """What a light shows."""
+
+    GREEN = "green"
+    RED = "red"
+    NOT_MEASURED = "not measured"
+    NO_THRESHOLD = "no threshold"
+    """Measured, and the config does not say from where on it is bad."""
+
+
+def _nothing(evidence: Evidence) -> Found:  # noqa: ARG001
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
-class TrustWords:
-    """One sentence each.
+class Measure:
+    """One measure of the judge.
 
     Attributes:
-        title: What the measure is called where people read it.
-        meaning: What its number says.
-        advice: What to do when it is red.
+        name: What it is called in tables, and its check.
+        title: What it is called where people read it.
+        meaning: What its number says, in a sentence.
+        advice: What to do when it is red, in a sentence.
         unit: What its number is: `share`, `kappa`, `points` (Elo) or `p` (a p-value).
+        find: The number, or that of each entrant or judge; nothing if it is measured elsewhere.
+        threshold: Where its light turns red; None if the config names no threshold.
+        expected: On which side of the threshold a good number lies; `near` is within so much of
+            `neutral`.
+        neutral: What shows nothing; red needs an interval without it, as few pairs go one way by
+            chance.
     """
 
+    name: str
     title: str
     meaning: str
     advice: str
-    unit: str
+    unit: Literal["share", "kappa", "points", "p"]
+    find: Callable[[Evidence], Estimate | Found] = _nothing
+    threshold: Callable[[CheckThresholds], float | None] = lambda checks: None  # noqa: ARG005
+    expected: Literal["at least", "at most", "near"] = "at least"
+    neutral: float | None = None
+
+    def is_red(self, found: Estimate, threshold: float) -> bool:
+        """Say whether a number is on the wrong side of its threshold, and not by chance."""
+        value, low, high = found.value, found.low, found.high
+        if value is None:
+            return False
+        neutral = self.neutral
+        if neutral is not None and (low is None or high is None or low <= neutral <= high):
+            return False
+        if self.expected == "at least":
+            return value < threshold - _ROUNDING
+        if self.expected == "near" and neutral is not None:
+            value = abs(value - neutral)
+        return value > threshold + _ROUNDING
+
+    def light(
+        self,
+        found: Estimate,
+        checks: CheckThresholds,
+        *,
+        dimension: str,
+        subject: str | None = None,
+    ) -> MeasureRow:
+        """Return a number as a row of a table, with what its light shows.
+
+        Args:
+            found: The number.
+            checks: Where the lights turn red.
+            dimension: The quality that was judged.
+            subject: The entrant or the other judge it is about.
+        """
+        threshold = self.threshold(checks)
+        if found.value is None:
+            state = TrustState.NOT_MEASURED
+        elif threshold is None:
+            state = TrustState.NO_THRESHOLD
+        else:
+            state = TrustState.RED if self.is_red(found, threshold) else TrustState.GREEN
+        return MeasureRow.of(
+            found,
+            dimension=dimension,
+            measure=self.name,
+            subject=subject,
+            unit=self.unit,
+            threshold=threshold,
+            state=state.value,
+        )
 
 
-FIRST_SLOT = "position_bias"
-FLIPS = "flip_direction"
-SWAP = "swap_consistency"
-RETEST = "test_retest"
-JUDGES = "judge_agreement"
-HUMANS = "human_agreement"
-LENGTH = "length_effect"
-LONGER = "longer_wins"
-IDENTICAL = "identical_controls"
-CORRUPTED = "corrupted_controls"
-INJECTION = "injection_controls"
-CYCLES = "transitivity_within_prompts"
-MAJORITIES = "transitivity_of_majorities"
-UNJUDGED = "unjudged"
-NOT_NEEDED = "not_needed"
-LUCK = "sampling_luck"
-
-_SHARE, _KAPPA, _POINTS, _P = "share", "kappa", "points", "p"
-
-WORDS: Mapping[str, TrustWords] = {
-    FIRST_SLOT: TrustWords(
+_IN_ORDER = (
+    Measure(
+        "position_bias",
         "position bias",
         "Of the replies that prefer a response, this share prefers the one shown first; a judge "
         "that does not look at the place is near one half.",
         "Every pair is judged in both orders, which takes the bias out of who wins but turns close "
         "pairs into inconsistent ones: read narrow leads with care, and try another judge or a "
         "rubric that asks to compare before deciding.",
-        _SHARE,
+        "share",
+        find=panel.first_slot,
+        threshold=lambda checks: checks.max_position_bias,
+        expected="near",
+        neutral=0.5,
     ),
-    FLIPS: TrustWords(
+    Measure(
+        "flip_direction",
         "direction of flips",
         "Of the pairs whose two replies both prefer the same slot, this share prefers the first "
         "slot; near one half the flips are indecision, near 0 or 1 they are position bias.",
         "The judge decides close pairs by position, and they come out inconsistent: read narrow "
         "leads with care, and try another judge or a rubric that asks to compare before deciding.",
-        _SHARE,
+        "share",
+        find=panel.flips,
+        threshold=lambda checks: checks.max_flip_bias,
+        expected="near",
+        neutral=0.5,
     ),
-    SWAP: TrustWords(
+    Measure(
+        "swap_consistency",
         "swap consistency",
         "Of the pairs that were asked and judged, this share comes out the same when the two "
         "responses change places.",
         "The judge cannot tell many pairs apart: make the rubric more concrete, ask a stronger "
         "judge, and do not read anything into single pairs.",
-        _SHARE,
+        "share",
+        find=panel.consistency,
+        threshold=lambda checks: 1 - checks.max_inconsistency_rate,
     ),
-    RETEST: TrustWords(
+    Measure(
+        "test_retest",
         "test–retest",
         "Asked the very same again, the judge settles this share of the pairs as before.",
         "What the judge does not repeat is its own noise: judge more prompts, or ask a judge that "
         "repeats itself.",
-        _SHARE,
+        "share",
+        find=panel.retest,
+        threshold=lambda checks: checks.min_retest_agreement,
     ),
-    JUDGES: TrustWords(
+    Measure(
+        "judge_agreement",
         "agreement between judges",
         "Another judge model that judged the same pairs agrees with this one so far beyond chance: "
         "Cohen's kappa, 1 for always and 0 for chance.",
         "The result depends on who judges: read some pairs that the two settle differently, decide "
         "which of them follows the rubric, and say in any report which judge was asked.",
-        _KAPPA,
+        "kappa",
+        find=panel.judges,
+        threshold=lambda checks: checks.min_judge_kappa,
     ),
-    HUMANS: TrustWords(
+    Measure(
+        "human_agreement",
         "agreement with people",
         "People who judged the same pairs agree with the judge so far beyond chance: Cohen's kappa "
         "over wins and ties.",
         "The judge measures something else than these people do: read pairs they settle "
         "differently, and change the rubric, the judge, or the claim.",
-        _KAPPA,
+        "kappa",
+        threshold=lambda checks: checks.min_human_kappa,
     ),
-    LENGTH: TrustWords(
+    Measure(
+        "length_effect",
         "length",
         "With who answered held fixed, a response that is longer by a usual difference gains this "
         "many Elo points.",
         "The judge rewards length: compare with the ratings at equal style, tell the judge in the "
         "rubric that length is no merit, or limit all entrants to the same length.",
-        _POINTS,
+        "points",
+        find=panel.length,
+        threshold=lambda checks: checks.max_length_effect,
+        expected="near",
+        neutral=0.0,
     ),
-    LONGER: TrustWords(
+    Measure(
+        "longer_wins",
         "longer wins",
         "Of the decided pairs whose responses differ in length, this share goes to the response "
         "with more words, whoever wrote it.",
         "Either longer responses are better here or the judge goes by length, and these pairs "
         "cannot tell: tell the judge in the rubric that length is no merit, plant controls, or "
         "limit all entrants to the same length.",
-        _SHARE,
+        "share",
+        find=panel.longer_wins,
+        threshold=lambda checks: checks.max_longer_wins,
+        expected="at most",
+        neutral=0.5,
     ),
-    IDENTICAL: TrustWords(
+    Measure(
+        "identical_controls",
         "identical controls",
         "This share of responses that met their own copy were called a tie.",
         "Where there is no difference the judge invents one: see which slot it prefers, and do not "
         "read anything into a narrow lead.",
-        _SHARE,
+        "share",
+        find=panel.identical_controls,
+        threshold=lambda checks: checks.min_identical_ties,
     ),
-    CORRUPTED: TrustWords(
+    Measure(
+        "corrupted_controls",
         "corrupted-answer controls",
         "This share of responses won against an answer to another prompt.",
         "The judge misses the plainest of differences: change the rubric or the judge before the "
         "ratings are used.",
-        _SHARE,
+        "share",
+        find=panel.corrupted_controls,
+        threshold=lambda checks: checks.min_corrupted_wins,
     ),
-    INJECTION: TrustWords(
+    Measure(
+        "injection_controls",
         "injection controls",
         "A text that claims the win moved this share of pairs towards the response that holds it.",
         "The judge can be talked into a verdict: search the responses for such texts, and change "
         "the judge.",
-        _SHARE,
+        "share",
+        find=panel.injection_controls,
+        threshold=lambda checks: checks.max_injection_gain,
+        expected="at most",
     ),
-    CYCLES: TrustWords(
+    Measure(
+        "transitivity_within_prompts",
         "cycles within prompts",
         "Judgments of independent pairs that follow one scale have as many cycles (a over b over c "
         "over a) on one prompt as often as this: a p-value, small where the judge contradicts "
         "itself.",
         "The judge weighs different things in different pairs: no single rating can tell the "
         "entrants' order; let the rubric say what counts more, or split the dimension.",
-        _P,
+        "p",
+        find=panel.cycles_within_prompts,
+        threshold=lambda checks: checks.min_transitivity_p,
     ),
-    MAJORITIES: TrustWords(
+    Measure(
+        "transitivity_of_majorities",
         "cycles of majorities",
         "Independent outcomes that follow one scale have as many cycles among entrants, by who won "
         "more of their pairs, as often as this: a p-value.",
         "The entrants have no single order: read the table of win rates instead of the ranks.",
-        _P,
+        "p",
+        find=panel.cycles_of_majorities,
+        threshold=lambda checks: checks.min_transitivity_p,
     ),
-    UNJUDGED: TrustWords(
+    Measure(
+        "unjudged",
         "unjudged pairs",
         "Of the entrant's pairs that were asked, this share has no two readable replies, and "
         "counts as nothing.",
         "Its rating rests on other prompts than the others' do: ask again (tournament rejudge), "
         "and until then go by the common support of the fair comparison.",
-        _SHARE,
+        "share",
+        find=panel.unjudged,
+        threshold=lambda checks: checks.max_unjudged_rate,
+        expected="at most",
     ),
-    NOT_NEEDED: TrustWords(
+    Measure(
+        "not_needed",
         "pairs not needed",
         "The judge was not asked about this share of the planned pairs, because it was known by "
         "then who of the two is ahead; they are not missing, and a hashed sample stands for them.",
         "There is nothing to do: to have every pair judged, leave judge.adaptive out.",
-        _SHARE,
+        "share",
+        find=panel.not_needed,
     ),
-    LUCK: TrustWords(
+    Measure(
+        "sampling_luck",
         "sampling luck",
         "If the entrants answered the same prompts again, with other random numbers, the rating "
         "would vary by this standard error; it is a part of the error that the interval is made "
         "of.",
         "Where luck is most of the error, more samples of a prompt narrow the intervals "
         "(generation.n_samples); where it is little, only more prompts do.",
-        _POINTS,
+        "points",
+        find=panel.luck,
     ),
-}
-"""By measure, in the order of the panel."""
+)
+MEASURES: Mapping[str, Measure] = {each.name: each for each in _IN_ORDER}
+"""By name, in the order of the panel."""
 
 
-def threshold_of(measure: str, thresholds: CheckThresholds) -> float | None:
-    """Return where a measure's light turns red; None if the config names no threshold."""
-    by_measure = {
-        FIRST_SLOT: thresholds.max_position_bias,
-        FLIPS: thresholds.max_flip_bias,
-        SWAP: 1 - thresholds.max_inconsistency_rate,
-        RETEST: thresholds.min_retest_agreement,
-        JUDGES: thresholds.min_judge_kappa,
-        HUMANS: thresholds.min_human_kappa,
-        LENGTH: thresholds.max_length_effect,
-        LONGER: thresholds.max_longer_wins,
-        IDENTICAL: thresholds.min_identical_ties,
-        CORRUPTED: thresholds.min_corrupted_wins,
-        INJECTION: thresholds.max_injection_gain,
-        CYCLES: thresholds.min_transitivity_p,
-        MAJORITIES: thresholds.min_transitivity_p,
-        UNJUDGED: thresholds.max_unjudged_rate,
-    }
-    return by_measure.get(measure)
-
-
-_DISTANCES: Mapping[str, Callable[[float], float]] = {
-    FIRST_SLOT: lambda share: abs(share - 0.5),
-    FLIPS: lambda share: abs(share - 0.5),
-    LENGTH: abs,
-    LONGER: float,
-    INJECTION: float,
-    UNJUDGED: float,
-}
-"""What must not be large; of every other measure it is the number itself that must not be small."""
-
-_ROUNDING = 1e-12
-"""A share that is at its threshold may miss it by this much, as 0.6 - 0.5 misses 0.1."""
-
-
-_NEUTRAL: Mapping[str, float] = {FIRST_SLOT: 0.5, FLIPS: 0.5, LENGTH: 0.0, LONGER: 0.5}
-"""What shows nothing; red needs an interval without it, as few pairs go one way by chance."""
-
-
-def is_red(
-    measure: str,
-    value: float,
-    threshold: float,
-    *,
-    low: float | None = None,
-    high: float | None = None,
-) -> bool:
-    """Say whether a measure's light is red: too large for some measures, too small for others.
+def measure_judge(
+    evidence: Evidence, checks: CheckThresholds, *, dimension: str
+) -> Iterator[MeasureRow]:
+    """Yield everything there is evidence for, in the order of the panel.
 
     Args:
-        measure: Which measure.
-        value: Its number.
-        threshold: Where it turns red.
-        low: Lower end of the number's interval; None if it has none.
-        high: Upper end.
+        evidence: What is known of the judge.
+        checks: Where the lights turn red.
+        dimension: The quality that was judged.
+
+    Raises:
+        InputError: If an option is impossible, or a judgment names somebody else.
+        RatingError: If the odds behind the cycles could not be fitted.
     """
-    if measure in _NEUTRAL and (low is None or high is None or low <= _NEUTRAL[measure] <= high):
-        return False
-    if measure in _DISTANCES:
-        return _DISTANCES[measure](value) > threshold + _ROUNDING
-    return value < threshold - _ROUNDING
+    for measure in MEASURES.values():
+        found = measure.find(evidence)
+        for subject, each in ({None: found} if isinstance(found, Estimate) else found).items():
+            yield measure.light(each, checks, dimension=dimension, subject=subject)
+
+
+def lights_of(tables: Iterable[AnyTable]) -> list[MeasureRow]:
+    """Return the rows that have a light, in the order of the panel.
+
+    Args:
+        tables: Tables `measures` and `people_measures` of any dimensions.
+    """
+    places = {name: place for place, name in enumerate(MEASURES)}
+    rows = (row for table in tables for row in rows_of(MeasureRow, table))
+    return sorted(
+        (row for row in rows if row.state is not None), key=lambda row: places[row.measure]
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from tournament_assets.storage.tables import content_version, rows_of
-from tournament_assets.tournament.asset_rows import CoverageRow, TrustRow
+from tournament_assets.tournament.asset_rows import CoverageRow, MeasureRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.fingerprints import fingerprint_text
 from tournament_assets.workflows.adaptive_judging import Unasked
@@ -126,7 +126,7 @@ def run_manifest(
     selected: pd.DataFrame,
     outages: list[str],
     audit: pd.DataFrame,
-    trust: Frames,
+    lights: Sequence[MeasureRow],
     n_permutations: int,
     waste: Waste,
     started_at: str,
@@ -143,7 +143,7 @@ def run_manifest(
         selected: Table `selected_prompts`.
         outages: What must be said of it first.
         audit: Table `audit`.
-        trust: Table `trust_panel` of each dimension.
+        lights: What the lights on the judge show, all dimensions.
         n_permutations: Orderings that were rated.
         waste: What was paid for without use.
         started_at: When the work began, ISO 8601.
@@ -174,7 +174,7 @@ def run_manifest(
         "replies_pending": sum(facts.pending.values()),
         "is_partial": any(facts.pending.values()),
         "outages": outages,
-        "trust": {dimension: _lights(table) for dimension, table in trust.items()},
+        "trust": {dimension: _lights(lights, dimension) for dimension in names},
         "prompts_planned": _prompts_planned(audit, n_entrants=len(config.entrant_ids)),
         "n_perms": n_permutations,
         "shuffle_seed": config.ratings.shuffle_seed,
@@ -244,10 +244,11 @@ def rubric_texts(mode: Mode, inputs: Mapping[str, Any], records: Records) -> dic
     return texts
 
 
-def _lights(trust: pd.DataFrame) -> dict[str, str]:
+def _lights(lights: Sequence[MeasureRow], dimension: str) -> dict[str, str]:
     return {
-        " of ".join(filter(None, (row.measure, row.subject))): row.state
-        for row in rows_of(TrustRow, trust)
+        " of ".join(filter(None, (row.measure, row.subject))): str(row.state)
+        for row in lights
+        if row.dimension == dimension
     }
 
 

@@ -28,8 +28,8 @@ from tournament_assets.tournament.asset_rows import (
     DecisionRow,
     FairRow,
     JuryRow,
+    MeasureRow,
     PromptFindingRow,
-    TrustRow,
 )
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.entrants import (
@@ -51,7 +51,7 @@ Rows = Sequence[Mapping[str, Any]]
 def report_sections(
     plan: TournamentPlan,
     *,
-    trust: Sequence[TrustRow],
+    trust: Sequence[MeasureRow],
     audit: Sequence[CoverageRow],
     prompt_audit: Sequence[PromptFindingRow],
     fair: Sequence[FairRow],
@@ -63,7 +63,7 @@ def report_sections(
 
     Args:
         plan: The tournament.
-        trust: Rows of the table `trust_panel`, all dimensions.
+        trust: Rows of the table `measures`, all dimensions.
         audit: Rows of the table `audit`.
         prompt_audit: Rows of the table `prompt_audit`.
         fair: Rows of the table `fair_comparison`.
@@ -123,7 +123,7 @@ _OUTAGES = {
 def report_doubts(
     plan: TournamentPlan,
     *,
-    trust: Sequence[TrustRow],
+    trust: Sequence[MeasureRow],
     audit: Sequence[CoverageRow],
     pending: Mapping[str, int],
     left_out: Mapping[str, int],
@@ -132,7 +132,7 @@ def report_doubts(
 
     Args:
         plan: The tournament.
-        trust: Rows of the table `trust_panel`, all dimensions.
+        trust: Rows of the table `measures`, all dimensions.
         audit: Rows of the table `audit`.
         pending: Presentations without a reply yet, by dimension.
         left_out: Pairs that a limit left out, by dimension.

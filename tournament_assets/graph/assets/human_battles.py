@@ -24,6 +24,7 @@ from tournament_assets.battles.human import (
     on_prompts,
     place_in_arena,
 )
+from tournament_assets.graph.assets.trust import check_light
 from tournament_assets.graph.assets.verdicts import judge_models_of
 from tournament_assets.graph.outputs import (
     Made,
@@ -57,8 +58,7 @@ from tournament_assets.storage.tables import (
 )
 from tournament_assets.tournament.asset_rows import (
     ArenaRatingRow,
-    HumanAgreementRow,
-    JudgeCalibrationRow,
+    MeasureRow,
     PredictionPoweredRow,
 )
 from tournament_assets.tournament.battles import Battle, battles_from_judgments, settings_of_run
@@ -66,6 +66,7 @@ from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
 from tournament_assets.tournament.verdicts import Judgment, Outcome
+from tournament_assets.trust.measures import HUMANS, MEASURES
 from tournament_assets.workflows.judge_requests import LedgerAccess, open_ledger
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.preflight import load_human_battles
@@ -97,15 +98,7 @@ _POWERED_COLUMNS = (
     "labelled_prompts",
     "note",
 )
-_CALIBRATION_COLUMNS = ("measure", "subject", "other", "stratum", "n", "value", "low", "high")
-_AGREEMENT_COLUMNS = (
-    "verdicts",
-    "comparisons",
-    "agreement",
-    "kappa",
-    "kappa_low",
-    "kappa_high",
-)
+_MEASURE_COLUMNS = ("measure", "subject", "other", "stratum", "n", "value", "low", "high")
 
 
 def has_human_battles(plan: TournamentPlan) -> bool:
@@ -205,40 +198,6 @@ def _by_basis(places: ArenaPlaces) -> dict[str, Any]:
     }
 
 
-def human_agreement(
-    config: TournamentConfig,
-    mode: Mode,
-    dimension: str,
-    verdicts: StoredTable,
-    human: pd.DataFrame,
-) -> Made[list[HumanAgreementRow]]:
-    """How far the judge agrees with people where both compared two entrants on one prompt.
-
-    Cohen's kappa corrects for chance; its interval comes from resampled prompts. People were
-    not given the rubric, so what they disagree on is not always the judge's mistake.
-    """
-    ratings, judged = config.ratings, judgments_of(verdicts)
-    judged = [each for each in judged if each.outcome is not Outcome.SAME_TEXT]
-    counted = _battles_on(config, dimension, human)
-    on_judged = _on_prompts_of(judged, counted)
-    found = measure_human_agreement(
-        battles_from_judgments(judged, judge_model=config.judge_model(mode)),
-        _battles_in(on_judged),
-        ratings.resampling,
-    )
-    rows = tables.agreement_rows(found, dimension=dimension)
-    sentence = tables.agreement_sentence(found, dimension=dimension, confidence=ratings.confidence)
-    return Made(
-        rows,
-        metadata={
-            "what_it_means": sentence,
-            **_agreement_numbers(found, counted, on_judged),
-            "agreement_table": markdown_table(rows, _AGREEMENT_COLUMNS),
-            "judge": config.judge_label,
-        },
-    )
-
-
 def prediction_powered_ratings(
     step: Step,
     verdicts: StoredTable,
@@ -306,33 +265,78 @@ def _rate(config: TournamentConfig, pairs: tuple[LabelledPair, ...]) -> Mapping[
     )
 
 
-def judge_calibration(
-    step: Step, verdicts: StoredTable, matches: StoredTable, ledger: LedgerAccess
-) -> Made[list[JudgeCalibrationRow]]:
-    """How far the judge says what people say of the same pairs, by source and by rater.
+def people_measures(
+    step: Step,
+    verdicts: StoredTable,
+    matches: StoredTable,
+    ledger: LedgerAccess,
+    human: pd.DataFrame | None = None,
+) -> Made[list[MeasureRow]]:
+    """How far the judge says what people say of the same pairs, by source and by person.
 
-    The share of right verdicts, kappa of every two raters and of each with the judge, every
+    Labels: the share of right verdicts, kappa of every two people and of each with the judge, every
     entrant's wins corrected by what the judge gets wrong, and ten pairs where it errs, to read.
+    Votes of an arena: kappa where both compared two entrants on one prompt. Its people were not
+    given the rubric, so what they disagree on is not always the judge's mistake.
     """
-    config, labels = step.plan.config, _labels(step, matches, ledger)
+    config = step.plan.config
+    rows, metadata = _calibration(step, verdicts, matches, ledger)
+    if human is not None:
+        agreement, numbers = _human_agreement(step, verdicts, human)
+        rows, metadata = [*agreement, *rows], {**numbers, **metadata}
+    metadata = {
+        **metadata,
+        "measures": markdown_table(rows, _MEASURE_COLUMNS, limit=_MOST_LISTED),
+        "judge": config.judge_label,
+        "judge_model": name_models(judge_models_of(verdicts)),
+    }
+    checks = [check_light(name, rows, where=step.where) for name in people_checks(step.plan)]
+    return Made(rows, metadata=metadata, checks=checks)
+
+
+def people_checks(plan: TournamentPlan) -> Mapping[str, str]:
+    """Return the check of people's votes, where a config names them and a threshold."""
+    measure = MEASURES[HUMANS]
+    if plan.config.human_battles is None or measure.threshold(plan.config.checks) is None:
+        return {}
+    return {measure.name: f"{measure.title}: {measure.meaning}"}
+
+
+def _calibration(
+    step: Step, verdicts: StoredTable, matches: StoredTable, ledger: LedgerAccess
+) -> tuple[list[MeasureRow], dict[str, Any]]:
+    labels = _labels(step, matches, ledger)
     rows = calibrate_judge(
         labels.beside(verdicts),
         dimension=step.name,
-        entrants=config.entrant_ids,
+        entrants=step.plan.config.entrant_ids,
         changed=labels.changed,
-        resampling=config.ratings.resampling,
+        resampling=step.plan.config.ratings.resampling,
     )
     right = next((row.value for row in rows if row.measure == "right"), None)
-    return Made(
-        rows,
-        metadata={
-            "labels": len(labels.labels),
-            "labels_of_other_texts": labels.changed,
-            **known({"right_verdicts": right}),
-            "calibration": markdown_table(rows, _CALIBRATION_COLUMNS, limit=_MOST_LISTED),
-            "judge": config.judge_label,
-            "judge_model": name_models(judge_models_of(verdicts)),
-        },
+    return rows, {
+        "labels": len(labels.labels),
+        "labels_of_other_texts": labels.changed,
+        **known({"right_verdicts": right}),
+    }
+
+
+def _human_agreement(
+    step: Step, verdicts: StoredTable, human: pd.DataFrame
+) -> tuple[list[MeasureRow], dict[str, Any]]:
+    config, ratings = step.plan.config, step.plan.config.ratings
+    judged = [each for each in judgments_of(verdicts) if each.outcome is not Outcome.SAME_TEXT]
+    counted = _battles_on(config, step.name, human)
+    on_judged = _on_prompts_of(judged, counted)
+    found = measure_human_agreement(
+        battles_from_judgments(judged, judge_model=config.judge_model(step.mode)),
+        _battles_in(on_judged),
+        ratings.resampling,
+    )
+    said = tables.agreement_sentence(found, dimension=step.name, confidence=ratings.confidence)
+    return (
+        tables.agreement_rows(found, config.checks, dimension=step.name),
+        {"what_it_means": said, **_agreement_numbers(found, counted, on_judged)},
     )
 
 

@@ -3,7 +3,7 @@
 What is asked here is paid for like everything else, and stored apart: no rating ever sees it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +23,13 @@ from tournament_assets.project.project_files import load_rubric
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import (
     ControlRow,
-    JudgeAgreementRow,
     MatchRow,
+    MeasureRow,
     VerdictRow,
 )
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judges import Rubric
 from tournament_assets.workflows.judge_requests import (
@@ -207,7 +208,7 @@ ByMode = Mapping[str, StoredTable]
 
 def judge_agreement(
     step: Step, pairs_to_judge: ByMode, replies: ByMode, verdicts: ByMode
-) -> Made[list[JudgeAgreementRow]]:
+) -> Made[list[MeasureRow]]:
     """How far the judges of two modes agree on pairs that both were shown, word for word.
 
     Nothing is asked. A mode that the same model judged, or by another rubric, says nothing
@@ -220,13 +221,18 @@ def judge_agreement(
     }
     own = judged.get(step.mode)
     rows = [
-        _agreement_row(step, own, mode, other)
+        row
         for mode, other in judged.items()
         if own is not None and mode != step.mode and _are_two_judges(step, own, mode, other)
+        for row in _agreement_rows(step, own, mode, other)
     ]
-    columns = ("other_judge_model", "n", "agreement", "kappa", "kappa_low", "note")
+    columns = ("other", "measure", "n", "value", "low", "high", "note")
     return Made(
-        rows, metadata={"other_judges": len(rows), "agreement": markdown_table(rows, columns)}
+        rows,
+        metadata={
+            "other_judges": len({row.stratum for row in rows}),
+            "agreement": markdown_table(rows, columns),
+        },
     )
 
 
@@ -259,7 +265,7 @@ class _Judged:
             self.outcomes[pair_key(row)] = row.outcome.value if row.outcome.is_judged else None
 
 
-def _agreement_row(step: Step, own: _Judged, mode: str, other: _Judged) -> JudgeAgreementRow:
+def _agreement_rows(step: Step, own: _Judged, mode: str, other: _Judged) -> Iterator[MeasureRow]:
     shared = own.shown.items() & other.shown.items()
     labels = align_labels(
         {name: own.outcomes.get(name) for name, _ in shared},
@@ -267,18 +273,19 @@ def _agreement_row(step: Step, own: _Judged, mode: str, other: _Judged) -> Judge
         prompt_of=lambda name: name[0],
     )
     found = measure_agreement(labels, step.plan.config.ratings.resampling)
-    return JudgeAgreementRow(
-        dimension=step.name,
-        judge_model=", ".join(sorted(own.models)),
-        other_judge_model=", ".join(sorted(other.models)),
-        other_mode=mode,
-        n=found.n,
-        n_left_out=found.n_left_out,
-        agreement=found.share.value,
-        agreement_low=found.share.low,
-        agreement_high=found.share.high,
-        kappa=found.kappa.value,
-        kappa_low=found.kappa.low,
-        kappa_high=found.kappa.high,
-        note=found.kappa.note,
-    )
+    left_out = Estimate(float(found.n_left_out), n=found.n_left_out)
+    measures: dict[str, tuple[str, Estimate]] = {
+        "agreement": ("share", found.share),
+        "kappa": ("kappa", found.kappa),
+        "left_out": ("count", left_out),
+    }
+    for measure, (unit, each) in measures.items():
+        yield MeasureRow.of(
+            each,
+            dimension=step.name,
+            measure=measure,
+            subject=", ".join(sorted(own.models)),
+            other=", ".join(sorted(other.models)),
+            stratum=mode,
+            unit=unit,
+        )

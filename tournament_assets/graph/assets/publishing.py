@@ -37,18 +37,18 @@ from tournament_assets.tournament.asset_rows import (
     CoverageRow,
     DecisionRow,
     FairRow,
-    JudgeCalibrationRow,
     JuryRow,
+    MeasureRow,
     PredictionPoweredRow,
     PromptFindingRow,
     ReportPageRow,
     RunComparisonRow,
-    TrustRow,
 )
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import combine, fingerprint
 from tournament_assets.tournament.judge_services import SERVICES
+from tournament_assets.trust.measures import lights_of
 from tournament_assets.workflows.adaptive_judging import EVERYTHING
 from tournament_assets.workflows.judge_requests import LedgerAccess
 from tournament_assets.workflows.manifest import RunFacts, rubric_texts, run_facts, run_manifest
@@ -88,7 +88,7 @@ class ReportInputs:
     ratings: Frames
     win_rates: Frames
     powered: Frames
-    calibration: Frames
+    people: Frames
     jury: Frames | None = None
     decisions: Frames | None = None
 
@@ -133,7 +133,8 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> ReportConten
         if row.goal != EVERYTHING
     ]
     prices = {dimension: cost["cost_usd"] for dimension, cost in facts.costs.items()}
-    lights = [row for each in inputs.trust.values() for row in rows_of(TrustRow, each)]
+    people = [row for each in inputs.people.values() for row in rows_of(MeasureRow, each)]
+    lights = lights_of([*inputs.trust.values(), *inputs.people.values()])
     return ReportContents(
         tournament_id=config.tournament_id,
         description=config.description,
@@ -178,11 +179,7 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> ReportConten
         powered=[
             row for each in inputs.powered.values() for row in rows_of(PredictionPoweredRow, each)
         ],
-        calibration=[
-            row
-            for each in inputs.calibration.values()
-            for row in rows_of(JudgeCalibrationRow, each)
-        ],
+        calibration=people,
         economies=entrant_economies(plan.config, inputs.responses),
     )
 
@@ -196,6 +193,7 @@ class ArtifactInputs:
     battles: StoredTable
     audit: pd.DataFrame
     trust: Frames
+    people: Frames
     bank: pd.DataFrame
     selected: pd.DataFrame
     responses: Frames
@@ -336,7 +334,7 @@ def _manifest(
         selected=inputs.selected,
         outages=outages_of(step.plan, list(rows_of(CoverageRow, inputs.audit))),
         audit=inputs.audit,
-        trust=inputs.trust,
+        lights=lights_of([*inputs.trust.values(), *inputs.people.values()]),
         n_permutations=next(iter(inputs.traces.values())).ratings.shape[0],
         waste=waste,
         started_at=began,

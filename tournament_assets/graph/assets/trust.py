@@ -10,9 +10,9 @@ from tournament_assets.audits.judge_consistency import JudgedPair
 from tournament_assets.graph.assets.verdicts import judge_models_of
 from tournament_assets.graph.outputs import Check, Made, report_table
 from tournament_assets.graph.rows import Step
-from tournament_assets.reports.trust_tables import light_sentence, trust_rows, trust_table
+from tournament_assets.reports.trust_tables import light_sentence, trust_table
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
-from tournament_assets.tournament.asset_rows import JudgeReplyRow, TrustRow
+from tournament_assets.tournament.asset_rows import JudgeReplyRow, MeasureRow
 from tournament_assets.tournament.judges import JudgeConfig
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.trust.evidence import (
@@ -21,11 +21,10 @@ from tournament_assets.trust.evidence import (
     judges_of,
     length_of,
     longer_responses,
-    people_of,
     repeats_of,
 )
-from tournament_assets.trust.measures import HUMANS, WORDS, threshold_of
-from tournament_assets.trust.panel import TrustEvidence, TrustLine, TrustState, trust_lines
+from tournament_assets.trust.measures import HUMANS, MEASURES, TrustState, measure_judge
+from tournament_assets.trust.panel import Evidence
 from tournament_assets.workflows.adaptive_judging import Unasked
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.table_rows import judgments_of, settled_rows
@@ -34,7 +33,7 @@ _STATES = ("green", "red", "not measured", "no threshold")
 
 
 @dataclass(frozen=True, slots=True)
-class TrustInputs:
+class MeasureInputs:
     """What is known of the judge on one dimension; tests of it only where they were made.
 
     Attributes:
@@ -45,7 +44,6 @@ class TrustInputs:
         repeats: Table `judge_repeats`.
         controls: Table `judge_controls`.
         judges: Table `judge_agreement`.
-        people: Table `human_agreement`, where a config names human battles.
         decisions: Table `judging_decisions`, where pairs may stop early.
     """
 
@@ -56,7 +54,6 @@ class TrustInputs:
     repeats: pd.DataFrame | None
     controls: pd.DataFrame | None
     judges: pd.DataFrame | None
-    people: pd.DataFrame | None = None
     decisions: pd.DataFrame | None = None
 
 
@@ -64,27 +61,20 @@ def trust_checks(plan: TournamentPlan) -> Mapping[str, str]:
     """Return the checks of a tournament's panel: the measures that have a threshold."""
     config = plan.config
     return {
-        measure: f"{words.title}: {words.meaning}"
-        for measure, words in WORDS.items()
-        if threshold_of(measure, config.checks) is not None
-        and (measure != HUMANS or config.human_battles is not None)
+        each.name: f"{each.title}: {each.meaning}"
+        for each in MEASURES.values()
+        if each.name != HUMANS and each.threshold(config.checks) is not None
     }
 
 
-def trust_panel(step: Step, inputs: TrustInputs) -> Made[list[TrustRow]]:
+def measures(step: Step, inputs: MeasureInputs) -> Made[list[MeasureRow]]:
     """Whether the judge can be trusted on one dimension: a light for every measure.
 
     Tests of the judge cost money and run on request. Until they have, for these very requests
     and this rubric, their lights say "not measured", which is never green.
     """
     config = step.plan.config
-    lines = trust_lines(
-        _evidence(step, inputs),
-        entrants=config.entrant_ids,
-        thresholds=config.checks,
-        resampling=config.ratings.resampling,
-    )
-    rows = trust_rows(lines, dimension=step.name)
+    rows = [*measure_judge(_evidence(step, inputs), config.checks, dimension=step.name)]
     return Made(
         rows,
         metadata={
@@ -92,23 +82,24 @@ def trust_panel(step: Step, inputs: TrustInputs) -> Made[list[TrustRow]]:
             "panel": report_table(trust_table(rows)),
             "judge": config.judge_label,
         },
-        checks=[_check(name, lines, where=step.where) for name in trust_checks(step.plan)],
+        checks=[check_light(name, rows, where=step.where) for name in trust_checks(step.plan)],
     )
 
 
-def _evidence(step: Step, inputs: TrustInputs) -> TrustEvidence:
+def _evidence(step: Step, inputs: MeasureInputs) -> Evidence:
     job = f"{step.plan.tournament_id}_test_judge"
 
     lengths, judge = longer_responses(inputs.matches), step.plan.config.judge
     verdicts, pairs = inputs.verdicts, _judged_pairs(inputs.verdicts, lengths)
     unasked = Unasked.of(inputs.decisions)
     n_judged = sum(pair.judgment.outcome.is_judged for pair in pairs)
-    return TrustEvidence(
+    return Evidence(
         pairs=pairs,
+        entrants=step.plan.config.entrant_ids,
+        resampling=step.plan.config.ratings.resampling,
         length=length_of(inputs.ratings, n_judged=n_judged),
         repeats=repeats_of(inputs.repeats, verdicts, job=f"{step.plan.tournament_id}_check_drift"),
         controls=controls_of(inputs.controls, inputs.replies, job=job),
-        people=people_of(inputs.people),
         judges=judges_of(inputs.judges, judge_models=judge_models_of(verdicts), job=job),
         by_judge=_pairs_by_judge(inputs.replies, judge) if judge.panel else None,
         not_needed=None if unasked is None else (unasked.not_needed // 2, unasked.planned // 2),
@@ -141,25 +132,21 @@ def _pairs_by_judge(replies: StoredTable, judge: JudgeConfig) -> list[JudgedPair
     ]
 
 
-def _lights(rows: Sequence[TrustRow]) -> dict[str, Any]:
+def _lights(rows: Sequence[MeasureRow]) -> dict[str, Any]:
     return {
         f"lights_{state.replace(' ', '_')}": sum(row.state == state for row in rows)
         for state in _STATES
     }
 
 
-def _check(measure: str, lines: Sequence[TrustLine], *, where: str) -> Check:
-
-    own = [line for line in lines if line.measure == measure]
-    bad = [line for line in own if line.state is not TrustState.GREEN]
-    values = {
-        line.subject or "value": line.estimate.value
-        for line in own
-        if line.estimate.value is not None
-    }
+def check_light(measure: str, rows: Sequence[MeasureRow], *, where: str) -> Check:
+    """Return a measure's light as a check."""
+    own = [row for row in rows if row.measure == measure]
+    bad = [row for row in own if row.state != TrustState.GREEN]
+    values = {row.subject or "value": row.value for row in own if row.value is not None}
     return Check(
         measure,
         passed=not bad,
-        description=f"{where}: {' '.join(light_sentence(line) for line in bad or own)}",
+        description=f"{where}: {' '.join(map(light_sentence, bad or own))}",
         metadata={"threshold": own[0].threshold, **values} if own else {},
     )

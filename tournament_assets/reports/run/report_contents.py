@@ -13,7 +13,7 @@ from tournament_assets.reports.report_tables import ReportSection
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
-    JudgeCalibrationRow,
+    MeasureRow,
     PredictionPoweredRow,
 )
 from tournament_assets.tournament.formatting import format_count_of, format_plural
@@ -65,7 +65,7 @@ class ReportContents:
         prices: US dollars that judging cost, by dimension; None where no price is known.
         battles: What the battle browser shows; without it there is none.
         powered: Table "prediction_powered_ratings" of all dimensions.
-        calibration: Table "judge_calibration" of all dimensions; empty where nobody labelled.
+        calibration: Table "people_measures" of all dimensions; empty where nobody labelled.
         n_samples: How often every prompt was answered.
         economies: What the entrants cost and how fast they write, in the order of the config.
     """
@@ -90,7 +90,7 @@ class ReportContents:
     prices: Mapping[str, float | None] = field(default_factory=dict)
     battles: BattleTables | None = None
     powered: Sequence[PredictionPoweredRow] = ()
-    calibration: Sequence[JudgeCalibrationRow] = ()
+    calibration: Sequence[MeasureRow] = ()
     judge_sentence: str = ""
     n_samples: int = 1
     economies: Sequence[EntrantEconomy] = ()
