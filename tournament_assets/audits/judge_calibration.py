@@ -193,7 +193,7 @@ def _counts(heard: Sequence[CalibratedPair], dimension: str, changed: int) -> li
     ]
     return [
         MeasureRow.of(
-            Estimate(float(count), n=count),
+            Estimate.of_count(count),
             dimension=dimension,
             measure=measure,
             subject=subject,

@@ -62,9 +62,9 @@ def agreement_rows(
         "human_agreement_share": ("share", overall.share),
         "human_agreement_decisive": ("kappa", decisive.kappa),
         "human_agreement_decisive_share": ("share", decisive.share),
-        "only_judge": ("count", _counted(found.n_only_judge)),
-        "only_people": ("count", _counted(found.n_only_human)),
-        "without_majority": ("count", _counted(found.n_without_majority)),
+        "only_judge": ("count", Estimate.of_count(found.n_only_judge)),
+        "only_people": ("count", Estimate.of_count(found.n_only_human)),
+        "without_majority": ("count", Estimate.of_count(found.n_without_majority)),
     }
     return [
         MEASURES[HUMANS].light(agreed(overall.kappa, overall.share), checks, dimension=dimension),
@@ -73,10 +73,6 @@ def agreement_rows(
             for measure, (unit, each) in measures.items()
         ),
     ]
-
-
-def _counted(count: int) -> Estimate:
-    return Estimate(float(count), n=count)
 
 
 def agreement_sentence(found: HumanAgreement, *, dimension: str, confidence: float) -> str:

@@ -1,10 +1,10 @@
 """The judges as people read them: a line each, how far every two agree, and all together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from tournament_assets.audits.fair_comparison import judge_family
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
-from tournament_assets.tournament.asset_rows import JuryRow
-from tournament_assets.tournament.estimates import Estimate
+from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
@@ -23,14 +23,19 @@ _PANEL_WORDS = {
 }
 
 
-def judges_table(rows: Sequence[JuryRow]) -> ReportTable:
+Families = Mapping[str, str]
+"""The families that a config names, by model."""
+
+
+def judges_table(rows: Sequence[MeasureRow], families: Families) -> ReportTable:
     """Return a line for each judge of one dimension.
 
     Args:
         rows: Rows of table "jury" of one dimension.
+        families: The families that a config names, by model.
     """
     judges = [row for row in rows if row.measure == "weight"]
-    found = {(row.measure, row.subject): row for row in rows}
+    found = {(row.measure, row.subject): row for row in rows if row.other is None}
     return ReportTable(
         headers=(
             *("judge", "family", "weight", "discrimination (interval)"),
@@ -39,12 +44,12 @@ def judges_table(rows: Sequence[JuryRow]) -> ReportTable:
         rows=tuple(
             (
                 row.subject or ABSENT,
-                row.family or ABSENT,
+                judge_family(row.subject or "", named=families) or ABSENT,
                 format_number(row.value),
-                _interval(found["discrimination", row.subject]),
-                _interval(found["slot_odds", row.subject]),
+                format_estimate(found["discrimination", row.subject].estimate),
+                format_estimate(found["slot_odds", row.subject].estimate),
                 str(row.n),
-                str(row.n_silent),
+                str(found["silent", row.subject].n),
                 found["discrimination", row.subject].note or "",
             )
             for row in judges
@@ -53,21 +58,29 @@ def judges_table(rows: Sequence[JuryRow]) -> ReportTable:
     )
 
 
-def agreement_table(rows: Sequence[JuryRow]) -> ReportTable:
+def agreement_table(rows: Sequence[MeasureRow], families: Families) -> ReportTable:
     """Return how far every two judges of one dimension agree, and all together.
 
     Args:
         rows: Rows of table "jury" of one dimension.
+        families: The families that a config names, by model.
     """
     found = {(row.measure, row.subject, row.other): row for row in rows}
+
+    def is_one_family(row: MeasureRow) -> bool:
+        first, second = (
+            judge_family(name or "", named=families) for name in (row.subject, row.other)
+        )
+        return first is not None and first == second
+
     lines = [
         (
             f"{row.subject} and {row.other}",
-            "yes" if row.family and row.family == row.other_family else "",
-            _interval(row),
-            _interval(found["kappa", row.subject, row.other]),
+            "yes" if is_one_family(row) else "",
+            format_estimate(row.estimate),
+            format_estimate(found["kappa", row.subject, row.other].estimate),
             str(row.n),
-            str(row.n_silent),
+            str(found["silent", row.subject, row.other].n),
             found["kappa", row.subject, row.other].note or "",
         )
         for row in rows
@@ -77,10 +90,10 @@ def agreement_table(rows: Sequence[JuryRow]) -> ReportTable:
         (
             f"all: {_PANEL_WORDS[row.measure]}",
             "",
-            _interval(row) if row.measure == "unanimous" else ABSENT,
-            ABSENT if row.measure == "unanimous" else _interval(row),
+            format_estimate(row.estimate) if row.measure == "unanimous" else ABSENT,
+            ABSENT if row.measure == "unanimous" else format_estimate(row.estimate),
             str(row.n),
-            str(row.n_silent),
+            str(found["silent", row.subject, row.other].n),
             row.note or "",
         )
         for row in rows
@@ -95,11 +108,14 @@ def agreement_table(rows: Sequence[JuryRow]) -> ReportTable:
     )
 
 
-def jury_section(rows: Sequence[JuryRow], *, confidence: float) -> ReportSection:
+def jury_section(
+    rows: Sequence[MeasureRow], *, families: Families, confidence: float
+) -> ReportSection:
     """Return the section of a report on who judged.
 
     Args:
         rows: Rows of table "jury", all dimensions.
+        families: The families that a config names, by model.
         confidence: Coverage of the intervals.
     """
     sentences = []
@@ -116,16 +132,12 @@ def jury_section(rows: Sequence[JuryRow], *, confidence: float) -> ReportSection
     tables = []
     for dimension in dict.fromkeys(row.dimension for row in rows):
         own = [row for row in rows if row.dimension == dimension]
-        tables.append((dimension, judges_table(own)))
+        tables.append((dimension, judges_table(own, families)))
         if is_panel:
-            tables.append((f"{dimension}: agreement", agreement_table(own)))
+            tables.append((f"{dimension}: agreement", agreement_table(own, families)))
     return ReportSection(
         "The judges",
         tuple(sentences),
         tuple(tables),
         finding="who judged, how well they tell entrants apart, and how far they agree",
     )
-
-
-def _interval(row: JuryRow) -> str:
-    return format_estimate(Estimate(row.value, row.low, row.high))

@@ -521,28 +521,6 @@ class MeasureRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JuryRow:
-    """One number about the judges of a dimension: one of them, two of them, or all together."""
-
-    dimension: Annotated[str, "the quality that was judged"]
-    measure: Annotated[
-        str,
-        "weight, discrimination, slot_odds, agreement, kappa, unanimous, fleiss_kappa or "
-        "krippendorff_alpha",
-    ]
-    subject: Annotated[str | None, "the judge it is of; absent: of all judges"] = None
-    other: Annotated[str | None, "the other judge, where it is of two"] = None
-    family: Annotated[str | None, "the judge's family, where something tells it"] = None
-    other_family: Annotated[str | None, "the other judge's family"] = None
-    value: Annotated[float | None, "the number; absent where the verdicts do not tell"] = None
-    low: Annotated[float | None, "lower end of its interval"] = None
-    high: Annotated[float | None, "upper end of its interval"] = None
-    n: Annotated[int, "presentations or pairs (agreement) it is of"]
-    n_silent: Annotated[int, "pairs of which a judge was asked and says nothing"]
-    note: Annotated[str | None, "why a number is absent, or what to know of it"] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FairRow:
     """An entrant's standing on one basis within a stratum."""
 

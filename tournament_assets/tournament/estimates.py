@@ -21,6 +21,11 @@ class Estimate:
     n: int = 0
     note: str | None = None
 
+    @classmethod
+    def of_count(cls, count: int) -> "Estimate":
+        """Return a count, which is no sample of anything."""
+        return Estimate(float(count), n=count)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rating(Estimate):

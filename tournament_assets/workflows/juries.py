@@ -19,19 +19,18 @@ from tournament_assets.audits.agreement import (
     measure_agreement,
     measure_panel,
 )
-from tournament_assets.audits.fair_comparison import judge_family
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.judge_aware import JudgeAwareFit, fit_judge_aware
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.storage.tables import AnyTable, pair_key, rows_of
-from tournament_assets.tournament.asset_rows import JuryRow, VerdictRow
+from tournament_assets.tournament.asset_rows import MeasureRow, VerdictRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 WEIGHT, DISCRIMINATION, SLOT = "weight", "discrimination", "slot_odds"
 AGREEMENT, KAPPA, UNANIMOUS = "agreement", "kappa", "unanimous"
-FLEISS, KRIPPENDORFF = "fleiss_kappa", "krippendorff_alpha"
+FLEISS, KRIPPENDORFF, SILENT = "fleiss_kappa", "krippendorff_alpha", "silent"
 
 _LABELS = {
     Outcome.A_WINS: "first",
@@ -89,7 +88,7 @@ class _Presentations:
 
 def jury_rows(
     by_judge: Iterable[VerdictRow], *, config: TournamentConfig, mode: Mode, dimension: str
-) -> list[JuryRow]:
+) -> list[MeasureRow]:
     """Return the rows of table "jury" for one dimension.
 
     Args:
@@ -119,8 +118,7 @@ def jury_rows(
         confidence=config.ratings.confidence,
         initial_rating=config.ratings.initial_rating,
     )
-    families = {name: judge_family(name, named=config.families) for name in judges}
-    write = partial(_row, dimension, families)
+    write = partial(MeasureRow.of, dimension=dimension)
     return [
         *_judge_rows(fit, _weights(fit, config), readings, write),
         *(_agreement_rows(readings, judges, config, write) if len(judges) > 1 else ()),
@@ -131,35 +129,9 @@ def weights_of(jury: AnyTable) -> dict[str, float]:
     """Return what each judge's word weighs, from the table "jury"."""
     return {
         row.subject: row.value
-        for row in rows_of(JuryRow, jury)
+        for row in rows_of(MeasureRow, jury)
         if row.measure == WEIGHT and row.subject is not None and row.value is not None
     }
-
-
-def _row(
-    dimension: str,
-    families: Mapping[str, str | None],
-    measure: str,
-    subject: str | None = None,
-    other: str | None = None,
-    *,
-    found: Estimate,
-    n_silent: int = 0,
-) -> JuryRow:
-    return JuryRow(
-        dimension=dimension,
-        measure=measure,
-        subject=subject,
-        other=other,
-        family=None if subject is None else families.get(subject),
-        other_family=None if other is None else families.get(other),
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        n=found.n,
-        n_silent=n_silent,
-        note=found.note,
-    )
 
 
 def _weights(fit: JudgeAwareFit, config: TournamentConfig) -> dict[str, float]:
@@ -207,27 +179,30 @@ def _judge_rows(
     fit: JudgeAwareFit,
     weights: Mapping[str, float],
     readings: Sequence[Reading],
-    write: Callable[..., JuryRow],
-) -> Iterator[JuryRow]:
+    write: Callable[..., MeasureRow],
+) -> Iterator[MeasureRow]:
     for each in fit.judges:
         n_silent = sum(reading.labels.get(each.judge, "") is None for reading in readings)
-        counted = partial(write, subject=each.judge, n_silent=n_silent)
-        yield counted(WEIGHT, found=Estimate(weights[each.judge], n=each.n_verdicts))
-        for measure, found, spell in (
-            (DISCRIMINATION, each.discrimination, float),
-            (SLOT, each.slot_logits, math.exp),
+        known = partial(write, subject=each.judge)
+        weight = Estimate(weights[each.judge], n=each.n_verdicts)
+        yield known(weight, measure=WEIGHT, unit="ratio")
+        yield known(Estimate.of_count(n_silent), measure=SILENT, unit="count")
+        for measure, unit, found, spell in (
+            (DISCRIMINATION, "ratio", each.discrimination, float),
+            (SLOT, "odds", each.slot_logits, math.exp),
         ):
             ends = (None, None, None) if found is None else (found.value, found.low, found.high)
             value, low, high = (None if end is None else spell(end) for end in ends)
-            yield counted(measure, found=Estimate(value, low, high, each.n_verdicts, each.note))
+            estimate = Estimate(value, low, high, each.n_verdicts, each.note)
+            yield known(estimate, measure=measure, unit=unit)
 
 
 def _agreement_rows(
     readings: Sequence[Reading],
     judges: Sequence[str],
     config: TournamentConfig,
-    write: Callable[..., JuryRow],
-) -> Iterator[JuryRow]:
+    write: Callable[..., MeasureRow],
+) -> Iterator[MeasureRow]:
     resampling = config.ratings.resampling
     for first, second in combinations(judges, 2):
         asked = [each for each in readings if {first, second} <= each.labels.keys()]
@@ -235,11 +210,12 @@ def _agreement_rows(
             LabelPair(each.prompt_id, each.labels[first], each.labels[second]) for each in asked
         )
         found = measure_agreement(labels, resampling)
-        counted = partial(write, subject=first, other=second, n_silent=found.n_left_out)
-        yield counted(AGREEMENT, found=found.share)
-        yield counted(KAPPA, found=found.kappa)
+        of_two = partial(write, subject=first, other=second)
+        yield of_two(found.share, measure=AGREEMENT, unit="share")
+        yield of_two(found.kappa, measure=KAPPA, unit="kappa")
+        yield of_two(Estimate.of_count(found.n_left_out), measure=SILENT, unit="count")
     panel = measure_panel(readings, order=_ORDER, resampling=resampling)
-    together = partial(write, n_silent=panel.n_silent)
-    yield together(UNANIMOUS, found=panel.unanimous)
-    yield together(FLEISS, found=panel.fleiss_kappa)
-    yield together(KRIPPENDORFF, found=panel.krippendorff_alpha)
+    yield write(panel.unanimous, measure=UNANIMOUS, unit="share")
+    yield write(panel.fleiss_kappa, measure=FLEISS, unit="kappa")
+    yield write(panel.krippendorff_alpha, measure=KRIPPENDORFF, unit="kappa")
+    yield write(Estimate.of_count(panel.n_silent), measure=SILENT, unit="count")

@@ -234,7 +234,6 @@ def jury_settings(plan: TournamentPlan) -> Any:
         reading_settings(plan),
         rating_settings(plan),
         judge.aggregation,
-        plan.config.families,
     ]
 
 

@@ -27,7 +27,6 @@ from tournament_assets.tournament.asset_rows import (
     CoverageRow,
     DecisionRow,
     FairRow,
-    JuryRow,
     MeasureRow,
     PromptFindingRow,
 )
@@ -55,7 +54,7 @@ def report_sections(
     audit: Sequence[CoverageRow],
     prompt_audit: Sequence[PromptFindingRow],
     fair: Sequence[FairRow],
-    jury: Sequence[JuryRow] = (),
+    jury: Sequence[MeasureRow] = (),
     decisions: Sequence[DecisionRow] = (),
     prices: Mapping[str, float | None] | None = None,
 ) -> dict[str, ReportSection]:
@@ -81,7 +80,7 @@ def report_sections(
             decisions, confidence=adaptive.confidence, prices=prices or {}
         )
     if jury:
-        judges["jury"] = jury_section(jury, confidence=confidence)
+        judges["jury"] = jury_section(jury, families=plan.config.families, confidence=confidence)
     return {
         **judges,
         "trust": trust_section(trust, confidence=confidence),

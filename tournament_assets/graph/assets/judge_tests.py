@@ -273,11 +273,10 @@ def _agreement_rows(step: Step, own: _Judged, mode: str, other: _Judged) -> Iter
         prompt_of=lambda name: name[0],
     )
     found = measure_agreement(labels, step.plan.config.ratings.resampling)
-    left_out = Estimate(float(found.n_left_out), n=found.n_left_out)
     measures: dict[str, tuple[str, Estimate]] = {
         "agreement": ("share", found.share),
         "kappa": ("kappa", found.kappa),
-        "left_out": ("count", left_out),
+        "left_out": ("count", Estimate.of_count(found.n_left_out)),
     }
     for measure, (unit, each) in measures.items():
         yield MeasureRow.of(

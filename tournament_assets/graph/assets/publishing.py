@@ -37,7 +37,6 @@ from tournament_assets.tournament.asset_rows import (
     CoverageRow,
     DecisionRow,
     FairRow,
-    JuryRow,
     MeasureRow,
     PredictionPoweredRow,
     PromptFindingRow,
@@ -172,7 +171,9 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> ReportConten
             audit=audit,
             prompt_audit=list(rows_of(PromptFindingRow, inputs.prompt_audit)),
             fair=list(rows_of(FairRow, inputs.fair)),
-            jury=[row for each in (inputs.jury or {}).values() for row in rows_of(JuryRow, each)],
+            jury=[
+                row for each in (inputs.jury or {}).values() for row in rows_of(MeasureRow, each)
+            ],
             decisions=stops,
             prices=prices,
         ),

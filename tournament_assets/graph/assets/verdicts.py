@@ -21,7 +21,7 @@ from tournament_assets.storage.tables import (
     rows_of,
     write_table,
 )
-from tournament_assets.tournament.asset_rows import JudgeReplyRow, JuryRow, VerdictRow
+from tournament_assets.tournament.asset_rows import JudgeReplyRow, MeasureRow, VerdictRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Outcome, Verdict
@@ -45,7 +45,7 @@ def has_jury(plan: TournamentPlan) -> bool:
     return bool(plan.config.judge.panel)
 
 
-def jury(step: Step, replies: StoredTable) -> Made[list[JuryRow]]:
+def jury(step: Step, replies: StoredTable) -> Made[list[MeasureRow]]:
     """What each judge's verdicts are about, what its word weighs, and how far the judges agree.
 
     Discrimination is how much a judge's verdicts are about the entrants, relative to the others;
@@ -58,8 +58,8 @@ def jury(step: Step, replies: StoredTable) -> Made[list[JuryRow]]:
     return Made(
         rows,
         metadata={
-            "judges": report_table(judges_table(rows)),
-            "agreement": report_table(agreement_table(rows)),
+            "judges": report_table(judges_table(rows, config.families)),
+            "agreement": report_table(agreement_table(rows, config.families)),
             "aggregate": config.judge.aggregation,
         },
     )
