@@ -24,7 +24,7 @@ from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.rows import Log, Step
 from tournament_assets.project.config_files import load_config
 from tournament_assets.storage.tables import decode_parquet
-from tournament_assets.tournament.asset_rows import RunComparisonRow
+from tournament_assets.tournament.asset_rows import MeasureRow
 
 EDITED = "# version: 2 <b>new</b> | bold\n# dimension: factuality\n\nPrefer the right one.\n"
 
@@ -34,7 +34,7 @@ def rows_of(project: SmallProject) -> list[dict[str, Any]]:
     return table_rows("run_comparison", decode_parquet("run_comparison", path.read_bytes()))
 
 
-def compare(project: SmallProject, newest: Path | None = None) -> Made[list[RunComparisonRow]]:
+def compare(project: SmallProject, newest: Path | None = None) -> Made[list[MeasureRow]]:
     """Call the asset's function; it must not fail, whatever it finds."""
     plan = build_plan(load_config(project.config_path), {}).in_mode("pilot")
     recorded = {"directory": str(newest or runs_of(project)[-1])}
@@ -106,21 +106,24 @@ def count_by_hand(project: SmallProject) -> Counter[tuple[str, str | None, str]]
 def test_the_table_counts_the_flips_of_the_verdict_files(project: SmallProject) -> None:
     expected = count_by_hand(project)
     rows = rows_of(project)
-    assert {(row["dimension"], row["source"]) for row in rows} == {
-        (dimension, source) for dimension, source, _ in expected
+    found = {(row["dimension"], row["stratum"], row["measure"]): row for row in rows}
+    groups = {(dimension, source) for dimension, source, _ in expected}
+    assert {(row["dimension"], row["stratum"]) for row in rows} == groups
+    assert {(row["subject"], row["other"]) for row in rows} == {
+        tuple(run.name for run in runs_of(project))
     }
-    for row in rows:
-        group = row["dimension"], row["source"]
+    for group in groups:
         # Calibration's recall prompts were asked the same, so the edits could not touch them.
         touched = {
             ("calibration", "recall"): 0,
             ("calibration", None): expected["calibration", "curated", "settled"],
         }.get(group, expected[*group, "settled"])
-        assert row["settled_in_both"] == touched
-        assert row["flipped"] == row["other_texts"] == expected[*group, "flipped"]
-        assert row["reversed"] == expected[*group, "reversed"]
-        assert row["flip_rate"] == (row["flipped"] / touched if touched else None)
-        assert (row["then"], row["now"]) == tuple(run.name for run in runs_of(project))
+        flipped, rate = expected[*group, "flipped"], found[*group, "flip_rate"]
+        assert rate["n"] == touched
+        assert found[*group, "flipped"]["n"] == found[*group, "other_texts"]["n"] == flipped
+        assert found[*group, "reversed"]["n"] == expected[*group, "reversed"]
+        assert rate["value"] == (flipped / touched if touched else None)
+        assert found[*group, "kappa"]["n"] == touched
     assert expected["calibration", "curated", "flipped"] > 0
 
 

@@ -74,7 +74,7 @@ ROW_TYPES: Mapping[str, type] = {
     "report": asset_rows.ReportPageRow,
     "judge_controls": asset_rows.ControlRow,
     "judge_repeats": asset_rows.RepeatRow,
-    "run_comparison": asset_rows.RunComparisonRow,
+    "run_comparison": asset_rows.MeasureRow,
     "judge_agreement": asset_rows.MeasureRow,
     "measures": asset_rows.MeasureRow,
     "jury": asset_rows.MeasureRow,

@@ -435,30 +435,6 @@ class RepeatRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunComparisonRow:
-    """How the pairs of a stratum were settled in two runs."""
-
-    then: Annotated[str, "the directory of the run before"]
-    now: Annotated[str, "the directory of this run"]
-    dimension: Annotated[str, "the quality that was judged"]
-    source: Annotated[str | None, "the prompts' stratum; absent for all of them"] = None
-    settled_in_both: Annotated[int, "pairs that both settled and an edit could touch"]
-    flipped: Annotated[int, "pairs settled differently"]
-    flip_rate: Annotated[float | None, "their share; absent if no pair is in both"] = None
-    flip_rate_low: Annotated[float | None, "lower end of its Wilson interval"] = None
-    flip_rate_high: Annotated[float | None, "upper end of its Wilson interval"] = None
-    reversed: Annotated[int, "flips whose winner became the loser"]
-    tie: Annotated[int, "flips from or to a tie"]
-    inconsistent: Annotated[int, "flips from or to two verdicts that disagree"]
-    lost: Annotated[int, "pairs that only the run before settled"]
-    gained: Annotated[int, "pairs that only this run settled"]
-    other_texts: Annotated[int, "flips of pairs whose prompt or responses differ"]
-    kappa: Annotated[float | None, "Cohen's kappa: agreement corrected for chance"] = None
-    kappa_low: Annotated[float | None, "lower end of its prompt-resampling interval"] = None
-    kappa_high: Annotated[float | None, "upper end of its prompt-resampling interval"] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureRow:
     """One number about the judges of a dimension, or about one of them."""
 

@@ -18,7 +18,7 @@ from tournament_assets.reports.run.run_files import RunTables, build_run_files
 from tournament_assets.run_comparison import comparison as comparing
 from tournament_assets.run_comparison import gate as gates
 from tournament_assets.run_comparison.comparison import RunComparison, compare_runs
-from tournament_assets.run_comparison.differences import Change
+from tournament_assets.run_comparison.differences import Change, FlipCount
 from tournament_assets.run_comparison.gate import Gate
 from tournament_assets.run_comparison.run_reading import read_finished_runs
 from tournament_assets.storage.run_directory import (
@@ -41,10 +41,10 @@ from tournament_assets.tournament.asset_rows import (
     PredictionPoweredRow,
     PromptFindingRow,
     ReportPageRow,
-    RunComparisonRow,
 )
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.fingerprints import combine, fingerprint
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.trust.measures import lights_of
@@ -375,7 +375,7 @@ def _directory_version(fingerprints: Mapping[str, str], report: StoredTable) -> 
     return combine([*files, *pages])
 
 
-def run_comparison(step: Step) -> Made[list[RunComparisonRow]]:
+def run_comparison(step: Step) -> Made[list[MeasureRow]]:
     """This run beside the one before it: what differs, what flipped, what moved, what it cost.
 
     It reads the two run directories and nothing else, for information: nothing follows from
@@ -400,7 +400,7 @@ def run_comparison(step: Step) -> Made[list[RunComparisonRow]]:
     return _nothing(sentence, found.problems)
 
 
-def _nothing(sentence: str, problems: Sequence[str] = ()) -> Made[list[RunComparisonRow]]:
+def _nothing(sentence: str, problems: Sequence[str] = ()) -> Made[list[MeasureRow]]:
     return Made([], metadata={"verdict": sentence, **_passed_over(problems)})
 
 
@@ -408,7 +408,7 @@ def _passed_over(problems: Sequence[str]) -> dict[str, str]:
     return {"passed_over": "; ".join(problems)} if problems else {}
 
 
-def _compare(step: Step, then: Path, now: Path) -> Made[list[RunComparisonRow]]:
+def _compare(step: Step, then: Path, now: Path) -> Made[list[MeasureRow]]:
     """Compare two directories, or say why they cannot be."""
     try:
         comparison = compare_runs(*read_finished_runs([then, now]))
@@ -427,24 +427,17 @@ def _compare(step: Step, then: Path, now: Path) -> Made[list[RunComparisonRow]]:
         )
 
 
-def _comparison_rows(comparison: RunComparison, then: Path, now: Path) -> list[RunComparisonRow]:
+def _comparison_rows(comparison: RunComparison, then: Path, now: Path) -> list[MeasureRow]:
     flips = comparison.flips
     return [
-        RunComparisonRow(
-            then=then.name,
-            now=now.name,
+        MeasureRow.of(
+            found,
             dimension=dimension,
-            source=count.source,
-            settled_in_both=count.flips.n,
-            flipped=count.flips.count,
-            flip_rate=count.flips.value,
-            flip_rate_low=count.flips.low,
-            flip_rate_high=count.flips.high,
-            **{change.value: n for change, n in count.changes.items()},
-            other_texts=count.shown_otherwise,
-            kappa=count.agreement.kappa.value,
-            kappa_low=count.agreement.kappa.low,
-            kappa_high=count.agreement.kappa.high,
+            measure=measure,
+            subject=then.name,
+            other=now.name,
+            stratum=count.source,
+            unit=unit,
         )
         for total in flips.by_dimension
         if (dimension := total.dimension) is not None
@@ -452,7 +445,20 @@ def _comparison_rows(comparison: RunComparison, then: Path, now: Path) -> list[R
             *(each for each in flips.by_stratum if each.dimension == dimension),
             total,
         )
+        for measure, unit, found in _measures_of(count)
     ]
+
+
+def _measures_of(count: FlipCount) -> Iterator[tuple[str, str, Estimate]]:
+    yield "flip_rate", "share", count.flips
+    yield "kappa", "kappa", count.agreement.kappa
+    counts = {
+        "flipped": count.flips.count,
+        **{change.value: n for change, n in count.changes.items()},
+        "other_texts": count.shown_otherwise,
+    }
+    for name, number in counts.items():
+        yield name, "count", Estimate.of_count(number)
 
 
 def _comparison_metadata(comparison: RunComparison) -> dict[str, Any]:
