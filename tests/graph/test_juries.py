@@ -1,6 +1,7 @@
 """Several judges through the graph."""
 
 from dataclasses import fields
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def test_three_judges_judge_all_pairs_or_a_share_and_settle_them_together(tmp_pa
     panel: list[dict[str, Any]] = [{"model": name} for name in models]
     panel[2] = {**panel[2], "share": 0.5}
     configure(project, panel=panel)
-    for asset in ("jury", "ratings"):
+    for asset in ("jury", "measures", "ratings"):
         made = project.tables(asset)
     replies, verdicts = stored(project, "judge_replies"), stored(project, "judge_verdicts")
     asked = {name: [row for row in replies if row["judge_model"] == name] for name in models}
@@ -44,8 +45,10 @@ def test_three_judges_judge_all_pairs_or_a_share_and_settle_them_together(tmp_pa
     assert {row["settled_by"] for row in verdicts} == {", ".join(models)}
     jury = {(row["measure"], row["subject"], row["other"]): row for row in stored(project, "jury")}
     assert {key[1] for key in jury if key[0] == "weight"} == set(models)
-    assert sum(key[0] == "kappa" for key in jury) == 3
-    assert jury["fleiss_kappa", None, None]["n"] > 0
+    measured = {(row["measure"], row["other"]): row for row in stored(project, "measures")}
+    found = [row for row in stored(project, "measures") if row["measure"] == "kappa"]
+    assert {(row["subject"], row["other"]) for row in found} == {*combinations(models, 2)}
+    assert measured["fleiss_kappa", None]["n"] > 0
     rated = {
         row["entrant_id"]: row["rating"]
         for row in stored(project, "ratings")

@@ -62,7 +62,7 @@ def agreement_table(rows: Sequence[MeasureRow], families: Families) -> ReportTab
     """Return how far every two judges of one dimension agree, and all together.
 
     Args:
-        rows: Rows of table "jury" of one dimension.
+        rows: Rows of table "measures" of one dimension.
         families: The families that a config names, by model.
     """
     found = {(row.measure, row.subject, row.other): row for row in rows}
@@ -114,7 +114,7 @@ def jury_section(
     """Return the section of a report on who judged.
 
     Args:
-        rows: Rows of table "jury", all dimensions.
+        rows: Rows of tables "jury" and "measures", all dimensions.
         families: The families that a config names, by model.
         confidence: Coverage of the intervals.
     """

@@ -5,7 +5,8 @@ other rating, a pair counts only where its judge's replies are all readable.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations, groupby
@@ -38,6 +39,7 @@ _LABELS = {
     Outcome.INCONSISTENT: "tie",
     Outcome.B_WINS: "second",
 }
+_ASKED = frozenset(Outcome) - {Outcome.SAME_TEXT}
 _ORDER = ("first", "tie", "second")
 _SHARES = {Verdict.A: 1.0, Verdict.TIE: 0.5, Verdict.B: 0.0}
 
@@ -92,7 +94,7 @@ def jury_rows(
     """Return the rows of table "jury" for one dimension.
 
     Args:
-        by_judge: Every judge's settled pairs; those about one pair follow one another.
+        by_judge: Every judge's settled pairs.
         config: Who judges, and how their verdicts become one.
         mode: The mode.
         dimension: The quality that was judged.
@@ -102,15 +104,11 @@ def jury_rows(
     """
     judges = [each.model for each in config.judges_of(mode)]
     entrants = {name: index for index, name in enumerate(config.entrant_ids)}
-    presentations, readings = _Presentations(), list[Reading]()
-    for (prompt_id, first, second), rows in groupby(by_judge, key=pair_key):
-        labels: dict[str, str | None] = {}
-        for row in rows:
-            place = judges.index(row.settled_by)
-            presentations.add(row, entrants[first], entrants[second], place)
-            if row.outcome != Outcome.SAME_TEXT:
-                labels[row.settled_by] = _LABELS.get(row.outcome)
-        readings.append(Reading(prompt_id, labels))
+    presentations, n_silent = _Presentations(), Counter[str]()
+    for row in by_judge:
+        place = judges.index(row.settled_by)
+        presentations.add(row, entrants[row.entrant_a], entrants[row.entrant_b], place)
+        n_silent[row.settled_by] += row.outcome == Outcome.UNJUDGED
     matches, slots = presentations.as_matches(config.entrant_ids, judges)
     fit = fit_judge_aware(
         matches,
@@ -118,11 +116,7 @@ def jury_rows(
         confidence=config.ratings.confidence,
         initial_rating=config.ratings.initial_rating,
     )
-    write = partial(MeasureRow.of, dimension=dimension)
-    return [
-        *_judge_rows(fit, _weights(fit, config), readings, write),
-        *(_agreement_rows(readings, judges, config, write) if len(judges) > 1 else ()),
-    ]
+    return list(_judge_rows(fit, _weights(fit, config), n_silent, dimension))
 
 
 def weights_of(jury: AnyTable) -> dict[str, float]:
@@ -178,15 +172,14 @@ def _error(found: Estimate, fit: JudgeAwareFit, confidence: float) -> float:
 def _judge_rows(
     fit: JudgeAwareFit,
     weights: Mapping[str, float],
-    readings: Sequence[Reading],
-    write: Callable[..., MeasureRow],
+    n_silent: Mapping[str, int],
+    dimension: str,
 ) -> Iterator[MeasureRow]:
     for each in fit.judges:
-        n_silent = sum(reading.labels.get(each.judge, "") is None for reading in readings)
-        known = partial(write, subject=each.judge)
+        known = partial(MeasureRow.of, dimension=dimension, subject=each.judge)
         weight = Estimate(weights[each.judge], n=each.n_verdicts)
         yield known(weight, measure=WEIGHT, unit="ratio")
-        yield known(Estimate.of_count(n_silent), measure=SILENT, unit="count")
+        yield known(Estimate.of_count(n_silent[each.judge]), measure=SILENT, unit="count")
         for measure, unit, found, spell in (
             (DISCRIMINATION, "ratio", each.discrimination, float),
             (SLOT, "odds", each.slot_logits, math.exp),
@@ -197,13 +190,28 @@ def _judge_rows(
             yield known(estimate, measure=measure, unit=unit)
 
 
-def _agreement_rows(
-    readings: Sequence[Reading],
-    judges: Sequence[str],
-    config: TournamentConfig,
-    write: Callable[..., MeasureRow],
+def agreement_rows(
+    by_judge: Iterable[VerdictRow], *, config: TournamentConfig, mode: Mode, dimension: str
 ) -> Iterator[MeasureRow]:
-    resampling = config.ratings.resampling
+    """Yield how far every two judges agree, and all of them together.
+
+    Args:
+        by_judge: Every judge's settled pairs; those about one pair follow one another.
+        config: Who judges.
+        mode: The mode.
+        dimension: The quality that was judged.
+    """
+    judges, resampling = [each.model for each in config.judges_of(mode)], config.ratings.resampling
+    if len(judges) < 2:
+        return
+    readings = [
+        Reading(
+            pair[0],
+            {row.settled_by: _LABELS.get(row.outcome) for row in rows if row.outcome in _ASKED},
+        )
+        for pair, rows in groupby(by_judge, key=pair_key)
+    ]
+    write = partial(MeasureRow.of, dimension=dimension)
     for first, second in combinations(judges, 2):
         asked = [each for each in readings if {first, second} <= each.labels.keys()]
         labels = (

@@ -66,7 +66,8 @@ def report_sections(
         audit: Rows of the table `audit`.
         prompt_audit: Rows of the table `prompt_audit`.
         fair: Rows of the table `fair_comparison`.
-        jury: Rows of the table `jury`, all dimensions; none where there is no such table.
+        jury: Rows of the tables `jury` and `measures` on several judges, all dimensions; none where
+            one judges.
         decisions: Rows of the table `judging_decisions`, all dimensions; none where every pair is
             judged on every prompt.
         prices: US dollars that judging cost, by dimension; None where no price is known.

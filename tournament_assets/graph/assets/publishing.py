@@ -172,8 +172,13 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> ReportConten
             prompt_audit=list(rows_of(PromptFindingRow, inputs.prompt_audit)),
             fair=list(rows_of(FairRow, inputs.fair)),
             jury=[
-                row for each in (inputs.jury or {}).values() for row in rows_of(MeasureRow, each)
-            ],
+                row
+                for each in (*inputs.jury.values(), *inputs.trust.values())
+                for row in rows_of(MeasureRow, each)
+                if row.state is None
+            ]
+            if inputs.jury
+            else (),
             decisions=stops,
             prices=prices,
         ),

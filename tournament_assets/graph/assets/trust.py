@@ -10,6 +10,7 @@ from tournament_assets.audits.judge_consistency import JudgedPair
 from tournament_assets.graph.assets.verdicts import judge_models_of
 from tournament_assets.graph.outputs import Check, Made, report_table
 from tournament_assets.graph.rows import Step
+from tournament_assets.reports.jury_tables import agreement_table
 from tournament_assets.reports.trust_tables import light_sentence, trust_table
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, MeasureRow
@@ -26,6 +27,7 @@ from tournament_assets.trust.evidence import (
 from tournament_assets.trust.measures import HUMANS, MEASURES, TrustState, measure_judge
 from tournament_assets.trust.panel import Evidence
 from tournament_assets.workflows.adaptive_judging import Unasked
+from tournament_assets.workflows.juries import agreement_rows
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.table_rows import judgments_of, settled_rows
 
@@ -70,16 +72,23 @@ def trust_checks(plan: TournamentPlan) -> Mapping[str, str]:
 def measures(step: Step, inputs: MeasureInputs) -> Made[list[MeasureRow]]:
     """Whether the judge can be trusted on one dimension: a light for every measure.
 
+    Where several judge, how far every two of them agree, and all together, has no light: agreement
+    among judges is not agreement with people.
+
     Tests of the judge cost money and run on request. Until they have, for these very requests
     and this rubric, their lights say "not measured", which is never green.
     """
     config = step.plan.config
-    rows = [*measure_judge(_evidence(step, inputs), config.checks, dimension=step.name)]
+    lights = [*measure_judge(_evidence(step, inputs), config.checks, dimension=step.name)]
+    agreement = _agreement(step, inputs.replies)
+    shown = {"agreement": report_table(agreement_table(agreement, config.families))}
+    rows = [*lights, *agreement]
     return Made(
         rows,
         metadata={
-            **_lights(rows),
-            "panel": report_table(trust_table(rows)),
+            **_lights(lights),
+            "panel": report_table(trust_table(lights)),
+            **(shown if agreement else {}),
             "judge": config.judge_label,
         },
         checks=[check_light(name, rows, where=step.where) for name in trust_checks(step.plan)],
@@ -130,6 +139,14 @@ def _pairs_by_judge(replies: StoredTable, judge: JudgeConfig) -> list[JudgedPair
         )
         for row in settled_rows(rows_of(JudgeReplyRow, replies), judge=judge)
     ]
+
+
+def _agreement(step: Step, replies: StoredTable) -> list[MeasureRow]:
+    config = step.plan.config
+    if not config.judge.panel:
+        return []
+    by_judge = settled_rows(rows_of(JudgeReplyRow, replies), judge=config.judge)
+    return [*agreement_rows(by_judge, config=config, mode=step.mode, dimension=step.name)]
 
 
 def _lights(rows: Sequence[MeasureRow]) -> dict[str, Any]:

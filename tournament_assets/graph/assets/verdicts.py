@@ -12,7 +12,7 @@ from tournament_assets.audits.missingness import mostly_same_text, same_text_sen
 from tournament_assets.graph.outputs import Check, Made, Shown, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.requests.verdict_parsing import settle_panel
-from tournament_assets.reports.jury_tables import agreement_table, judges_table
+from tournament_assets.reports.jury_tables import judges_table
 from tournament_assets.storage.tables import (
     AnyTable,
     StoredTable,
@@ -46,11 +46,11 @@ def has_jury(plan: TournamentPlan) -> bool:
 
 
 def jury(step: Step, replies: StoredTable) -> Made[list[MeasureRow]]:
-    """What each judge's verdicts are about, what its word weighs, and how far the judges agree.
+    """What each judge's verdicts are about, and what its word weighs.
 
     Discrimination is how much a judge's verdicts are about the entrants, relative to the others;
     slot odds are those by which it prefers what is shown first between equals. Both come from the
-    judges' verdicts alone: agreement among judges is not agreement with people.
+    judges' verdicts alone.
     """
     config = step.plan.config
     by_judge = settled_rows(rows_of(JudgeReplyRow, replies), judge=config.judge)
@@ -59,7 +59,6 @@ def jury(step: Step, replies: StoredTable) -> Made[list[MeasureRow]]:
         rows,
         metadata={
             "judges": report_table(judges_table(rows, config.families)),
-            "agreement": report_table(agreement_table(rows, config.families)),
             "aggregate": config.judge.aggregation,
         },
     )
