@@ -68,7 +68,7 @@ def test_every_config_has_every_asset_of_the_graph(definitions: dg.Definitions) 
         "elo_traces",
         "elo_ratings",
         "ratings",
-        "prediction_powered_ratings",
+        "people_ratings",
         "people_measures",
         "measures",
         "win_rates",

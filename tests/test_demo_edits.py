@@ -23,7 +23,7 @@ AFTER_REPLIES = [
     "elo_traces",
     "people_measures",
     "judge_verdicts",
-    "prediction_powered_ratings",
+    "people_ratings",
     "ratings",
     "measures",
     "win_rates",

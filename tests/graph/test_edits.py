@@ -31,7 +31,7 @@ RATED = [
     "elo_ratings",
     "ratings",
     "win_rates",
-    "prediction_powered_ratings",
+    "people_ratings",
     "people_measures",
     "measures",
 ]

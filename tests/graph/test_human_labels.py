@@ -25,7 +25,7 @@ from tournament_assets.ledger.labels import LabelSample, LabelVote, SampledPair,
 from tournament_assets.project.config_files import load_config
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
 
-AFTER_A_LABEL = ["prediction_powered_ratings", "people_measures"]
+AFTER_A_LABEL = ["people_ratings", "people_measures"]
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ def test_labels_of_texts_that_have_changed_are_counted_and_in_no_rating(
     rows = rows_of(project, "people_measures/factuality/pilot")
     counts = {row["subject"]: row["n"] for row in rows if row["measure"] == "count"}
     assert (counts["changed"], counts["pairs"]) == (2, 0)
-    assert rows_of(project, "prediction_powered_ratings/factuality/pilot") == []
+    assert rows_of(project, "people_ratings/factuality/pilot") == []
 
 
 def test_labels_rate_calibrate_and_stand_in_the_report(project: SmallProject) -> None:
@@ -245,7 +245,7 @@ def test_labels_rate_calibrate_and_stand_in_the_report(project: SmallProject) ->
         ("<b>bob</b>", "judge"),
         ("<b>bob</b>", "ann"),
     }
-    powered = rows_of(project, "prediction_powered_ratings/factuality/pilot")
+    powered = rows_of(project, "people_ratings/factuality/pilot")
     assert {row["basis"] for row in powered} <= {"people", "judge", "both"}
     page = max(project.folder.glob("runs/*/report.html")).read_text()
     assert "2 people" in page

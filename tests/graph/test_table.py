@@ -170,7 +170,6 @@ def test_win_rates_are_made_without_dagster(plan: TournamentPlan, tmp_path: Path
 def test_a_tournament_without_people_has_no_row_of_theirs(plan: TournamentPlan) -> None:
     assert {row.name for row in ASSETS} - set(rows_of(plan)) == {
         "human_battles",
-        "arena_ratings",
         "entrant_requests",
         "jury",
         "judging_decisions",

@@ -24,7 +24,7 @@ from tournament_assets.battles.files import FormatOptions
 from tournament_assets.battles.rating import BattleRatings, rate_battles
 from tournament_assets.battles.registry import read_battles
 from tournament_assets.ratings.rating_tables import anchor_shift
-from tournament_assets.tournament.asset_rows import ArenaRatingRow
+from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError, Problems
 
@@ -181,6 +181,9 @@ def join_battles(judged: pa.Table, human: pa.Table, *, dimension: str | None) ->
 Basis = Literal["judge", "human", "both"]
 BASES: tuple[Basis, ...] = ("judge", "human", "both")
 
+ARENA = "arena"
+"""Bradley-Terry among the models of an arena that people compared."""
+OWN_SCALE = "on a scale of its own: compare within the basis alone"
 _NO_BATTLE: Mapping[Basis, str] = {
     "judge": "no judged pair",
     "human": "no human battle among those kept",
@@ -193,14 +196,14 @@ class ArenaPlaces:
     """The ratings by every basis.
 
     Attributes:
-        rows: Rows of table "arena_ratings", by basis and then best first.
+        rows: Rows of table "people_ratings", by basis and then best first.
         anchors: The entrant by which a basis was moved to the arena's scale; None where no
             entrant is rated both by it and by people, so that it has a scale of its own.
         n_battles: The battles of each basis.
         notes: What a reader of the human battles' ratings has to know.
     """
 
-    rows: tuple[ArenaRatingRow, ...]
+    rows: tuple[RatingRow, ...]
     anchors: Mapping[Basis, str | None]
     n_battles: Mapping[Basis, int]
     notes: tuple[str, ...]
@@ -240,10 +243,11 @@ def place_in_arena(
     }
     ratings = {basis: _ratings_of(found) for basis, found in rated.items()}
     anchors = _find_anchors(ratings, n_human=arena)
-    rows: list[ArenaRatingRow] = []
+    rows: list[RatingRow] = []
     for basis in BASES:
         n_battles = battles_per_model(tables[basis][0])
         shift, anchor = 0.0, anchors[basis]
+        own = None if basis == "human" or anchor is not None else OWN_SCALE
         if anchor is not None:
             shift = anchor_shift(
                 list(ratings[basis]),
@@ -252,18 +256,15 @@ def place_in_arena(
                 rating=ratings["human"][anchor],
             )
         rows.extend(
-            ArenaRatingRow(
-                dimension=dimension,
+            replace(
+                row,
+                method=ARENA,
                 basis=basis,
-                entrant_id=row.entrant_id,
-                source="evaluated" if row.entrant_id in evaluated else "human",
                 rating=_moved(row.rating, shift),
-                sampling_low=_moved(row.low, shift),
-                sampling_high=_moved(row.high, shift),
-                n_battles=n_battles.get(row.entrant_id, 0),
-                scale="own" if basis != "human" and anchor is None else "arena",
-                anchor=anchor,
-                note=row.note if row.entrant_id in n_battles else _NO_BATTLE[basis],
+                low=_moved(row.low, shift),
+                high=_moved(row.high, shift),
+                n=n_battles.get(row.entrant_id, 0),
+                note=(row.note or own) if row.entrant_id in n_battles else _NO_BATTLE[basis],
             )
             for row in rated[basis].ratings
         )

@@ -8,7 +8,7 @@ both is put at the same place.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from tournament_assets.ratings.elo import (
@@ -25,8 +25,9 @@ from tournament_assets.ratings.intervals import (
     sampling_intervals,
 )
 from tournament_assets.ratings.matches import Matches
-from tournament_assets.ratings.places import Place, places_of
+from tournament_assets.ratings.places import Place, placed, places_of
 from tournament_assets.ratings.prediction_powered import PoweredFit, separate_powered
+from tournament_assets.ratings.rating_methods import rows_of_ratings
 from tournament_assets.ratings.significance import (
     SeparatedEntrants,
     separate_decided,
@@ -34,7 +35,7 @@ from tournament_assets.ratings.significance import (
 )
 from tournament_assets.tournament.asset_rows import (
     EloRow,
-    PredictionPoweredRow,
+    RatingRow,
 )
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import Problems
@@ -209,41 +210,29 @@ def _what_resamples_say(
     }
 
 
+POWERED, JUDGE_WEIGHT = "prediction_powered", "judge_weight"
+"""Ratings as people would give them, and how much the judge counts in those by both."""
+
+
 def powered_rows(
     fits: Mapping[str, PoweredFit], *, dimension: str, settings: RatingSettings
-) -> list[PredictionPoweredRow]:
-    """Return the rows of table "prediction_powered_ratings" for one dimension.
+) -> list[RatingRow]:
+    """Return the rows of table "people_ratings" by labels, by the judge, and by both.
 
     Args:
         fits: Ratings by basis.
         dimension: The quality that was judged.
         settings: How entrants are told apart.
     """
-    return [row for basis, fit in fits.items() for row in _powered(fit, basis, dimension, settings)]
-
-
-def _powered(
-    fit: PoweredFit, basis: str, dimension: str, settings: RatingSettings
-) -> Iterator[PredictionPoweredRow]:
-    separated = separate_powered(fit, resampling=settings.resampling)
-    told = places_of(separated)
-    ranks = {place.entrant: rank for rank, place in enumerate(separated.ranks, start=1)}
-    for each in fit.ratings:
-        place = told.get(each.entrant, Place())
-        yield PredictionPoweredRow(
-            dimension=dimension,
-            basis=basis,
-            entrant_id=each.entrant,
-            rating=each.value,
-            standard_error=each.standard_error,
-            sampling_low=each.low,
-            sampling_high=each.high,
-            rank=ranks.get(each.entrant),
-            **asdict(place),
-            labelled_prompts=each.n,
-            weight=fit.weight,
-            note=each.note,
-        )
+    rows = []
+    for basis, fit in fits.items():
+        separated = separate_powered(fit, resampling=settings.resampling)
+        ranks = {place.entrant: rank for rank, place in enumerate(separated.ranks, start=1)}
+        rated = placed(rows_of_ratings(fit.ratings, POWERED), separated)
+        rows += [replace(row, basis=basis, rank=ranks.get(row.entrant_id)) for row in rated]
+        weight = Rating(fit.weight, n=fit.n_prompts, entrant="judge")
+        rows += [replace(rows_of_ratings([weight], JUDGE_WEIGHT)[0], basis=basis, rank=None)]
+    return [replace(row, dimension=dimension) for row in rows]
 
 
 def anchor_shift(

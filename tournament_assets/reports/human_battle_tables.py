@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from tournament_assets.audits.agreement import HumanAgreement
 from tournament_assets.audits.judge_calibration import JUDGE
+from tournament_assets.ratings.rating_tables import JUDGE_WEIGHT, POWERED
 from tournament_assets.reports.figures.ladder import (
     axis_span,
     ladder_place,
@@ -21,7 +22,7 @@ from tournament_assets.reports.separation import separation
 from tournament_assets.tournament.asset_rows import (
     LeaderboardRow,
     MeasureRow,
-    PredictionPoweredRow,
+    RatingRow,
 )
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.estimates import Estimate
@@ -40,7 +41,7 @@ from tournament_assets.tournament.formatting import (
 from tournament_assets.trust.evidence import agreed
 from tournament_assets.trust.measures import HUMANS, MEASURES
 
-Row = TypeVar("Row", PredictionPoweredRow, MeasureRow)
+Row = TypeVar("Row", RatingRow, MeasureRow)
 BASES = ("people", "judge", "both")
 _NO_INTERVAL = "no interval"
 _EDGE = 15.0
@@ -162,14 +163,14 @@ Leaders = Mapping[str, Sequence[LeaderboardRow]]
 
 
 def people_sentences(
-    powered: Sequence[PredictionPoweredRow],
+    powered: Sequence[RatingRow],
     calibration: Sequence[MeasureRow],
     leaders: Leaders,
 ) -> dict[str, tuple[str]]:
     """Say of every dimension with labels whether people would agree with who is first.
 
     Args:
-        powered: Table "prediction_powered_ratings", any dimensions.
+        powered: Table "people_ratings", any dimensions.
         calibration: Table "people_measures", likewise.
         leaders: Rows of table "leaderboard" by dimension, best entrant first.
     """
@@ -185,14 +186,19 @@ def _of(rows: Sequence[Row], dimension: str) -> list[Row]:
     return [row for row in rows if row.dimension == dimension]
 
 
+def _rated_by(rows: Sequence[RatingRow]) -> list[RatingRow]:
+    """Return the ratings by labels, the judge and both; not those of an arena."""
+    return [row for row in rows if row.method == POWERED]
+
+
 def _agreed(
-    powered: Sequence[PredictionPoweredRow],
+    powered: Sequence[RatingRow],
     calibration: Sequence[MeasureRow],
     leaders: Sequence[LeaderboardRow],
     dimension: str,
 ) -> str:
     found, asked = separation(leaders), f"{_labels(calibration)} on {dimension}"
-    both = {row.entrant_id: row for row in powered if row.basis == "both"}
+    both = {row.entrant_id: row for row in _rated_by(powered) if row.basis == "both"}
     names = [name for name in (found.leader, found.runner_up) if name is not None]
     if len(names) < 2:
         return f"There are {asked}."
@@ -220,7 +226,7 @@ def _count(calibration: Sequence[MeasureRow], name: str) -> int:
 
 
 def people_section(
-    powered: Sequence[PredictionPoweredRow],
+    powered: Sequence[RatingRow],
     calibration: Sequence[MeasureRow],
     leaders: Leaders,
     *,
@@ -231,7 +237,7 @@ def people_section(
     """Return the section of a report on what people would say.
 
     Args:
-        powered: Table "prediction_powered_ratings", all dimensions.
+        powered: Table "people_ratings", all dimensions.
         calibration: Table "people_measures", all dimensions.
         leaders: Rows of table "leaderboard" by dimension, best entrant first.
         judge: A sentence that says who the judge is.
@@ -253,10 +259,16 @@ def people_section(
             "labelled; compare entrants by this one. All three are Bradley-Terry ratings of pairs "
             "of different texts, with all of a prompt as one draw.",
         ),
-        tuple((name, _powered_table(rows, interval)) for name, rows in rated.items() if rows),
+        tuple(
+            (name, _powered_table(rows, interval))
+            for name, rows in rated.items()
+            if _rated_by(rows)
+        ),
         finding=join_names([f"{_labels(rows)} on {name}" for name, rows in measured.items()]),
         folds=_folds(measured, link, interval),
-        ladders=tuple(_ladder(rows, name, interval) for name, rows in rated.items() if rows),
+        ladders=tuple(
+            _ladder(rows, name, interval) for name, rows in rated.items() if _rated_by(rows)
+        ),
     )
 
 
@@ -300,11 +312,13 @@ def _filled(tables: Mapping[str, ReportTable]) -> tuple[tuple[str, ReportTable],
 
 def _how_far(
     dimension: str,
-    powered: Sequence[PredictionPoweredRow],
+    powered: Sequence[RatingRow],
     calibration: Sequence[MeasureRow],
     interval: str,
 ) -> str:
-    weight = next((row.weight for row in powered if row.basis == "both"), None)
+    weight = next(
+        (row.rating for row in powered if (row.method, row.basis) == (JUDGE_WEIGHT, "both")), None
+    )
     right = next((row for row in calibration if row.measure == "right"), None)
     sentences = [f"On {dimension}, {format_plural(_count(calibration, 'pairs'), 'pair')} labelled."]
     if right is not None:
@@ -340,11 +354,11 @@ def _how_far(
 
 
 def _by_basis(
-    rows: Sequence[PredictionPoweredRow],
-) -> dict[str, dict[str, PredictionPoweredRow]]:
+    rows: Sequence[RatingRow],
+) -> dict[str, dict[str, RatingRow]]:
     """Return the rows by entrant and basis, best first by both, or else by the judge."""
-    found: dict[str, dict[str, PredictionPoweredRow]] = {}
-    for row in rows:
+    found: dict[str, dict[str, RatingRow]] = {}
+    for row in _rated_by(rows):
         found.setdefault(row.entrant_id, {})[row.basis] = row
 
     def order(name: str) -> tuple[float, float]:
@@ -359,11 +373,11 @@ def _by_basis(
     return {name: found[name] for name in sorted(found, key=order)}
 
 
-def _ladder(rows: Sequence[PredictionPoweredRow], dimension: str, interval: str) -> Ladder:
+def _ladder(rows: Sequence[RatingRow], dimension: str, interval: str) -> Ladder:
     ends = [
         value
-        for row in rows
-        for value in (row.rating, row.sampling_low, row.sampling_high)
+        for row in _rated_by(rows)
+        for value in (row.rating, row.low, row.high)
         if value is not None
     ]
     span = axis_span(ends)
@@ -385,23 +399,23 @@ def _ladder(rows: Sequence[PredictionPoweredRow], dimension: str, interval: str)
     )
 
 
-def _bar(row: PredictionPoweredRow | None, span: tuple[float, float]) -> LadderBar:
+def _bar(row: RatingRow | None, span: tuple[float, float]) -> LadderBar:
     if row is None or row.rating is None:
         return LadderBar("no rating")
     mean = ladder_place(row.rating, span)
-    if row.sampling_low is None or row.sampling_high is None:
+    if row.low is None or row.high is None:
         return LadderBar(format_rating(row.rating), _NO_INTERVAL, "", mean, mean, mean)
     return LadderBar(
         text=format_rating(row.rating),
-        interval=format_interval(row.sampling_low, row.sampling_high, absent=_NO_INTERVAL),
+        interval=format_interval(row.low, row.high, absent=_NO_INTERVAL),
         group=row.group or "",
         mean=mean,
-        low=ladder_place(row.sampling_low, span),
-        high=ladder_place(row.sampling_high, span),
+        low=ladder_place(row.low, span),
+        high=ladder_place(row.high, span),
     )
 
 
-def _powered_table(rows: Sequence[PredictionPoweredRow], interval: str) -> ReportTable:
+def _powered_table(rows: Sequence[RatingRow], interval: str) -> ReportTable:
     lines = []
     for name, own in _by_basis(rows).items():
         both = own.get("both")
@@ -416,7 +430,7 @@ def _powered_table(rows: Sequence[PredictionPoweredRow], interval: str) -> Repor
                 *(_rated(own.get(basis)) for basis in BASES),
                 (both.group if both is not None else None) or ABSENT,
                 places,
-                str(both.labelled_prompts if both is not None else 0),
+                str(both.n if both is not None else 0),
                 (both.note if both is not None else None) or ABSENT,
             )
         )
@@ -426,10 +440,10 @@ def _powered_table(rows: Sequence[PredictionPoweredRow], interval: str) -> Repor
     )
 
 
-def _rated(row: PredictionPoweredRow | None) -> str:
+def _rated(row: RatingRow | None) -> str:
     if row is None or row.rating is None:
         return ABSENT
-    bounds = format_interval(row.sampling_low, row.sampling_high, absent=_NO_INTERVAL)
+    bounds = format_interval(row.low, row.high, absent=_NO_INTERVAL)
     return f"{format_rating(row.rating)} ({bounds})"
 
 

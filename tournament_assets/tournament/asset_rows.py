@@ -211,7 +211,7 @@ class RatingRow:
     method: Annotated[str, "how it is rated; docs/methodology.md has the methods"]
     basis: Annotated[str, "whose battles, or which of them: all is every judged pair"] = "all"
     stratum: Annotated[str, "the prompts it is over: all, or `source: …`"] = "all"
-    entrant_id: Annotated[str, "the entrant; of an effect (ties, style_effect), what has it"]
+    entrant_id: Annotated[str, "the entrant; of ties, style_effect and judge_weight, what has it"]
     rating: Annotated[float | None, "on the Elo scale, or what the method measures"] = None
     standard_error: Annotated[float | None, "of the rating, prompts as clusters"] = None
     low: Annotated[float | None, "lower end of its interval; absent without a bound"] = None
@@ -225,7 +225,7 @@ class RatingRow:
     group: Annotated[str | None, "letters; entrants that share one do not differ significantly"] = (
         None
     )
-    n: Annotated[int, "prompts it rests on; elo: matches"] = 0
+    n: Annotated[int, "prompts it rests on; elo and arena: its matches"] = 0
     note: Annotated[str | None, "why a number is absent, or what to know of it"] = None
 
 
@@ -260,46 +260,6 @@ class BattleRow:
     inconsistent: Annotated[bool, "a tie that stands for two replies that disagreed"]
     weight: Annotated[float, "how many prompts it stands for, or how much it counts"]
     pref: Annotated[float | None, "what model_b got of the win, where the winner says less"] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArenaRatingRow:
-    """An entrant's rating beside models that people compared."""
-
-    dimension: Annotated[str, "the quality that was judged"]
-    basis: Annotated[str, "whose battles: judge, human or both"]
-    entrant_id: Annotated[str, "the entrant that is rated"]
-    source: Annotated[str, "evaluated: under test; human: known from human battles"]
-    rating: Annotated[float | None, "Bradley-Terry, on the Elo scale"] = None
-    sampling_low: Annotated[float | None, "lower end of the prompt-resampling interval"] = None
-    sampling_high: Annotated[float | None, "upper end of the prompt-resampling interval"] = None
-    n_battles: Annotated[int, "battles of this entrant, ties among them"]
-    scale: Annotated[str, "arena, or own: then compare within the basis alone"]
-    anchor: Annotated[str | None, "the entrant whose rating the human battles fix"] = None
-    note: Annotated[str | None, "why a rating or a bound is absent"] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PredictionPoweredRow:
-    """An entrant's rating by people's labels, by the judge, and by both as people would rate."""
-
-    dimension: Annotated[str, "the quality that was judged"]
-    basis: Annotated[str, "people: the labelled pairs alone; judge; both: prediction-powered"]
-    entrant_id: Annotated[str, "the entrant that is rated"]
-    rating: Annotated[float | None, "Bradley-Terry, on the Elo scale"] = None
-    standard_error: Annotated[float | None, "Elo points, prompts as clusters"] = None
-    sampling_low: Annotated[float | None, "lower end of its interval"] = None
-    sampling_high: Annotated[float | None, "upper end of its interval"] = None
-    rank: Annotated[int | None, "1 is best among those with an interval"] = None
-    rank_best: Annotated[int | None, "best possible rank: 1 + entrants shown to be above it"] = None
-    rank_worst: Annotated[int | None, "worst possible rank: all but those shown below it"] = None
-    shown_above: Annotated[tuple[str, ...], "entrants that are significantly below it"]
-    group: Annotated[str | None, "letters; entrants that share one do not differ significantly"] = (
-        None
-    )
-    labelled_prompts: Annotated[int, "prompts on which a pair of the entrant counts as labelled"]
-    weight: Annotated[float, "how much the judge's verdicts count beside the labels, 0 to 1"]
-    note: Annotated[str | None, "why a number is absent"] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

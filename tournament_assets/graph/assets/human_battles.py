@@ -57,9 +57,8 @@ from tournament_assets.storage.tables import (
     to_arrow,
 )
 from tournament_assets.tournament.asset_rows import (
-    ArenaRatingRow,
     MeasureRow,
-    PredictionPoweredRow,
+    RatingRow,
 )
 from tournament_assets.tournament.battles import Battle, battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
@@ -79,25 +78,7 @@ if TYPE_CHECKING:
 
 _Names = tuple[str, str, str]
 _MOST_LISTED = 100
-_RATING_COLUMNS = (
-    "entrant_id",
-    "source",
-    "rating",
-    "sampling_low",
-    "sampling_high",
-    "n_battles",
-    "note",
-)
-_POWERED_COLUMNS = (
-    "entrant_id",
-    "basis",
-    "rating",
-    "sampling_low",
-    "sampling_high",
-    "group",
-    "labelled_prompts",
-    "note",
-)
+_RATING_COLUMNS = ("entrant_id", "basis", "rating", "low", "high", "group", "n", "note")
 _MEASURE_COLUMNS = ("measure", "subject", "other", "stratum", "n", "value", "low", "high")
 
 
@@ -154,63 +135,20 @@ def _battles_by_entrant(config: TournamentConfig, found: HumanBattles) -> Markdo
     return markdown_table(rows, ("entrant_id", "source", "battles"), limit=_MOST_LISTED)
 
 
-def arena_ratings(
-    config: TournamentConfig,
-    mode: Mode,
-    dimension: str,
-    verdicts: StoredTable,
-    human: pd.DataFrame,
-) -> Made[tuple[ArenaRatingRow, ...]]:
-    """Bradley-Terry ratings by the judge's battles, by people's, and by both joined.
-
-    Joined they place the entrants inside the existing arena, each with its own interval from
-    resampled prompts. All three are on the arena's scale where an entrant ties them to it.
-    """
-    # The name of the judge is in no rating, so the configured one does for all battles.
-    judged = battles_from_judgments(judgments_of(verdicts), judge_model=config.judge_model(mode))
-    places = place_in_arena(
-        make_battle_table(judged),
-        _battles_on(config, dimension, human),
-        dimension=dimension,
-        settings=settings_of_run(config, mode=mode),
-    )
-    anchors = places.anchors
-    return Made(
-        places.rows,
-        metadata={
-            "scale": scale_sentence(judge=anchors["judge"], both=anchors["both"]),
-            **_by_basis(places),
-            "notes": Markdown("\n".join(f"- {note}" for note in places.notes) or "nothing to note"),
-            "judge": config.judge_label,
-        },
-    )
-
-
-def _by_basis(places: ArenaPlaces) -> dict[str, Any]:
-
-    rows = {basis: [row for row in places.rows if row.basis == basis] for basis in BASES}
-    return {
-        **{f"battles_{basis}": places.n_battles[basis] for basis in BASES},
-        **{
-            f"ratings_{basis}": markdown_table(rows[basis], _RATING_COLUMNS, limit=_MOST_LISTED)
-            for basis in BASES
-        },
-    }
-
-
-def prediction_powered_ratings(
+def people_ratings(
     step: Step,
     verdicts: StoredTable,
     matches: StoredTable,
     ledger: LedgerAccess,
     human: pd.DataFrame | None = None,
-) -> Made[list[PredictionPoweredRow]]:
+) -> Made[list[RatingRow]]:
     """Ratings as people would give them: the judge's verdicts, corrected by people's labels.
 
     Beside them stand the ratings by those labels alone and by the judge alone, whose intervals know
     nothing of where the judge errs. Without labels, the votes of an arena are taken, which must be
     a random draw of the judged pairs; without either there are no rows, nor where pairs stopped
-    early.
+    early. An arena's battles also rate everybody beside its models: by people, by the judge, and
+    by both, which places the entrants inside the arena.
     """
     config = step.plan.config
     labels = _labels(step, matches, ledger)
@@ -218,17 +156,46 @@ def prediction_powered_ratings(
     fits = _rate(config, pairs)
     settings = settings_of_run(config, mode=step.mode)
     rows = powered_rows(fits, dimension=step.name, settings=settings)
+    places = None if human is None else _arena_places(step, verdicts, human)
     return Made(
-        rows,
+        [*rows, *(places.rows if places else ())],
         metadata={
             "labelled_pairs": sum(pair.labelled is not None for pair in pairs),
             "judged_pairs": len(pairs),
             **known({"weight_of_the_judge": fits["both"].weight if "both" in fits else None}),
-            "ratings": markdown_table(rows, _POWERED_COLUMNS, limit=_MOST_LISTED),
+            "ratings": markdown_table(rows, _RATING_COLUMNS, limit=_MOST_LISTED),
+            **(_arena_metadata(places) if places else {}),
             "judge": config.judge_label,
             "judge_model": name_models(judge_models_of(verdicts)),
         },
     )
+
+
+def _arena_places(step: Step, verdicts: StoredTable, human: pd.DataFrame) -> ArenaPlaces:
+    config = step.plan.config
+    # The name of the judge is in no rating, so the configured one does for all battles.
+    model = config.judge_model(step.mode)
+    judged = battles_from_judgments(judgments_of(verdicts), judge_model=model)
+    return place_in_arena(
+        make_battle_table(judged),
+        _battles_on(config, step.name, human),
+        dimension=step.name,
+        settings=settings_of_run(config, mode=step.mode),
+    )
+
+
+def _arena_metadata(places: ArenaPlaces) -> dict[str, Any]:
+    anchors = places.anchors
+    rows = {basis: [row for row in places.rows if row.basis == basis] for basis in BASES}
+    return {
+        "scale": scale_sentence(judge=anchors["judge"], both=anchors["both"]),
+        **{f"battles_{basis}": places.n_battles[basis] for basis in BASES},
+        **{
+            f"arena_{basis}": markdown_table(rows[basis], _RATING_COLUMNS, limit=_MOST_LISTED)
+            for basis in BASES
+        },
+        "notes": Markdown("\n".join(f"- {note}" for note in places.notes) or "nothing to note"),
+    }
 
 
 def _labels(step: Step, matches: StoredTable, ledger: LedgerAccess) -> "HumanLabels":

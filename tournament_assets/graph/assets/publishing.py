@@ -38,8 +38,8 @@ from tournament_assets.tournament.asset_rows import (
     DecisionRow,
     FairRow,
     MeasureRow,
-    PredictionPoweredRow,
     PromptFindingRow,
+    RatingRow,
     ReportPageRow,
 )
 from tournament_assets.tournament.battles import settings_of_run
@@ -182,9 +182,7 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> ReportConten
             decisions=stops,
             prices=prices,
         ),
-        powered=[
-            row for each in inputs.powered.values() for row in rows_of(PredictionPoweredRow, each)
-        ],
+        powered=[row for each in inputs.powered.values() for row in rows_of(RatingRow, each)],
         calibration=people,
         economies=entrant_economies(plan.config, inputs.responses),
     )

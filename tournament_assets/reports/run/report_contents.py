@@ -14,7 +14,7 @@ from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
     MeasureRow,
-    PredictionPoweredRow,
+    RatingRow,
 )
 from tournament_assets.tournament.formatting import format_count_of, format_plural
 
@@ -64,7 +64,7 @@ class ReportContents:
         sections: Sections made elsewhere, by name, in the order in which the page has them.
         prices: US dollars that judging cost, by dimension; None where no price is known.
         battles: What the battle browser shows; without it there is none.
-        powered: Table "prediction_powered_ratings" of all dimensions.
+        powered: Table "people_ratings" of all dimensions.
         calibration: Table "people_measures" of all dimensions; empty where nobody labelled.
         n_samples: How often every prompt was answered.
         economies: What the entrants cost and how fast they write, in the order of the config.
@@ -89,7 +89,7 @@ class ReportContents:
     sections: Mapping[str, ReportSection] = field(default_factory=dict)
     prices: Mapping[str, float | None] = field(default_factory=dict)
     battles: BattleTables | None = None
-    powered: Sequence[PredictionPoweredRow] = ()
+    powered: Sequence[RatingRow] = ()
     calibration: Sequence[MeasureRow] = ()
     judge_sentence: str = ""
     n_samples: int = 1
