@@ -1,8 +1,9 @@
 """Builds a Claude entrant behind a server with faults, and a desk at which pairs are labelled."""
 
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -132,6 +133,12 @@ def batch_bench(
 
 def file_url(folder: Path) -> str:
     return f"sqlite:///{folder / 'ledger.sqlite'}"
+
+
+def free_leases(folder: Path) -> None:
+    """Do what the ledger does by itself once a process is gone: here it lives on."""
+    with closing(sqlite3.connect(folder / "ledger.sqlite")) as connection, connection:
+        connection.execute("DELETE FROM judge_leases")
 
 
 def wait_until(holds: Callable[[], bool]) -> None:

@@ -1,4 +1,3 @@
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from tests.workflows.builders import (
     echo,
     end_batches,
     file_url,
+    free_leases,
     judge_at,
     unlimited_terms,
     wait_until,
@@ -362,12 +362,6 @@ def live(bench: BatchBench, life: Life, **changes: Any) -> None:
             judge=MortalJudge(bench.server.url, life),
             **changes,
         )
-
-
-def free_leases(folder: Path) -> None:
-    """Do what the ledger does by itself once a process is gone: here it lives on."""
-    with closing(sqlite3.connect(folder / "ledger.sqlite")) as connection, connection:
-        connection.execute("DELETE FROM judge_leases")
 
 
 FEW = PROMPTS[:2]

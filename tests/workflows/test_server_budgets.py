@@ -308,6 +308,7 @@ def test_an_answer_longer_than_the_cap_is_billed_and_ends_the_run(
     with pytest.raises(GenerationError, match="max_tokens_field"):
         complete(chat, url, 100.0)
     assert gone_usd(url)[0] == pytest.approx(billed_usd(chat))
+    assert len(chat.asked) == 1
 
 
 def test_a_run_whose_turn_does_not_come_says_who_is_at_work(chat: ChatServer, url: str) -> None:

@@ -2,7 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from contextlib import closing, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -19,6 +22,8 @@ from tests.chat_server import (
     response_terms,
 )
 from tests.chat_server import complete as complete_entrant
+from tests.judging.mortal import Killed, Life, Mortal
+from tests.workflows.builders import file_url, free_leases
 from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import GenerationError, InputError
 from tournament_assets.tournament.places import ServerAddress
@@ -131,6 +136,27 @@ def test_a_reply_whose_reader_was_killed_is_read_by_the_next_run(
     assert (response.text, response.diagnostics["thought"]) == ("Yes.", "Hm.")
     assert response.diagnostics["system_fingerprint"] == "fp_1"
     assert len(chat.asked) == 1
+
+
+def test_a_run_that_is_killed_anywhere_is_finished_and_at_most_what_was_under_way_is_asked_twice(
+    chat: ChatServer, tmp_path: Path
+) -> None:
+    few = PROMPTS[:4]
+    for ends_at in count(1, 2):
+        chat.forget()
+        life = Life(ends_at)
+        entrant = api_entrant(chat.url, revision=str(ends_at), max_concurrency=2)
+        with closing(Ledger(file_url(tmp_path))) as ledger:
+            with suppress(Killed):
+                complete_entrant(entrant, few, cast("Ledger", Mortal(ledger, life)))
+            free_leases(tmp_path)
+            assert names(complete_entrant(entrant, few, ledger)) == NAMES[:4]
+            unbilled = ledger.unbilled_batches(on_responses=True)
+            assert [each for each in unbilled if not each.is_lost] == []
+        assert len(chat.asked) <= 4 + 2
+        if not life.is_over:
+            break
+    assert ends_at > 30
 
 
 def test_passing_faults_leave_no_trace(chat: ChatServer, ledger: Ledger) -> None:

@@ -29,9 +29,8 @@ from tournament_assets.project.recorded_responses import load_recorded_responses
 from tournament_assets.reports.report_tables import ReportTable, print_table
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
-    AnthropicApiEntrant,
     AnyEntrant,
-    OpenAiApiEntrant,
+    ApiEntrant,
     RecordedEntrant,
     answers_once,
 )
@@ -83,7 +82,7 @@ def known_responses(
         path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
         recorded = load_recorded_responses(path, entrant, prompts=bank).responses
         return {row.prompt_id: row.text for row in recorded if row.prompt_id in wanted}
-    if isinstance(entrant, OpenAiApiEntrant | AnthropicApiEntrant):
+    if isinstance(entrant, ApiEntrant):
         content_hash = entrant.content_hash
     else:
         try:

@@ -25,6 +25,7 @@ from tournament_assets.project.recorded_responses import load_recorded_responses
 from tournament_assets.tournament.config import HumanBattlesConfig, Mode
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
+    ApiEntrant,
     LocalEntrant,
     OpenAiApiEntrant,
     RecordedEntrant,
@@ -106,7 +107,7 @@ def _entrant_problems(plan: TournamentPlan, bank: list[Prompt]) -> list[str]:
     for entrant in plan.config.entrants:
         if isinstance(entrant, RecordedEntrant):
             found.extend(_recorded_problems(plan, entrant, bank))
-        elif not isinstance(entrant, OpenAiApiEntrant | AnthropicApiEntrant):
+        elif not isinstance(entrant, ApiEntrant):
             local.append(entrant)
     asked = plan.project.environment.get("TOURNAMENT_DEVICE")
     problem = device_problem(asked) if local and asked else None

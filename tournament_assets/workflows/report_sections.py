@@ -12,7 +12,7 @@ from tournament_assets.audits.missingness import (
     copy_sentences,
     find_outages,
 )
-from tournament_assets.judging.batch_service import Channel, TokenUsage
+from tournament_assets.judging.batch_service import TokenUsage
 from tournament_assets.judging.costs.prices import PriceList, load_newest_prices
 from tournament_assets.reports.audit_tables import audit_sections
 from tournament_assets.reports.fair_tables import fair_section
@@ -32,12 +32,12 @@ from tournament_assets.tournament.asset_rows import (
 )
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.entrants import (
-    AnthropicApiEntrant,
     AnyEntrant,
-    OpenAiApiEntrant,
+    ApiEntrant,
     get_entrant,
 )
 from tournament_assets.tournament.formatting import join_names
+from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.prompts import TIME
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import limit_warnings, partial_warnings
@@ -191,9 +191,9 @@ def entrant_economies(
 
 def _usd(entrant: AnyEntrant, rows: Sequence[_Work], prices: PriceList) -> float | None:
     """Return US dollars for 1,000 responses; None where tokens or the price are not known."""
-    if not isinstance(entrant, AnthropicApiEntrant | OpenAiApiEntrant):
+    if not isinstance(entrant, ApiEntrant):
         return None
-    channel: Channel = "batch" if isinstance(entrant, AnthropicApiEntrant) else "direct"
+    channel = SERVICES[entrant.service].channel
     used = [
         TokenUsage(row.prompt_tokens, row.response_tokens)
         for row in rows

@@ -38,7 +38,7 @@ from tournament_assets.storage.judgment_files import JudgmentRecord, read_judgme
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
-    OpenAiApiEntrant,
+    ApiEntrant,
     RecordedEntrant,
 )
 from tournament_assets.tournament.errors import InputError
@@ -277,7 +277,7 @@ def _match_responses(path: Path, name: str, plan: TournamentPlan) -> MatchedRows
         own = plan.project.resolve(entrant.responses, what=f"{name}'s responses")
         of_entrant = load_recorded_responses(own, entrant, prompts=bank).responses
         recorded = {each.prompt_id: each.text for each in of_entrant}
-    elif isinstance(entrant, OpenAiApiEntrant | AnthropicApiEntrant):
+    elif isinstance(entrant, ApiEntrant):
         content_hash = entrant.content_hash
     else:
         content_hash = find_entrant_files(entrant, plan.project).fingerprint

@@ -20,10 +20,9 @@ from tournament_assets.project.project_files import (
 )
 from tournament_assets.storage.tables import content_version, make_table
 from tournament_assets.tournament.entrants import (
-    AnthropicApiEntrant,
     AnyEntrant,
+    ApiEntrant,
     LocalEntrant,
-    OpenAiApiEntrant,
     RecordedEntrant,
 )
 from tournament_assets.tournament.errors import InputError, LedgerError
@@ -193,7 +192,7 @@ def entrant_version(plan: TournamentPlan, entrant: AnyEntrant) -> str:
     Raises:
         InputError: If its files are not there.
     """
-    if isinstance(entrant, OpenAiApiEntrant | AnthropicApiEntrant):
+    if isinstance(entrant, ApiEntrant):
         return entrant.fingerprint(entrant.content_hash)
     if isinstance(entrant, RecordedEntrant):
         if entrant.responses.asset is not None:
