@@ -63,7 +63,7 @@ def test_the_fingerprint_of_a_config_with_heads_is_what_it_was() -> None:
     heads = {"security": {"folder": {"path": "s"}, "rank": 8}}
     poe = {"entrant_id": "poe", "loader": "custom_poe", "weights": {"path": "w"}, "hydra": heads}
     config = load(entrants=[*VALUES["entrants"], poe])
-    assert config.fingerprint == "1b05d11109f76d30a83c6d574e21f4ba7a0f9154d2f87ab6d822cf309ccf0552"
+    assert config.fingerprint == "1c7eb153b6ffe69e698e37b1bc2f7d50a7a09eecb6b9dd9c04c5ad24c95007c7"
 
 
 def test_lists_of_the_file_become_tuples_that_cannot_change() -> None:

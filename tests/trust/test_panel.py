@@ -8,11 +8,12 @@ from tournament_assets.audits.judge_consistency import JudgedPair
 from tournament_assets.audits.judge_tests import RepeatedPair, SettledControl
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
+from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
-from tournament_assets.trust.measures import MEASURES, TrustState, measure_judge
+from tournament_assets.trust.measures import MEASURES, TrustState, lights_of, measure_judge
 from tournament_assets.trust.panel import Evidence
 
 A, B, TIE = Verdict.A, Verdict.B, Verdict.TIE
@@ -195,3 +196,21 @@ def test_every_measure_has_a_meaning_and_an_advice_in_one_sentence_each() -> Non
         for text in (words.meaning, words.advice):
             assert text.endswith(".")
             assert text.count(". ") == 0
+
+
+def test_lights_are_in_the_order_of_the_panel_and_other_measures_have_none() -> None:
+    def row(measure: str, dimension: str, state: str | None) -> MeasureRow:
+        return MeasureRow.of(
+            Estimate(0.5), dimension=dimension, measure=measure, unit="share", state=state
+        )
+
+    tables = [
+        make_table("measures", [row("unjudged", "f", "green"), row("silent", "f", None)]),
+        make_table("measures", [row("unjudged", "g", "red")]),
+        make_table("people_measures", [row("human_agreement", "f", "red"), row("wins", "f", None)]),
+    ]
+    assert [(each.measure, each.dimension) for each in lights_of(tables)] == [
+        ("human_agreement", "f"),
+        ("unjudged", "f"),
+        ("unjudged", "g"),
+    ]

@@ -17,10 +17,10 @@ from tournament_assets.tournament.estimates import Rating
 from tournament_assets.tournament.fingerprints import short
 from tournament_assets.tournament.formatting import (
     ABSENT,
-    format_confidence,
     format_estimate,
     format_interval,
     format_kappa,
+    format_rate,
     format_share,
     join_names,
 )
@@ -198,8 +198,7 @@ def _flip_sentence(flips: FlipReport, *, confidence: float) -> str:
             f"{_copies_clause(flips)}."
         )
     return (
-        f"{said} ({format_share(total.flips.value)}; {format_confidence(confidence)} interval "
-        f"{format_share(total.flips.low)} to {format_share(total.flips.high)}); "
+        f"{said} ({format_rate(total.flips, confidence=confidence)}); "
         f"{format_kappa(total.agreement.kappa, confidence=confidence)}."
     )
 

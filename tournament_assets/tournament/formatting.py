@@ -67,11 +67,15 @@ def format_proportion(share: Proportion, noun: str, *, confidence: float) -> str
     """Return what was counted, its share and the interval: `3 of 9 pairs (33.3 %; …)`."""
     if share.value is None or share.low is None or share.high is None:
         return f"0 of 0 {noun}"
-    return (
-        f"{share.count} of {share.n} {noun} ({format_share(share.value)}; "
-        f"{format_confidence(confidence)} interval "
-        f"{format_share(share.low)} to {format_share(share.high)})"
-    )
+    return f"{share.count} of {share.n} {noun} ({format_rate(share, confidence=confidence)})"
+
+
+def format_rate(share: Estimate, *, confidence: float) -> str:
+    """Return a share with its interval: `33.3 %; 95 % interval 12.1 % to 64.6 %`."""
+    if share.low is None or share.high is None:
+        return format_share(share.value)
+    ends = f"{format_share(share.low)} to {format_share(share.high)}"
+    return f"{format_share(share.value)}; {format_confidence(confidence)} interval {ends}"
 
 
 def format_count_of(part: int, whole: int) -> str:

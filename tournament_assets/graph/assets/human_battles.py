@@ -5,7 +5,7 @@ asked for one dimension, or for which response is better in general; the latter 
 dimension that has none of its own. A label of texts that are others by now counts for nothing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,7 +60,7 @@ from tournament_assets.tournament.asset_rows import (
     MeasureRow,
     RatingRow,
 )
-from tournament_assets.tournament.battles import Battle, battles_from_judgments, settings_of_run
+from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
@@ -110,7 +110,6 @@ def human_battles(plan: TournamentPlan) -> Made[pd.DataFrame]:
 
 
 def _left_out(found: HumanBattles, *, min_battles: int) -> dict[str, Any]:
-
     return {
         "entrants": len(found.entrants),
         "entrants_left_out": len(found.too_few),
@@ -223,7 +222,6 @@ def _labelled_pairs(
 
 
 def _rate(config: TournamentConfig, pairs: tuple[LabelledPair, ...]) -> Mapping[str, PoweredFit]:
-
     return rate_on_every_basis(
         pairs,
         entrants=config.entrant_ids,
@@ -294,10 +292,10 @@ def _human_agreement(
     config, ratings = step.plan.config, step.plan.config.ratings
     judged = [each for each in judgments_of(verdicts) if each.outcome is not Outcome.SAME_TEXT]
     counted = _battles_on(config, step.name, human)
-    on_judged = _on_prompts_of(judged, counted)
+    on_judged = on_prompts(counted, {judgment.prompt_id for judgment in judged})
     found = measure_human_agreement(
         battles_from_judgments(judged, judge_model=config.judge_model(step.mode)),
-        _battles_in(on_judged),
+        battles_of(on_judged),
         ratings.resampling,
     )
     said = tables.agreement_sentence(found, dimension=step.name, confidence=ratings.confidence)
@@ -321,16 +319,6 @@ def _agreement_numbers(
     }
 
 
-def _on_prompts_of(judged: Iterable[Judgment], counted: pa.Table) -> pa.Table:
-
-    return on_prompts(counted, {judgment.prompt_id for judgment in judged})
-
-
-def _battles_in(table: pa.Table) -> Iterator[Battle]:
-
-    return battles_of(table)
-
-
 def _frame_of(table: pa.Table) -> pd.DataFrame:
     schema = SCHEMAS["human_battles"]
     frame: pd.DataFrame = (
@@ -340,7 +328,6 @@ def _frame_of(table: pa.Table) -> pd.DataFrame:
 
 
 def _battles_on(config: TournamentConfig, dimension: str, human: pd.DataFrame) -> pa.Table:
-
     table = complete_battle_table(to_arrow("human_battles", human))
     return battles_that_count(table, dimension, dimensions=config.dimension_names)
 

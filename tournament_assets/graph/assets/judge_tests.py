@@ -158,7 +158,6 @@ def _name(pair: PairToJudge) -> PairKey:
 
 
 def _settled_control(control: ControlPair, settled: Settled) -> SettledControl:
-
     row, baseline = settled[_name(control.pair)], control.baseline
     return SettledControl(
         kind=control.kind,
@@ -193,7 +192,6 @@ def _control_row(
 def _control_metadata(
     config: TournamentConfig, results: Sequence[SettledControl]
 ) -> dict[str, Any]:
-
     measured = measure_controls(results, confidence=config.ratings.confidence)
     injection = measure_injection(results, confidence=config.ratings.confidence)
     meanings = [*(result.meaning for result in measured), injection.meaning]

@@ -465,7 +465,6 @@ def _measures_of(count: FlipCount) -> Iterator[tuple[str, str, Estimate]]:
 
 
 def _comparison_metadata(comparison: RunComparison) -> dict[str, Any]:
-
     flips, moves = comparison.flips, comparison.moves
     both = [count for count in (flips.total, flips.rest) if count is not None]
     differences = [abs(move.difference) for move in moves if move.difference is not None]

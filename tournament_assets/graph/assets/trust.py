@@ -116,7 +116,6 @@ def _evidence(step: Step, inputs: MeasureInputs) -> Evidence:
 
 
 def _judged_pairs(verdicts: StoredTable, lengths: Mapping[PairKey, Outcome]) -> list[JudgedPair]:
-
     rows = rows_of(RatedPair, verdicts)
     return [
         JudgedPair(
@@ -130,7 +129,6 @@ def _judged_pairs(verdicts: StoredTable, lengths: Mapping[PairKey, Outcome]) -> 
 
 
 def _pairs_by_judge(replies: StoredTable, judge: JudgeConfig) -> list[JudgedPair]:
-
     return [
         JudgedPair(
             Judgment(row.prompt_id, row.dimension, row.entrant_a, row.entrant_b, row.outcome),
