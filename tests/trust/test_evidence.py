@@ -1,10 +1,12 @@
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tournament_assets.audits.judge_tests import RepeatedPair
 from tournament_assets.storage.tables import make_table
-from tournament_assets.tournament.asset_rows import RepeatRow, VerdictRow
+from tournament_assets.tournament.asset_rows import MeasureRow, RepeatRow, VerdictRow
+from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.verdicts import Outcome, Verdict
-from tournament_assets.trust.evidence import repeats_of
+from tournament_assets.trust.evidence import judges_of, repeats_of
 
 VERDICT = VerdictRow(
     prompt_id="p1",
@@ -59,3 +61,31 @@ def test_what_is_no_longer_rated_is_no_retest() -> None:
         )
         assert isinstance(found, str)
         assert "job" in found
+
+
+def test_a_model_that_judged_two_other_modes_has_a_kappa_for_each() -> None:
+    def row(measure: str, unit: str, mode: str, value: float) -> MeasureRow:
+        return MeasureRow.of(
+            Estimate(value, n=8),
+            dimension="x",
+            measure=measure,
+            unit=unit,
+            subject="judge",
+            other="large",
+            stratum=mode,
+        )
+
+    def judges(*modes: str) -> Mapping[str, Estimate] | str:
+        rows = [
+            each
+            for place, mode in enumerate(modes)
+            for each in (row("agreement", "share", mode, 0.75), row("kappa", "kappa", mode, place))
+        ]
+        frame = make_table("judge_agreement", rows)
+        return judges_of(frame, judge_models={"judge"}, job="job")
+
+    assert judges("headline") == {
+        "large": Estimate(0.0, n=8, note="the same in 75.0 % of 8 pairs"),
+    }
+    assert list(judges("headline", "nightly")) == ["large (headline)", "large (nightly)"]
+    assert isinstance(judges(), str)

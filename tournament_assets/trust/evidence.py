@@ -6,6 +6,7 @@ by the requests of the verdicts, controls by the judge and the rubric of the rep
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -129,10 +130,14 @@ def judges_of(
     if not rows:
         return "no other judge model was asked about the same pairs by the same rubric"
     shares = {(row.other, row.stratum): row for row in rows if row.measure == "agreement"}
+    kappas = [row for row in rows if row.measure == "kappa"]
+    modes = Counter(row.other for row in kappas)
     return {
-        str(row.other): agreed(row.estimate, shares[row.other, row.stratum].estimate)
-        for row in rows
-        if row.measure == "kappa"
+        # A model that judged several other modes has a line for each.
+        f"{row.other} ({row.stratum})" if modes[row.other] > 1 else str(row.other): agreed(
+            row.estimate, shares[row.other, row.stratum].estimate
+        )
+        for row in kappas
     }
 
 

@@ -31,8 +31,6 @@ from tournament_assets.workflows.juries import agreement_rows
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.table_rows import judgments_of, settled_rows
 
-_STATES = ("green", "red", "not measured", "no threshold")
-
 
 @dataclass(frozen=True, slots=True)
 class MeasureInputs:
@@ -150,7 +148,7 @@ def _agreement(step: Step, replies: StoredTable) -> list[MeasureRow]:
 def _lights(rows: Sequence[MeasureRow]) -> dict[str, Any]:
     return {
         f"lights_{state.replace(' ', '_')}": sum(row.state == state for row in rows)
-        for state in _STATES
+        for state in TrustState
     }
 
 
