@@ -33,8 +33,9 @@ from tournament_assets.ratings.sequential import (
     log_capital,
 )
 from tournament_assets.storage.tables import pair_key
+from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.judges import AdaptiveConfig
-from tournament_assets.tournament.verdicts import Outcome
+from tournament_assets.tournament.verdicts import Outcome, Verdict
 from tournament_assets.workflows.adaptive_judging import decide
 
 FIELDS = {
@@ -277,6 +278,25 @@ def bias(shares: NDArray[np.float64], *, share: float) -> tuple[NDArray[np.float
     return error.mean(axis=0), float(np.sqrt((error**2).mean())), float((weights > 0).mean())
 
 
+def _settled(pair: PairToJudge, outcome: Outcome) -> VerdictRow:
+    return VerdictRow(
+        prompt_id=pair.prompt_id,
+        source=pair.source,
+        dimension="factuality",
+        entrant_a=pair.entrant_a,
+        entrant_b=pair.entrant_b,
+        verdict_ab=Verdict.TIE,
+        verdict_ba=Verdict.TIE,
+        outcome=outcome,
+        share=outcome.share,
+        request_key_ab="",
+        request_key_ba="",
+        asking_ab=1,
+        asking_ba=1,
+        settled_by="judge",
+    )
+
+
 def deciding_seconds(n_entrants: int, n_prompts: int, *, seed: int) -> tuple[float, float]:
     """Return what deciding a whole tournament takes, its replies known.
 
@@ -294,7 +314,7 @@ def deciding_seconds(n_entrants: int, n_prompts: int, *, seed: int) -> tuple[flo
         wins = generator.random() < 1 / (1 + np.exp(strength[prompt, j] - strength[prompt, i]))
         is_tie = generator.random() < 0.25
         decided = Outcome.A_WINS if wins else Outcome.B_WINS
-        outcomes[pair_key(pair)] = Outcome.TIE if is_tie else decided
+        outcomes[pair_key(pair)] = [_settled(pair, Outcome.TIE if is_tie else decided)]
         pairs.append(pair)
     begun = time.process_time()
     course = decide(

@@ -89,6 +89,10 @@ STOPS = [
         not_needed=0,
         free=0,
         undecided=0,
+        pairs=1000,
+        presentations=2000,
+        presentations_not_needed=0,
+        presentations_undecided=0,
         path=(0.1, 1.0),
     )
     for dimension, goal in (("factuality", "bank"), ("calibration", "population"))

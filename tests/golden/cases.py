@@ -45,21 +45,74 @@ def demo(folder: Path) -> Numbers:
     return _run(_project(folder), "pilot")
 
 
+PANEL: list[dict[str, Any]] = [
+    {"model": "loopback-lexical"},
+    {"model": "loopback-hasty"},
+    {"model": "loopback-coarse", "share": 0.5},
+]
+STOPPING = {"goal": "bank", "rounds": 4, "tail": 0.2, "min_prompts": 10}
+
+
 def jury(folder: Path) -> Numbers:
     """Three judges, one of whom errs more often, and one who judges half of the pairs."""
-    panel: list[dict[str, Any]] = [{"model": "loopback-lexical"}, {"model": "loopback-hasty"}]
-    panel.append({"model": "loopback-coarse", "share": 0.5})
-    return _run(_project(folder, "factuality", judge={"panel": panel}))
+    return _run(_project(folder, "factuality", judge={"panel": PANEL}))
 
 
 def adaptive(folder: Path) -> Numbers:
     """Pairs that stop once it is known who is ahead."""
-    stopping = {"goal": "bank", "rounds": 4, "tail": 0.2, "min_prompts": 10}
-    return _run(_project(folder, "calibration", judge={"adaptive": stopping}))
+    return _run(_project(folder, "calibration", judge={"adaptive": STOPPING}))
 
 
 def samples(folder: Path) -> Numbers:
     """Two samples of half of the prompts: two recorded entrants, two served, one of them greedy."""
+    return _run_samples(folder)
+
+
+def jury_adaptive(folder: Path) -> Numbers:
+    """Three judges whose pairs stop."""
+    return _of_pairs(_run(_project(folder, "factuality", judge=_TOGETHER)))
+
+
+def jury_samples(folder: Path) -> Numbers:
+    """Three judges of two samples of each prompt."""
+    return _of_pairs(_run_samples(folder, judge={"panel": PANEL}))
+
+
+def adaptive_samples(folder: Path) -> Numbers:
+    """Pairs of two samples of each prompt that stop."""
+    return _of_pairs(_run_samples(folder, judge={"adaptive": STOPPING}))
+
+
+def adaptive_people(folder: Path) -> Numbers:
+    """Labels and battles of people beside pairs that stop."""
+    return _of_pairs(_run_with_people(folder, judge={"adaptive": STOPPING}))
+
+
+def everything(folder: Path) -> Numbers:
+    """Three judges whose pairs stop, two samples, people, and the gate."""
+    battles = {"file": {"path": "arena.jsonl"}, "min_battles": 5, "names": {"olmo": "base_olmo"}}
+    numbers = _run_samples(folder, judge=_TOGETHER, human_battles=battles)
+    (run,) = (folder / "runs").iterdir()
+    who = ("--candidate", "security_plus_robustness", "--baseline", "base_olmo")
+    gate = CliRunner().invoke(main, ["gate", str(run), *who, "--margin", "200", "--json"])
+    found = {key: value for key, value in json.loads(gate.stdout).items() if key != "run"}
+    return {**_of_pairs(numbers), **read_json("gate", json.dumps(found))}
+
+
+_TOGETHER = {"panel": PANEL, "adaptive": STOPPING}
+_OF_PAIRS = (
+    *("judge_verdicts", "judging_decisions", "jury", "win_rates", "elo_ratings", "ratings"),
+    "people_ratings",
+    "people_measures",
+)
+
+
+def _of_pairs(numbers: Numbers) -> Numbers:
+    """Keep the tables that combinations of pairs show in; the other ones are like those alone."""
+    return {name: numbers[name] for name in _OF_PAIRS if name in numbers}
+
+
+def _run_samples(folder: Path, **more: Any) -> Numbers:
     texts = {(row["entrant_id"], row["prompt_id"]): row["response"] for row in _rows(RESPONSES)}
     ids = {row["text"]: row["prompt_id"] for row in _rows(BANK)}
 
@@ -74,14 +127,18 @@ def samples(folder: Path) -> Numbers:
         served["max_new_tokens"] = 64
         sampling = {**served, "entrant_id": "sampling", "temperature": 0.9}
         entrants = [*RECORDED[::2], sampling, {**served, "entrant_id": "greedy"}]
-        changes = {"entrants": entrants, "generation": {"n_samples": 2}}
+        changes = {"entrants": entrants, "generation": {"n_samples": 2}, **more}
         return _run(_project(folder, "clinical_utility", every=2, **changes))
 
 
 def people(folder: Path) -> Numbers:
     """Labels of two people on most pairs, and an arena's battles with a model of its own."""
+    return _run_with_people(folder)
+
+
+def _run_with_people(folder: Path, **more: Any) -> Numbers:
     battles = {"file": {"path": "arena.jsonl"}, "min_battles": 5, "names": {"olmo": "base_olmo"}}
-    project = _project(folder, "factuality", human_battles=battles)
+    project = _project(folder, "factuality", human_battles=battles, **more)
     scope = ("--mode", "headline", "--dimension", "factuality", "--format", "lmsys", "--random")
     _tournament("label", "import", "--config", project.config_path, *scope, folder / "votes.csv")
     return _run(project)
@@ -111,7 +168,9 @@ def archive(folder: Path) -> Numbers:
     return audit | read_json("report", report)
 
 
-CASES = {case.__name__: case for case in (demo, jury, adaptive, samples, people, archive)}
+ALONE = (demo, jury, adaptive, samples, people, archive)
+TOGETHER = (jury_adaptive, jury_samples, adaptive_samples, adaptive_people, everything)
+CASES = {case.__name__: case for case in (*ALONE, *TOGETHER)}
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

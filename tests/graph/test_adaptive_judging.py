@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from tests.projects import ENTRANTS
@@ -25,7 +24,7 @@ from tournament_assets.ratings.rating_methods import STYLE, Evidence, rating_row
 from tournament_assets.reports.cost_estimate import estimate_json, rounds_sentences
 from tournament_assets.storage.tables import StoredTable, decode_parquet
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import BudgetError, InputError
+from tournament_assets.tournament.errors import BudgetError
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.workflows.estimates import estimate_judging
 from tournament_assets.workflows.table_rows import judgments_of
@@ -299,18 +298,3 @@ def test_the_budget_holds_for_every_round_and_nothing_is_asked_twice(tmp_path: P
         assert paid.n_asked == asked
         accounts = paid.server.log
         assert accounts.requests + accounts.messages == asked
-
-
-def test_several_judges_and_people_are_refused(tmp_path: Path) -> None:
-    with paid_project(tmp_path) as paid:
-        config = yaml.safe_load(paid.project.config_path.read_text())
-        panel = [{"model": "claude-pilot"}, {"model": "claude-headline"}]
-        paid.configure_judge(adaptive=ADAPTIVE, panel=panel)
-        with pytest.raises(InputError, match=r"adaptive .*panel"):
-            load_config(paid.project.config_path)
-        paid.project.edit_config(
-            judge={**config["judge"], "adaptive": ADAPTIVE},
-            human_battles={"file": {"path": "votes.jsonl"}},
-        )
-        with pytest.raises(InputError, match=r"adaptive .*human_battles"):
-            load_config(paid.project.config_path)

@@ -19,7 +19,6 @@ from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import find_entrant_files
 from tournament_assets.storage.tables import decode_parquet
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
     parse_prompt_bank,
@@ -167,19 +166,6 @@ def test_the_estimate_counts_every_sample(tmp_path: Path) -> None:
         counts[k] = (responses.workload.distinct, estimate.workloads["factuality"].distinct)
     assert counts[1] == (N_PROMPTS, 2 * N_PROMPTS)
     assert counts[3] == (3 * N_PROMPTS, 3 * 2 * N_PROMPTS)
-
-
-def test_labels_of_samples_are_refused(tmp_path: Path) -> None:
-    from tournament_assets.workflows.labelling import pairs_to_label
-
-    project = make_project(tmp_path / "project")
-    project.edit_config(generation={"n_samples": 2})
-    plan = build_plan(load_config(project.config_path), {})
-    with (
-        closing(Ledger(default_ledger_url(project.folder))) as ledger,
-        pytest.raises(InputError, match="n_samples is 2;"),
-    ):
-        pairs_to_label(plan, "pilot", None, ledger=ledger)
 
 
 TINY: dict[str, Any] = {"weights": {"builtin": "tiny_olmo2"}, "max_new_tokens": 8}

@@ -26,6 +26,10 @@ def row(number: int, *, decided: bool, goal: str = "bank") -> DecisionRow:
         not_needed=58 if decided else 0,
         free=0,
         undecided=0,
+        pairs=100,
+        presentations=200,
+        presentations_not_needed=116 if decided else 0,
+        presentations_undecided=0,
         path=(0.1, 0.3, 10.0) if decided else (),
     )
 

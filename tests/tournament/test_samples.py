@@ -102,20 +102,6 @@ def test_what_answers_once_is_known_by_what_it_was_known_by(
     assert ["n_samples" in each for each in counted] == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"judge": {"service": "loopback", "adaptive": {}}}, "judge.adaptive"),
-        ({"human_battles": {"file": {"path": "arena.jsonl"}}}, "human_battles"),
-    ],
-)
-def test_what_averages_are_not_worked_out_for_is_refused(
-    project: SmallProject, changes: dict[str, Any], named: str
-) -> None:
-    with pytest.raises(InputError, match=f"n_samples is 2, .*{named}"):
-        plan_of(project, generation={"n_samples": 2}, **changes)
-
-
 def test_who_has_one_answer_is_asked_once() -> None:
     local = {"entrant_id": "e", "loader": "vanilla_hf", "weights": {"path": "w"}}
     served = {"entrant_id": "e", "loader": "openai_api", "base_url": {"url": "http://h/v1"}}

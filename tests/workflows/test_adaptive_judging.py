@@ -1,6 +1,8 @@
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tournament_assets.judging.requests.pairs import PairToJudge
@@ -8,17 +10,17 @@ from tournament_assets.ratings.matches import code_judgments, pairwise_winrates
 from tournament_assets.ratings.sequential import hashed_order
 from tournament_assets.ratings.significance import separate_decided
 from tournament_assets.storage.tables import PairKey, make_table, pair_key
-from tournament_assets.tournament.asset_rows import JudgeReplyRow
+from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.judges import AdaptiveConfig, JudgeConfig
-from tournament_assets.tournament.verdicts import Judgment, Outcome
+from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 from tournament_assets.workflows.adaptive_judging import (
     Course,
     Unasked,
     decide,
     expected_share,
     last_rows,
-    outcomes_in_table,
     sides_of,
+    verdicts_in_table,
     weights_of,
 )
 
@@ -45,18 +47,40 @@ def pairs_of(prompts: Sequence[str] = PROMPTS, *, same: Sequence[str] = ()) -> l
     ]
 
 
+def settled(key: PairKey, outcome: Outcome, *, by: str = "m") -> VerdictRow:
+    prompt_id, a, b = key
+    said = {Outcome.A_WINS: (Verdict.A, Verdict.B), Outcome.B_WINS: (Verdict.B, Verdict.A)}
+    verdict_ab, verdict_ba = said.get(outcome, (Verdict.TIE, Verdict.TIE))
+    return VerdictRow(
+        prompt_id=prompt_id,
+        source="s",
+        dimension="factuality",
+        entrant_a=a,
+        entrant_b=b,
+        verdict_ab=verdict_ab,
+        verdict_ba=verdict_ba,
+        outcome=outcome,
+        share=outcome.share,
+        request_key_ab="ab",
+        request_key_ba="ba",
+        asking_ab=1,
+        asking_ba=1,
+        settled_by=by,
+    )
+
+
 class Judging:
     """Knows how every pair is settled, and which were asked about."""
 
     def __init__(self, silent: Sequence[PairKey] = ()) -> None:
         self.silent, self.asked = set(silent), list[PairKey]()
 
-    def __call__(self, pairs: Sequence[PairToJudge]) -> Mapping[PairKey, Outcome]:
+    def __call__(self, pairs: Sequence[PairToJudge]) -> Mapping[PairKey, Sequence[VerdictRow]]:
         keys = [pair_key(pair) for pair in pairs]
         self.asked += keys
-        return {key: self._outcome(key) for key in keys if key not in self.silent}
+        return {key: [settled(key, self.outcome(key))] for key in keys if key not in self.silent}
 
-    def _outcome(self, key: PairKey) -> Outcome:
+    def outcome(self, key: PairKey) -> Outcome:
         if key[1] == "strong":
             return Outcome.A_WINS
         return Outcome.A_WINS if int(key[0].split()[1]) % 2 else Outcome.B_WINS
@@ -110,7 +134,7 @@ def test_a_round_is_asked_only_once_the_one_before_is_whole() -> None:
     assert {pair.prompt_id for pair in found.needed} == set(order[:23])
     assert len(found.possible) == 300
     unasked = Unasked.of(make_table("judging_decisions", found.rows))
-    assert unasked == Unasked(planned=600, not_needed=0, undecided=6 * 77)
+    assert unasked == Unasked(600, 0, 6 * 77, pairs=300, pairs_not_needed=0, pairs_undecided=3 * 77)
 
 
 def test_pairs_of_one_text_are_halves_that_are_always_there() -> None:
@@ -188,7 +212,7 @@ def test_a_decision_looks_at_what_judging_itself_asks(
 ) -> None:
     rows = [reply(asking, text, "ab") for asking, text in replies]
     table = make_table("judge_replies", [*rows, reply(1, "VERDICT: B", "ba")])
-    assert outcomes_in_table(table, JUDGE)([]).get(("p", "a", "b")) == outcome
+    assert outcomes_in(table).get(("p", "a", "b")) == outcome
 
 
 def test_a_refusal_that_was_asked_again_by_hand_stays_without_a_verdict() -> None:
@@ -196,7 +220,13 @@ def test_a_refusal_that_was_asked_again_by_hand_stays_without_a_verdict() -> Non
     table = make_table(
         "judge_replies", [refused, reply(2, "VERDICT: A", "ab"), reply(1, "VERDICT: B", "ba")]
     )
-    assert outcomes_in_table(table, JUDGE)([]) == {("p", "a", "b"): Outcome.UNJUDGED}
+    assert outcomes_in(table) == {("p", "a", "b"): Outcome.UNJUDGED}
+
+
+def outcomes_in(table: pd.DataFrame) -> dict[PairKey, Outcome]:
+    pair = replace(pairs_of()[0], prompt_id="p", entrant_a="a", entrant_b="b")
+    found = verdicts_in_table(table, JUDGE)([pair])
+    return {key: row.outcome for key, rows in found.items() for row in rows}
 
 
 def test_a_match_is_repeated_as_often_as_it_weighs() -> None:
@@ -234,7 +264,61 @@ def test_entrants_are_told_apart_as_was_decided() -> None:
     assert found.groups == (("b",), ("a", "c"))
 
 
-def test_what_cannot_be_weighed_is_refused() -> None:
-    panel = ({"model": "loopback-a"}, {"model": "loopback-b"})
-    with pytest.raises(ValueError, match="panel"):
-        JudgeConfig.model_validate({"service": "loopback", "adaptive": ADAPTIVE, "panel": panel})
+def test_several_judges_are_weighed_by_what_they_said_in_the_rounds_before() -> None:
+    seen: list[int] = []
+
+    def weigh(known: Sequence[VerdictRow]) -> Mapping[str, float]:
+        seen.append(len(known))
+        return {"good": 3.0, "coin": 1.0}
+
+    def judge(pairs: Sequence[PairToJudge]) -> Mapping[PairKey, Sequence[VerdictRow]]:
+        return {
+            pair_key(pair): [
+                settled(pair_key(pair), Judging().outcome(pair_key(pair)), by="good"),
+                settled(pair_key(pair), Outcome.B_WINS, by="coin"),
+            ]
+            for pair in pairs
+        }
+
+    found = decide(
+        pairs_of(),
+        judge,
+        dimension="factuality",
+        adaptive=ADAPTIVE,
+        is_free=lambda _: False,
+        weigh=weigh,
+        count_shown=lambda _: 4,
+    )
+    assert seen[:2] == [0, 2 * 3 * 23]
+    for row, shares in zip(last_rows(found.rows), found.shares, strict=True):
+        assert set(shares.tolist()) == ({0.75} if row.entrant_a == "strong" else {0.75, 0.0})
+        assert row.presentations == 4 * row.prompts
+        assert row.presentations_not_needed == 4 * row.not_needed
+
+
+def test_samples_of_a_prompt_are_asked_about_together_and_bet_on_as_their_mean() -> None:
+    sampled = [
+        replace(pair, prompt_id=name)
+        for pair in pairs_of()
+        for name in (pair.prompt_id, f"{pair.prompt_id}~sample2")
+    ]
+
+    def judge(pairs: Sequence[PairToJudge]) -> Mapping[PairKey, Sequence[VerdictRow]]:
+        keys = [pair_key(pair) for pair in pairs]
+        return {
+            key: [settled(key, Outcome.TIE if "~" in key[0] else Outcome.A_WINS)] for key in keys
+        }
+
+    found = decide(
+        sampled, judge, dimension="factuality", adaptive=ADAPTIVE, is_free=lambda _: False
+    )
+    weigh = weights_of(make_table("judging_decisions", found.rows))
+    assert weigh is not None
+    for row, shares in zip(last_rows(found.rows), found.shares, strict=True):
+        assert (row.prompts, row.pairs) == (100, 200)
+        assert set(shares.tolist()) == {0.75}
+        assert row.not_needed == 2 * (100 - row.looked_at - len(row.tail))
+        for name in row.tail:
+            assert "~" not in name
+            key = (f"{name}~sample2", row.entrant_a, row.entrant_b)
+            assert weigh(key) == row.weight == 4

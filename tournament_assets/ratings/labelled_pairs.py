@@ -34,6 +34,7 @@ class LabelledPair:
         chance: The chance with which the pair was drawn to be labelled, above 0 and at most 1.
         raters: Who labelled it, with the first one's share of each label; empty where it is not
             known who did. `labelled` is their mean.
+        weight: How many pairs it stands for: 1 unless judging stopped early.
     """
 
     prompt_id: str
@@ -43,6 +44,7 @@ class LabelledPair:
     labelled: float | None
     chance: float = 1.0
     raters: tuple[tuple[str, float], ...] = ()
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ def label_pairs(judgments: Iterable[Judgment], votes: Iterable[Vote]) -> tuple[L
                     for vote, share in zip(own, shares, strict=True)
                     if vote.rater is not None
                 ),
+                weight=each.weight,
             )
         )
     return tuple(pairs)
@@ -167,6 +170,7 @@ class PairDesign:
         judged_by: Weights, adding up to 1, of the pairs whose verdict counts for itself: those
             without a label, or all of them where chances are unequal.
         chance: The chance of a pair to be drawn.
+        stands_for: What each pair stands for among all, adding up to 1.
         rater_of: Of every single label of a known rater its pair, its rater and its share, each of
             shape (n_labels,).
     """
@@ -182,6 +186,7 @@ class PairDesign:
     labelled: Floats
     judged_by: Floats
     chance: Floats
+    stands_for: Floats
     rater_of: tuple[NDArray[np.int64], NDArray[np.int64], Floats]
 
     @classmethod
@@ -193,6 +198,7 @@ class PairDesign:
         }
         is_labelled = np.array([pair.labelled is not None for pair in pairs], dtype=np.bool_)
         chance = np.array([pair.chance for pair in pairs], dtype=np.float64)
+        weight = np.array([pair.weight for pair in pairs], dtype=np.float64)
         is_even = np.ptp(chance[is_labelled]) < 1e-12 if is_labelled.any() else True
         raters: dict[str, int] = {}
         single = [
@@ -209,9 +215,10 @@ class PairDesign:
             judged=np.array([pair.judged for pair in pairs], dtype=np.float64),
             label=np.array([pair.labelled or 0.0 for pair in pairs], dtype=np.float64),
             is_labelled=is_labelled,
-            labelled=_shares(is_labelled / chance),
-            judged_by=_shares(np.where(is_labelled & is_even, 0.0, 1.0)),
+            labelled=_shares(is_labelled * weight / chance),
+            judged_by=_shares(np.where(is_labelled & is_even, 0.0, weight)),
             chance=chance,
+            stands_for=_shares(weight),
             rater_of=(
                 np.array([index for index, _, _ in single], dtype=np.int64),
                 np.array([rater for _, rater, _ in single], dtype=np.int64),

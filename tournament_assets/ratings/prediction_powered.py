@@ -262,7 +262,7 @@ def _best_weight(design: PairDesign, strengths: Floats) -> float:
         )
         return float(np.clip(gain / cost, 0.0, 1.0)) if cost > 0 else 0.0
     both = _covariance(design, of_people, of_judge, design.labelled)
-    spread = _covariance(design, of_judge, of_judge, np.full(n_all, 1 / n_all))
+    spread = _covariance(design, of_judge, of_judge, design.stands_for)
     gain = np.trace(bread @ (both + both.T) @ bread)
     cost = 2 * (1 + n / max(1, n_all - n)) * np.trace(bread @ spread @ bread)
     return float(np.clip(gain / cost, 0.0, 1.0)) if cost > 0 else 0.0
@@ -271,7 +271,7 @@ def _best_weight(design: PairDesign, strengths: Floats) -> float:
 def _bread(design: PairDesign, expected: Floats) -> Floats:
     if not expected.size:
         return np.zeros((0, 0))
-    weights = expected * (1 - expected) / expected.size
+    weights = expected * (1 - expected) * design.stands_for
     return contrast_inverse(design.information(weights))
 
 

@@ -78,7 +78,7 @@ def stopping_section(
         "for several, so that ratings are not those of lucky beginnings.",
         *(f"{name}: {_saved_sentence(own, saved[name])}" for name, own in by_dimension.items()),
     ]
-    share = sum(row.not_needed for row in last) / max(1, sum(row.prompts for row in last))
+    share = sum(row.not_needed for row in last) / max(1, sum(row.pairs for row in last))
     return ReportSection(
         "Where judging stopped",
         tuple(sentences),
@@ -91,21 +91,26 @@ def stopping_section(
 
 def _saved_usd(rows: Sequence[DecisionRow], paid: float | None) -> float | None:
     """Return what was not spent, at the price of what was."""
-    asked = sum(row.prompts - row.not_needed - row.undecided - row.free for row in rows)
+    asked = sum(
+        row.presentations * (1 - row.free / row.pairs)
+        - row.presentations_not_needed
+        - row.presentations_undecided
+        for row in rows
+    )
     if paid is None or not asked:
         return None
-    return paid * sum(row.not_needed for row in rows) / asked
+    return paid * sum(row.presentations_not_needed for row in rows) / asked
 
 
 def _saved_sentence(rows: Sequence[DecisionRow], saved: float | None) -> str:
     stopped = sum(row.not_needed > 0 for row in rows)
-    total = 2 * sum(row.prompts - row.free for row in rows)
+    total = round(sum(row.presentations * (1 - row.free / row.pairs) for row in rows))
+    saved_ones = sum(row.presentations_not_needed for row in rows)
     sentence = (
         f"{format_count_of(stopped, len(rows))} pairs of entrants stopped early, so "
-        f"{format_count_of(2 * sum(row.not_needed for row in rows), total)} presentations were "
-        "not needed"
+        f"{format_count_of(saved_ones, total)} presentations were not needed"
     )
-    waiting = 2 * sum(row.undecided for row in rows)
+    waiting = sum(row.presentations_undecided for row in rows)
     more = f" {waiting} more wait for replies that are still to come." if waiting else ""
     return f"{sentence}{f', about {format_usd(saved)} less' if saved else ''}.{more}"
 

@@ -28,7 +28,7 @@ from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Proportion, Rating, Resampling
 from tournament_assets.tournament.fingerprints import canonical_json
 from tournament_assets.tournament.formatting import format_share
-from tournament_assets.tournament.verdicts import Outcome
+from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 PairKey = tuple[str, str, str, str]
 """Dimension, prompt and the two entrants, in alphabetical order."""
@@ -77,6 +77,19 @@ class SettledPair:
         if second < first:
             first, second = second, first
         return self.dimension, self.prompt_id, first, second
+
+
+def judgment_of(pair: SettledPair) -> Judgment:
+    """Return a pair of a finished run as ratings and tests take it."""
+    return Judgment(
+        pair.prompt_id,
+        pair.dimension,
+        pair.entrant_a,
+        pair.entrant_b,
+        pair.outcome,
+        pair.weight,
+        pair.share,
+    )
 
 
 class Change(StrEnum):

@@ -29,12 +29,12 @@ from tournament_assets.reports.report_tables import (
     print_text,
     table_markdown,
 )
+from tournament_assets.run_comparison.differences import judgment_of
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.formatting import ABSENT, format_confidence
 from tournament_assets.tournament.json_lines import numbered_lines, parse_rows
 from tournament_assets.tournament.judge_services import SERVICES
-from tournament_assets.tournament.verdicts import Judgment
 
 HISTORY = "gate_history.jsonl"
 """Where looks are remembered, beside the runs."""
@@ -203,18 +203,7 @@ def _look_at(
     entrants: Sequence[str],
     before: Sequence[Look],
 ) -> tuple[DifferenceTest, tuple[float, float], dict[str, float]]:
-    judgments = [
-        Judgment(
-            each.prompt_id,
-            dimension,
-            each.entrant_a,
-            each.entrant_b,
-            each.outcome,
-            each.weight,
-            each.share,
-        )
-        for each in run.verdicts[dimension]
-    ]
+    judgments = [judgment_of(each) for each in run.verdicts[dimension]]
     test = compare_with_margin(
         judgments,
         dimension=dimension,

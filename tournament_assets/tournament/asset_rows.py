@@ -171,9 +171,13 @@ class DecisionRow:
     )
     tail: Annotated[tuple[str, ...], "later prompts that are judged all the same"]
     weight: Annotated[float, "prompts that a verdict of the tail stands for"]
-    not_needed: Annotated[int, "prompts on which no judge is asked about the two"]
-    free: Annotated[int, "prompts with identical responses, which no judge is asked about"]
-    undecided: Annotated[int, "prompts of later rounds, which wait for what is pending"]
+    pairs: Annotated[int, "pairs of their responses in all: one a prompt and sample"]
+    not_needed: Annotated[int, "pairs that no judge is asked about, because of a stop"]
+    free: Annotated[int, "pairs of identical responses, which no judge is asked about"]
+    undecided: Annotated[int, "pairs of later rounds, which wait for what is pending"]
+    presentations: Annotated[int, "presentations of the two to all judges, in all"]
+    presentations_not_needed: Annotated[int, "presentations that a stop made needless"]
+    presentations_undecided: Annotated[int, "presentations of later rounds"]
     path: Annotated[tuple[float, ...], "the evidence after each prompt; in the last row alone"]
 
 

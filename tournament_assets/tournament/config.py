@@ -511,32 +511,6 @@ class TournamentConfig(Frozen):
         return " and ".join(dict.fromkeys(each.row.label for each in self.judge.accesses))
 
     @model_validator(mode="after")
-    def _people_are_compared_with_all(self) -> "TournamentConfig":
-        if self.judge.adaptive is not None and self.human_battles is not None:
-            raise ValueError(
-                "judge.adaptive and human_battles are given; expected one of them, because the "
-                "comparison with people counts every verdict once, and verdicts of an adaptive run "
-                "have weights; remove one of them"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _samples_are_judged_plainly(self) -> "TournamentConfig":
-        others = {
-            "judge.adaptive": self.judge.adaptive is not None,
-            "judge.panel": bool(self.judge.panel),
-            "human_battles": self.human_battles is not None,
-        }
-        given = [name for name, is_given in others.items() if is_given]
-        if self.generation.n_samples > 1 and given:
-            raise ValueError(
-                f"generation.n_samples is {self.generation.n_samples}, and {' and '.join(given)} "
-                "is given; expected one judge, because averages over samples are not worked out "
-                "for anything else; remove the one or the other"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _modes_name_a_member(self) -> "TournamentConfig":
         models = [each.model for each in self.judge.panel]
         for mode in self.mode_names if models else ():

@@ -317,16 +317,6 @@ class JudgeConfig(ServiceAccess):
         return self
 
     @model_validator(mode="after")
-    def _stops_what_it_can_weigh(self) -> "JudgeConfig":
-        if self.adaptive is None or not self.panel:
-            return self
-        raise ValueError(
-            "adaptive is given with a panel of judges; expected one judge, because a stop goes by "
-            "single verdicts and its judges are weighed by all of their verdicts; remove one of "
-            "them"
-        )
-
-    @model_validator(mode="after")
     def _has_one_text(self) -> "JudgeConfig":
         if self.domain and self.instructions is not None:
             raise ValueError(

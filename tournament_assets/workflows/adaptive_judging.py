@@ -9,7 +9,8 @@ goes on where it was, a finished one asks nothing, and other prompts change the 
 A decision looks at what judging itself asks: the first reply to a request, and the second one where
 the first is unreadable. What is asked again by hand later counts in the ratings and changes no
 decision, for what a stop has saved must not come back. Two responses of one text are a half
-that nobody is asked about; a pair without a verdict is passed over and counts as nothing.
+that nobody is asked about; a pair without a verdict is passed over and counts as nothing. Several
+judges are weighed by the rounds before, since a bet may know nothing of its outcome.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +27,11 @@ from numpy.typing import NDArray
 
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequests, by_pair
-from tournament_assets.judging.requests.verdict_parsing import needs_second_question, read_reply
+from tournament_assets.judging.requests.verdict_parsing import (
+    needs_second_question,
+    read_reply,
+    settle_panel,
+)
 from tournament_assets.ratings import sequential
 from tournament_assets.ratings.sequential import (
     PairDecision,
@@ -35,26 +41,22 @@ from tournament_assets.ratings.sequential import (
     tail_prompts,
 )
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
-from tournament_assets.tournament.asset_rows import DecisionRow, JudgeReplyRow
+from tournament_assets.tournament.asset_rows import DecisionRow, JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.judges import AdaptiveConfig, JudgeConfig, Rubric
-from tournament_assets.tournament.verdicts import Outcome
+from tournament_assets.tournament.prompts import prompt_of
 from tournament_assets.workflows.table_rows import reply_rows, settled_rows
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
 
-FindOutcomes = Callable[[Sequence[PairToJudge]], Mapping[PairKey, Outcome]]
-"""Says how pairs were settled; one whose last reply is still to come is not in it."""
+FindVerdicts = Callable[[Sequence[PairToJudge]], Mapping[PairKey, Sequence[VerdictRow]]]
+"""Says how each judge settled pairs; one whose last reply is still to come is not in it."""
+
+WeighJudges = Callable[[Sequence[VerdictRow]], Mapping[str, float]]
+"""Says what each judge's word weighs, given what the judges said in the rounds before."""
 
 EVERYTHING = "everything"
 """The goal of a run that stops at nothing."""
-_SHARES = {
-    Outcome.A_WINS: 1.0,
-    Outcome.B_WINS: 0.0,
-    Outcome.TIE: 0.5,
-    Outcome.SAME_TEXT: 0.5,
-    Outcome.INCONSISTENT: 0.5,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,30 +94,48 @@ def last_rows(rows: Iterable[DecisionRow]) -> Iterator[DecisionRow]:
 
 def decide(
     pairs: Sequence[PairToJudge],
-    find_outcomes: FindOutcomes,
+    find_verdicts: FindVerdicts,
     *,
     dimension: str,
     adaptive: AdaptiveConfig | None,
     is_free: Callable[[PairToJudge], bool],
+    weigh: WeighJudges | None = None,
+    count_shown: Callable[[PairToJudge], int] = lambda _: 2,
 ) -> Course:
     """Say which pairs of a dimension are judged, given what is known so far.
 
+    The samples of a prompt are asked about together, and their mean share is what is bet on.
+
     Args:
         pairs: All pairs of the dimension.
-        find_outcomes: Asked about the pairs of one round at a time.
+        find_verdicts: Asked about the pairs of one round at a time.
         dimension: The quality that is judged.
         adaptive: How pairs stop; None if everything is judged.
         is_free: Whether a pair is settled without asking.
+        weigh: Weighs several judges; asked before each round, because what is bet on may depend on
+            nothing that is still to come. None where one judges.
+        count_shown: In how many presentations all judges together are shown a pair.
     """
-    order = hashed_order([*dict.fromkeys(pair.prompt_id for pair in pairs)], salt=dimension)
+    order = hashed_order(
+        [*dict.fromkeys(prompt_of(pair.prompt_id) for pair in pairs)], salt=dimension
+    )
     place = {name: index for index, name in enumerate(order)}
-    by_two: dict[tuple[str, str], list[PairToJudge]] = {}
+    by_two: dict[tuple[str, str], dict[str, list[PairToJudge]]] = {}
     for pair in pairs:
-        by_two.setdefault((pair.entrant_a, pair.entrant_b), []).append(pair)
-    for own in by_two.values():
-        own.sort(key=lambda pair: place[pair.prompt_id])
-    duels = [_Duel(own, dimension, adaptive, is_free) for own in by_two.values()]
+        own = by_two.setdefault((pair.entrant_a, pair.entrant_b), {})
+        own.setdefault(prompt_of(pair.prompt_id), []).append(pair)
+    duels = [
+        _Duel(
+            {name: own[name] for name in sorted(own, key=lambda name: place[name])},
+            dimension,
+            adaptive,
+            is_free,
+            count_shown,
+        )
+        for own in by_two.values()
+    ]
     n_prompts = max(map(len, by_two.values()), default=0)
+    known: list[VerdictRow] = []
     rule = (
         stopping_rule(adaptive, n_pairs=len(duels), n_prompts=n_prompts)
         if adaptive is not None and duels
@@ -126,9 +146,11 @@ def decide(
         open_duels = [duel for duel in duels if duel.is_open]
         if not open_duels:
             break
-        outcomes = find_outcomes([pair for duel in open_duels for pair in duel.asked_until(end)])
+        weights = {} if weigh is None else weigh(known)
+        found = find_verdicts([pair for duel in open_duels for pair in duel.asked_until(end)])
         for duel in open_duels:
-            duel.take(outcomes, end)
+            duel.take(found, weights, end)
+        known += [row for key in sorted(found) for row in found[key]]
         if any(duel.pending for duel in open_duels):
             # A decision moves the bar for the others, so a round is decided when it is whole.
             break
@@ -194,22 +216,25 @@ class _Duel:
     """Two entrants over all prompts, in the order of the hashes.
 
     Args:
-        pairs: Their pairs, in that order.
+        by_prompt: Their pairs, one for each sample, by prompt in that order.
         dimension: The quality that is judged.
         adaptive: How they stop; None if everything is judged.
         is_free: Whether a pair is settled without asking.
+        count_shown: In how many presentations a pair is shown.
     """
 
     def __init__(
         self,
-        pairs: Sequence[PairToJudge],
+        by_prompt: Mapping[str, Sequence[PairToJudge]],
         dimension: str,
         adaptive: AdaptiveConfig | None,
         is_free: Callable[[PairToJudge], bool],
+        count_shown: Callable[[PairToJudge], int],
     ) -> None:
         self._adaptive, self._dimension, self._is_free = adaptive, dimension, is_free
-        self.order = list(pairs)
-        self._outcomes: dict[str, Outcome] = {}
+        self._count_shown = count_shown
+        self._order = list(by_prompt.items())
+        self._shares: dict[str, float] = {}
         self._rows: list[DecisionRow] = []
         self._path: tuple[float, ...] = ()
 
@@ -230,40 +255,54 @@ class _Duel:
     @property
     def shares(self) -> NDArray[np.float64]:
         """The first entrant's shares of a win so far, NaN without a verdict, shape (t,)."""
-        known = (self._outcomes.get(each.prompt_id) for each in self.order[: self._end])
-        shares = [np.nan if each is None else _SHARES.get(each, np.nan) for each in known]
-        return np.array(shares, dtype=np.float64)
+        known = [self._shares.get(name, np.nan) for name, _ in self._order[: self._end]]
+        return np.array(known, dtype=np.float64)
 
     def asked_until(self, end: int) -> list[PairToJudge]:
         """Return what the round that ends at some number of prompts asks about."""
-        return self.order[self._end : end]
+        return [pair for _, own in self._order[self._end : end] for pair in own]
 
-    def take(self, outcomes: Mapping[PairKey, Outcome], end: int) -> None:
+    def take(
+        self,
+        found: Mapping[PairKey, Sequence[VerdictRow]],
+        weights: Mapping[str, float],
+        end: int,
+    ) -> None:
         """Take what is known of a round's pairs."""
-        found = {each.prompt_id: outcomes.get(pair_key(each)) for each in self.asked_until(end)}
-        self._outcomes |= {name: each for name, each in found.items() if each is not None}
-        pending = sum(each is None for each in found.values())
-        later = sum(not self._is_free(each) for each in self.order[end:])
+        pending = 0
+        for name, own in self._order[self._end : end]:
+            settled = [found[key] for pair in own if (key := pair_key(pair)) in found]
+            if len(settled) < len(own):
+                pending += 1
+                continue
+            shares = [each for rows in settled if (each := _share(rows, weights)) is not None]
+            if shares:
+                self._shares[name] = fmean(shares)
+        later = [own for _, own in self._order[end:] if not self._is_all_free(own)]
+        first = self._order[0][1][0]
         row = DecisionRow(
             dimension=self._dimension,
-            entrant_a=self.order[0].entrant_a,
-            entrant_b=self.order[0].entrant_b,
+            entrant_a=first.entrant_a,
+            entrant_b=first.entrant_b,
             goal=EVERYTHING if self._adaptive is None else self._adaptive.goal,
             round=len(self._rows) + 1,
-            prompts=len(self.order),
-            looked_at=min(end, len(self.order)),
+            prompts=len(self._order),
+            looked_at=min(end, len(self._order)),
             counted=0,
             pending=pending,
             tail=(),
             weight=1.0,
             not_needed=0,
-            free=sum(map(self._is_free, self.order)),
-            undecided=later,
+            pairs=sum(len(own) for _, own in self._order),
+            free=sum(self._is_free(pair) for _, own in self._order for pair in own),
+            undecided=sum(map(self._left, later)),
+            presentations=sum(self._shown(own, even_free=True) for _, own in self._order),
+            presentations_not_needed=0,
+            presentations_undecided=sum(map(self._shown, later)),
             path=(),
         )
         self._rows.append(row)
-        shares = self.shares
-        known = shares[~np.isnan(shares)]
+        known = self.shares[~np.isnan(self.shares)]
         share = float(known.mean()) if known.size else None
         self._rows[-1] = replace(row, counted=known.size, share=share)
 
@@ -284,19 +323,26 @@ class _Duel:
             centre, reach = float(known.centre[-1]), float(known.half_width[-1])
             row = replace(row, low=max(0.0, centre - reach), high=min(1.0, centre + reach))
         if known.side is not None and self._adaptive is not None:
-            left = [each for each in self.order[row.looked_at :] if not self._is_free(each)]
+            left = {
+                name: own
+                for name, own in self._order[row.looked_at :]
+                if not self._is_all_free(own)
+            }
             tail = tail_prompts(
-                [each.prompt_id for each in left],
+                list(left),
                 pair=(row.entrant_a, row.entrant_b),
                 share=self._adaptive.tail,
                 salt=self._dimension,
             )
+            saved = [own for name, own in left.items() if name not in set(tail)]
             row = replace(
                 row,
                 tail=tail,
                 weight=1 / self._adaptive.tail,
-                not_needed=len(left) - len(tail),
+                not_needed=sum(map(self._left, saved)),
                 undecided=0,
+                presentations_not_needed=sum(map(self._shown, saved)),
+                presentations_undecided=0,
             )
         self._rows[-1] = row
 
@@ -306,21 +352,39 @@ class _Duel:
         Of what is still open, these are the rounds so far and the next one.
         """
         tail = set(self._rows[-1].tail)
-        for place, pair in enumerate(self.order):
-            if place < self._end or pair.prompt_id in tail or self._is_free(pair):
-                yield pair_key(pair)
+        for place, (name, own) in enumerate(self._order):
+            for pair in own:
+                if place < self._end or name in tail or self._is_free(pair):
+                    yield pair_key(pair)
 
     def undecided(self) -> Iterator[PairKey]:
         """Yield the pairs of later rounds, if there may be any."""
         if self.is_open:
-            yield from map(pair_key, self.order[self._end :])
+            yield from (pair_key(pair) for _, own in self._order[self._end :] for pair in own)
+
+    def _is_all_free(self, own: Sequence[PairToJudge]) -> bool:
+        return all(map(self._is_free, own))
+
+    def _left(self, own: Sequence[PairToJudge]) -> int:
+        return sum(not self._is_free(pair) for pair in own)
+
+    def _shown(self, own: Sequence[PairToJudge], *, even_free: bool = False) -> int:
+        return sum(self._count_shown(pair) for pair in own if even_free or not self._is_free(pair))
 
     def table_rows(self) -> Iterator[DecisionRow]:
         """Yield the rows of the table, the path in the last one."""
         *earlier, last = self._rows
         for row in earlier:
-            yield replace(row, undecided=0)
+            yield replace(row, undecided=0, presentations_undecided=0)
         yield replace(last, path=self._path)
+
+
+def _share(rows: Sequence[VerdictRow], weights: Mapping[str, float]) -> float | None:
+    """Return the first entrant's share of a pair, by all who judged it."""
+    if not weights:
+        (row,) = rows
+        return row.share
+    return settle_panel(rows, weights, settled_by="").share
 
 
 _SIDES: Mapping[str, Callable[[DecisionRow], str]] = {
@@ -359,47 +423,48 @@ def is_free_with(judge: JudgeConfig) -> Callable[[PairToJudge], bool]:
     return lambda pair: judge.identical_responses_tie and pair.response_a == pair.response_b
 
 
-def outcomes_in_ledger(
+def verdicts_in_ledger(
     ledger: Ledger,
     rubric: Rubric,
     judge: JudgeConfig,
-    build: Callable[[list[PairToJudge]], JudgeRequests],
-) -> FindOutcomes:
+    build: Callable[[list[PairToJudge]], Sequence[JudgeRequests]],
+) -> FindVerdicts:
     """Return what reads from the ledger how pairs were settled when they were judged.
 
     Args:
         ledger: Where the replies are.
-        rubric: What the judge goes by.
+        rubric: What the judges go by.
         judge: How replies are read, and whether pairs of one text are asked about.
-        build: Makes the requests about some pairs.
+        build: Makes the requests to every judge about some pairs.
     """
     is_free = is_free_with(judge)
 
-    def find(pairs: Sequence[PairToJudge]) -> Mapping[PairKey, Outcome]:
+    def find(pairs: Sequence[PairToJudge]) -> Mapping[PairKey, Sequence[VerdictRow]]:
         identical = [each for each in pairs if is_free(each)]
         requests = build(list(pairs))
         rows = reply_rows(
-            by_pair(pairs, [requests]), pairs, ledger.iterate_replies, rubric, identical=identical
+            by_pair(pairs, requests), pairs, ledger.iterate_replies, rubric, identical=identical
         )
-        return _outcomes(rows, judge)
+        return _verdicts(rows, judge)
 
     return find
 
 
-def outcomes_in_table(replies: AnyTable, judge: JudgeConfig) -> FindOutcomes:
+def verdicts_in_table(replies: AnyTable, judge: JudgeConfig) -> FindVerdicts:
     """Return what reads from the table `judge_replies` how pairs were settled when judged."""
-    found = _outcomes(rows_of(JudgeReplyRow, replies), judge)
-    return lambda _pairs: found
+    found = _verdicts(rows_of(JudgeReplyRow, replies), judge)
+    return lambda pairs: {key: found[key] for key in map(pair_key, pairs) if key in found}
 
 
-def _outcomes(rows: Iterable[JudgeReplyRow], judge: JudgeConfig) -> dict[PairKey, Outcome]:
+def _verdicts(
+    rows: Iterable[JudgeReplyRow], judge: JudgeConfig
+) -> dict[PairKey, Sequence[VerdictRow]]:
     """Settle pairs by what judging itself asks; those that wait for a reply are left out."""
-    found: dict[PairKey, Outcome] = {}
+    found: dict[PairKey, Sequence[VerdictRow]] = {}
     for key, about_one_pair in groupby(rows, key=pair_key):
         replies = [*_asked_of_itself(about_one_pair, judge)]
         if all(each.result_type != "pending" for each in replies):
-            (row,) = settled_rows(replies, judge=judge)
-            found[key] = Outcome(row.outcome)
+            found[key] = [*settled_rows(replies, judge=judge)]
     return found
 
 
@@ -408,8 +473,8 @@ def _asked_of_itself(rows: Iterable[JudgeReplyRow], judge: JudgeConfig) -> Itera
 
     A second one that is still to come is pending.
     """
-    in_order = sorted(rows, key=lambda row: (row.presentation, row.asking))
-    for _, asked in groupby(in_order, key=lambda row: row.presentation):
+    in_order = sorted(rows, key=lambda row: (row.judge_model, row.presentation, row.asking))
+    for _, asked in groupby(in_order, key=lambda row: (row.judge_model, row.presentation)):
         first, *later = asked
         if first.result_type in ("identical", "pending") or not _is_unreadable(first, judge):
             yield first
@@ -431,17 +496,23 @@ def _is_unreadable(row: JudgeReplyRow, judge: JudgeConfig) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Unasked:
-    """What an adaptive run did not ask, in presentations.
+    """What an adaptive run did not ask, in presentations to its judges.
 
     Attributes:
         planned: All that there are.
         not_needed: Those that a stop made needless.
         undecided: Those of later rounds, of which nobody knows yet whether they are needed.
+        pairs: Pairs of responses in all.
+        pairs_not_needed: Those of them that a stop made needless.
+        pairs_undecided: Those of later rounds.
     """
 
     planned: int
     not_needed: int
     undecided: int
+    pairs: int
+    pairs_not_needed: int
+    pairs_undecided: int
 
     @classmethod
     def of(cls, decisions: pd.DataFrame | None) -> Unasked | None:
@@ -450,9 +521,12 @@ class Unasked:
         if all(row.goal == EVERYTHING for row in rows):
             return None
         return cls(
-            planned=2 * sum(row.prompts for row in rows),
-            not_needed=2 * sum(row.not_needed for row in rows),
-            undecided=2 * sum(row.undecided for row in rows),
+            planned=sum(row.presentations for row in rows),
+            not_needed=sum(row.presentations_not_needed for row in rows),
+            undecided=sum(row.presentations_undecided for row in rows),
+            pairs=sum(row.pairs for row in rows),
+            pairs_not_needed=sum(row.not_needed for row in rows),
+            pairs_undecided=sum(row.undecided for row in rows),
         )
 
 
@@ -466,7 +540,7 @@ def weights_of(decisions: pd.DataFrame) -> Weigh | None:
     if all(row.goal == EVERYTHING for row in rows):
         return None
     tails = {(name, row.entrant_a, row.entrant_b): row.weight for row in rows for name in row.tail}
-    return lambda key: tails.get(key, 1.0)
+    return lambda key: tails.get((prompt_of(key[0]), *key[1:]), 1.0)
 
 
 def sides_of(decisions: pd.DataFrame) -> frozenset[tuple[str, str]] | None:

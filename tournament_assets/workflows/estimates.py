@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tournament_assets.judging.batch_service import TokenCounter
 from tournament_assets.judging.costs.estimates import (
     CHARACTERS_PER_TOKEN,
@@ -25,7 +23,7 @@ from tournament_assets.judging.requests.pairs import PairToJudge, draw_share, sp
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.submission import MAX_BATCH_REQUESTS
 from tournament_assets.project.project_files import load_rubrics
-from tournament_assets.ratings.matches import Matches
+from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.power import (
     JudgingNoise,
     PowerCurve,
@@ -35,6 +33,7 @@ from tournament_assets.ratings.power import (
 )
 from tournament_assets.ratings.sequential import StoppingRule
 from tournament_assets.reports.cost_estimate import DimensionPlan, PlannedChoice
+from tournament_assets.run_comparison.differences import judgment_of
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
@@ -44,7 +43,7 @@ from tournament_assets.tournament.entrants import (
 )
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import SERVICES
-from tournament_assets.tournament.judges import AdaptiveConfig, Judge, PanelMember, Rubric
+from tournament_assets.tournament.judges import AdaptiveConfig, PanelMember, Rubric
 from tournament_assets.tournament.prompts import Prompt, first_samples, sample_of
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.adaptive_judging import (
@@ -52,7 +51,7 @@ from tournament_assets.workflows.adaptive_judging import (
     decide,
     expected_share,
     is_free_with,
-    outcomes_in_ledger,
+    verdicts_in_ledger,
 )
 from tournament_assets.workflows.api_responses import (
     build_response_requests,
@@ -66,6 +65,7 @@ from tournament_assets.workflows.judge_requests import (
     requests_for_pairs,
     response_terms,
 )
+from tournament_assets.workflows.juries import count_shown, weigh_judges
 from tournament_assets.workflows.ledger_lookup import (
     known_responses,
     load_bank_and_selection,
@@ -124,17 +124,20 @@ def estimate_pairs(
     for dimension, pairs in pairs_by_dimension:
         possible = pairs
         if adaptive is not None:
-            judge = plan.config.judge_of(mode, model=judge_model)
-            course = _course_so_far(plan, mode, pairs, rubrics[dimension], judge, ledger)
+            asked = plan.config.judges_of(mode, model=judge_model)
+            course = _course_so_far(plan, mode, pairs, rubrics[dimension], asked, ledger)
             possible = course.possible
-            next_round[0].measure(course.needed, rubrics[dimension], counter)
+            for each in next_round:
+                each.measure(course.needed, rubrics[dimension], counter)
             found = pilot(rubrics[dimension]) if pilot is not None else {}
             shares[dimension] = expected_share(course, found, adaptive=adaptive)
         for each in judges:
             each.measure(possible, rubrics[dimension], counter)
     lead, *others = [each.estimate(mode) for each in judges]
     if adaptive is not None:
-        lead = replace(lead, rounds=RoundsEstimate(next_round[0].estimate(mode), shares))
+        now, *others_now = [each.estimate(mode) for each in next_round]
+        now = replace(now, others=tuple(others_now))
+        lead = replace(lead, rounds=RoundsEstimate(now, shares))
     budgets = (each.budget for each in (lead, *others))
     return replace(
         lead,
@@ -149,20 +152,30 @@ def _course_so_far(
     mode: Mode,
     pairs: Sequence[PairToJudge],
     rubric: Rubric,
-    judge: Judge,
+    judges: Sequence[PanelMember],
     ledger: Ledger,
 ) -> Course:
     return decide(
         pairs,
-        outcomes_in_ledger(
+        verdicts_in_ledger(
             ledger,
             rubric,
             plan.config.judge,
-            lambda own: requests_for_pairs(plan, own, rubric, judge=judge),
+            lambda own: [
+                requests_for_pairs(
+                    plan,
+                    draw_share(own, judge_model=judge.model, share=judge.share),
+                    rubric,
+                    judge=judge,
+                )
+                for judge in judges
+            ],
         ),
         dimension=rubric.dimension,
         adaptive=plan.config.adaptive_in(mode),
         is_free=is_free_with(plan.config.judge),
+        weigh=weigh_judges(plan.config, mode),
+        count_shown=count_shown(judges),
     )
 
 
@@ -178,8 +191,8 @@ def _shares_of_pilot(plan: TournamentPlan, *, ledger: Ledger) -> FindShares:
 
     def find(rubric: Rubric) -> Mapping[tuple[str, str], Sequence[float]]:
         pairs = pairs_of_dimension(plan, rubric.dimension, prompts, responses)
-        judge = config.judge_of("pilot")
-        return _course_so_far(plan, "pilot", pairs, rubric, judge, ledger).known_shares()
+        judges = config.judges_of("pilot")
+        return _course_so_far(plan, "pilot", pairs, rubric, judges, ledger).known_shares()
 
     return find
 
@@ -522,7 +535,7 @@ def _learn(pilot: FinishedRun | None, dimension: str, entrant_ids: Sequence[str]
     settled = [
         pair
         for pair in (pilot.verdicts.get(dimension, ()) if pilot else ())
-        if pair.share is not None
+        if pair.outcome is not Outcome.UNJUDGED
     ]
     if not settled:
         return JudgingNoise(len(entrant_ids))
@@ -533,18 +546,7 @@ def _learn(pilot: FinishedRun | None, dimension: str, entrant_ids: Sequence[str]
             "generation.n_samples"
         )
     entrants = sorted({name for pair in settled for name in (pair.entrant_a, pair.entrant_b)})
-    prompts = sorted({pair.prompt_id for pair in settled})
-    place = {name: index for index, name in enumerate(entrants)}
-    row = {name: index for index, name in enumerate(prompts)}
-    matches = Matches(
-        entrants=tuple(entrants),
-        prompts=tuple(prompts),
-        first=np.array([place[pair.entrant_a] for pair in settled]),
-        second=np.array([place[pair.entrant_b] for pair in settled]),
-        prompt_index=np.array([row[pair.prompt_id] for pair in settled]),
-        preference=np.array([pair.share for pair in settled], dtype=np.float64),
-        weight=np.array([pair.weight for pair in settled]),
-    )
+    matches = code_judgments(map(judgment_of, settled), entrants=entrants)
     split = sum(pair.outcome is Outcome.INCONSISTENT for pair in settled) / len(settled)
     try:
         learnt = learn_noise(matches, split=split)

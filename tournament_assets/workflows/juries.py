@@ -6,7 +6,7 @@ other rating, a pair counts only where its judge's replies are all readable.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations, groupby
@@ -20,14 +20,19 @@ from tournament_assets.audits.agreement import (
     measure_agreement,
     measure_panel,
 )
+from tournament_assets.judging.requests.pairs import PairToJudge, draw_share
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.judge_aware import JudgeAwareFit, fit_judge_aware
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.storage.tables import AnyTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import MeasureRow, VerdictRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.errors import RatingError
 from tournament_assets.tournament.estimates import Estimate
+from tournament_assets.tournament.judges import PanelMember
+from tournament_assets.tournament.prompts import prompt_of
 from tournament_assets.tournament.verdicts import Outcome, Verdict
+from tournament_assets.workflows.adaptive_judging import WeighJudges
 
 WEIGHT, DISCRIMINATION, SLOT = "weight", "discrimination", "slot_odds"
 AGREEMENT, KAPPA, UNANIMOUS = "agreement", "kappa", "unanimous"
@@ -64,7 +69,7 @@ class _Presentations:
                 continue
             self.first.append(first)
             self.second.append(second)
-            self.prompt.append(row.prompt_id)
+            self.prompt.append(prompt_of(row.prompt_id))
             self.judge.append(judge)
             self.share.append(0.5 if is_same else _SHARES[said])
             self.slot.append(0.0 if is_same else 1.0)
@@ -103,6 +108,13 @@ def jury_rows(
         RatingError: If a likelihood could not be maximised.
     """
     judges = [each.model for each in config.judges_of(mode)]
+    fit, n_silent = _fit(by_judge, config, judges)
+    return list(_judge_rows(fit, _weights(fit, config), n_silent, dimension))
+
+
+def _fit(
+    by_judge: Iterable[VerdictRow], config: TournamentConfig, judges: Sequence[str]
+) -> tuple[JudgeAwareFit, Counter[str]]:
     entrants = {name: index for index, name in enumerate(config.entrant_ids)}
     presentations, n_silent = _Presentations(), Counter[str]()
     for row in by_judge:
@@ -116,7 +128,31 @@ def jury_rows(
         confidence=config.ratings.confidence,
         initial_rating=config.ratings.initial_rating,
     )
-    return list(_judge_rows(fit, _weights(fit, config), n_silent, dimension))
+    return fit, n_silent
+
+
+def weigh_judges(config: TournamentConfig, mode: Mode) -> WeighJudges | None:
+    """Return what weighs the judges of a mode by what they have said; None where one judges."""
+    judges = [each.model for each in config.judges_of(mode)]
+    if len(judges) < 2:
+        return None
+
+    def weigh(by_judge: Sequence[VerdictRow]) -> Mapping[str, float]:
+        if not by_judge or config.judge.aggregation == "equal":
+            return dict.fromkeys(judges, 1.0)
+        try:
+            return _weights(_fit(by_judge, config, judges)[0], config)
+        except RatingError:
+            return dict.fromkeys(judges, 1.0)
+
+    return weigh
+
+
+def count_shown(judges: Sequence[PanelMember]) -> Callable[[PairToJudge], int]:
+    """Return what says in how many presentations some judges are shown a pair."""
+    return lambda pair: sum(
+        2 * len(draw_share([pair], judge_model=each.model, share=each.share)) for each in judges
+    )
 
 
 def weights_of(jury: AnyTable) -> dict[str, float]:

@@ -93,12 +93,7 @@ def pairs_to_label(
             used, or there is no pair.
     """
     plan = plan.in_mode(mode)
-    names, n_samples = plan.config.dimension_names, plan.config.generation.n_samples
-    if n_samples > 1:
-        raise InputError(
-            f"generation.n_samples is {n_samples}; expected 1, because labels on several samples "
-            "of a prompt are not worked out; label a tournament that answers every prompt once"
-        )
+    names = plan.config.dimension_names
     if dimension is not None and dimension not in names:
         raise InputError(f"the dimension is {dimension!r}; expected one of {', '.join(names)}")
     bank, prompts = load_bank_and_selection(plan, mode)

@@ -97,8 +97,8 @@ def run_facts(
         unasked = Unasked.of(frame)
         if unasked is not None:
             # Nobody left out what was not needed, or waits for a round before it.
-            left_out[dimension] -= (unasked.not_needed + unasked.undecided) // 2
-            not_needed[dimension] = unasked.not_needed // 2
+            left_out[dimension] -= unasked.pairs_not_needed + unasked.pairs_undecided
+            not_needed[dimension] = unasked.pairs_not_needed
     return RunFacts(
         summaries=summaries,
         inputs=input_hashes(

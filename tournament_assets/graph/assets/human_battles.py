@@ -145,9 +145,9 @@ def people_ratings(
 
     Beside them stand the ratings by those labels alone and by the judge alone, whose intervals know
     nothing of where the judge errs. Without labels, the votes of an arena are taken, which must be
-    a random draw of the judged pairs; without either there are no rows, nor where pairs stopped
-    early. An arena's battles also rate everybody beside its models: by people, by the judge, and
-    by both, which places the entrants inside the arena.
+    a random draw of the judged pairs; without either there are no rows. Where pairs stopped early,
+    a pair of the tail stands for several. An arena's battles also rate everybody beside its models:
+    by people, by the judge, and by both, which places the entrants inside the arena.
     """
     config = step.plan.config
     labels = _labels(step, matches, ledger)
@@ -208,8 +208,6 @@ def _labelled_pairs(
 ) -> tuple[LabelledPair, ...]:
     """Return the judged pairs with labels, or else with votes; none where nobody said anything."""
     judged = judgments_of(verdicts)
-    if any(each.weight != 1 for each in judged):
-        return ()  # what was judged is no random draw, and labels know nothing of its weights
     if labels.labels:
         # Nobody is asked about two copies of one text, so they are none of the pairs to draw from.
         different = [each for each in judged if each.outcome is not Outcome.SAME_TEXT]
@@ -386,7 +384,8 @@ class HumanLabels:
                         )
                         for each in own
                     ),
-                    own[0].pair.chance if own else 1.0,
+                    # A pair of the tail was drawn once already, to be judged.
+                    (own[0].pair.chance if own else 1.0) / row.weight,
                 )
             )
         return pairs
@@ -400,6 +399,7 @@ class _Settled:
     entrant_b: str
     outcome: Outcome
     share: float | None
+    weight: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,8 @@ from tournament_assets.workflows.adaptive_judging import (
     decide,
     is_free_with,
     last_rows,
-    outcomes_in_ledger,
-    outcomes_in_table,
+    verdicts_in_ledger,
+    verdicts_in_table,
 )
 from tournament_assets.workflows.estimates import estimate_pairs
 from tournament_assets.workflows.judge_requests import (
@@ -58,6 +58,7 @@ from tournament_assets.workflows.judge_requests import (
     prewarms,
     requests_for_pairs,
 )
+from tournament_assets.workflows.juries import count_shown, weigh_judges
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import Bill, LargeTables, Recorded
 from tournament_assets.workflows.table_rows import pairs_of, reply_rows
@@ -414,18 +415,19 @@ def _judging(
     problems.raise_if_any()
     adaptive = config.adaptive_in(step.mode)
     if adaptive is not None:
-        (lead,) = judges
         course = decide(
             pairs,
-            outcomes_in_ledger(
+            verdicts_in_ledger(
                 ledger,
                 rubric,
                 config.judge,
-                lambda own: _requests(step, own, rubric, lead),
+                lambda own: [_requests(step, own, rubric, judge) for judge in judges],
             ),
             dimension=dimension,
             adaptive=adaptive,
             is_free=is_free_with(config.judge),
+            weigh=weigh_judges(config, step.mode),
+            count_shown=count_shown(judges),
         )
         pairs = list(course.needed)
     others, identical = pairs, list[PairToJudge]()
@@ -461,10 +463,12 @@ def judging_decisions(
     config = step.plan.config
     course = decide(
         pairs_of(pairs_to_judge),
-        outcomes_in_table(replies, config.judge),
+        verdicts_in_table(replies, config.judge),
         dimension=step.name,
         adaptive=config.adaptive_in(step.mode),
         is_free=is_free_with(config.judge),
+        weigh=weigh_judges(config, step.mode),
+        count_shown=count_shown(config.judges_of(step.mode)),
     )
     rows = list(course.rows)
     last = list(last_rows(rows))
@@ -473,7 +477,7 @@ def judging_decisions(
         rows,
         metadata={
             "pairs_stopped": sum(bool(row.not_needed) for row in last),
-            "prompts_not_needed": sum(row.not_needed for row in last),
+            "pairs_not_needed": sum(row.not_needed for row in last),
             "decisions": markdown_table(last, columns, limit=20),
         },
     )

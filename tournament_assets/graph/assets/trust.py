@@ -109,7 +109,7 @@ def _evidence(step: Step, inputs: MeasureInputs) -> Evidence:
         controls=controls_of(inputs.controls, inputs.replies, job=job),
         judges=judges_of(inputs.judges, judge_models=judge_models_of(verdicts), job=job),
         by_judge=_pairs_by_judge(inputs.replies, judge) if judge.panel else None,
-        not_needed=None if unasked is None else (unasked.not_needed // 2, unasked.planned // 2),
+        not_needed=None if unasked is None else (unasked.pairs_not_needed, unasked.pairs),
     )
 
 
