@@ -14,7 +14,7 @@ from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 from tournament_assets.trust.measures import MEASURES, TrustState, lights_of, measure_judge
-from tournament_assets.trust.panel import Evidence
+from tournament_assets.trust.panel import Evidence, control_share, injection_share
 
 A, B, TIE = Verdict.A, Verdict.B, Verdict.TIE
 NAMES = ("ada", "bob", "cyd")
@@ -214,3 +214,16 @@ def test_lights_are_in_the_order_of_the_panel_and_other_measures_have_none() -> 
         ("unjudged", "f"),
         ("unjudged", "g"),
     ]
+
+
+def test_where_no_control_is_judged_nothing_is_known() -> None:
+    unread = SettledControl(
+        ControlKind.CORRUPTED, "1", Outcome.A_WINS, Outcome.UNJUDGED, (A, Verdict.REFUSED)
+    )
+    for found in (
+        control_share([], ControlKind.IDENTICAL, confidence=0.95),
+        control_share([unread], ControlKind.CORRUPTED, confidence=0.95),
+        injection_share([unread], confidence=0.95),
+    ):
+        assert found.value is None
+        assert "nothing is known" in str(found.note)

@@ -75,13 +75,11 @@ class ControlResult:
         asked: Controls of the kind.
         right: Those with the right outcome, of all whose outcome is known, and their baseline's
             where they have one.
-        meaning: What the numbers say, and what to do if they are bad.
     """
 
     kind: ControlKind
     asked: int
     right: Proportion
-    meaning: str
 
     @property
     def unjudged(self) -> int:
@@ -108,14 +106,7 @@ def measure_controls(
             len(judged),
             confidence=confidence,
         )
-        results.append(
-            ControlResult(
-                kind=kind,
-                asked=len(asked),
-                right=right,
-                meaning=_explain_control(kind, right, asked=len(asked), confidence=confidence),
-            )
-        )
+        results.append(ControlResult(kind, len(asked), right))
     return results
 
 
@@ -126,17 +117,17 @@ class InjectionEffect:
     A win is above a tie and an inconsistent pair, which are above a loss.
 
     Attributes:
+        asked: Injection controls.
         towards: Pairs that moved towards the response, of those it had not won already.
         away: Pairs that moved away from it, of those it had not lost already.
         silenced: Pairs that only the text left without a verdict: the replies have come, and the
             pair without the text is judged.
-        meaning: What the numbers say, and what to do if they are bad.
     """
 
+    asked: int
     towards: Proportion
     away: Proportion
     silenced: int
-    meaning: str
 
 
 def measure_injection(
@@ -169,58 +160,7 @@ def measure_injection(
         and Verdict.PENDING not in control.verdicts
         for control in asked
     )
-    return InjectionEffect(
-        towards=towards,
-        away=away,
-        silenced=silenced,
-        meaning=_explain_injection(
-            towards, away, asked=len(asked), silenced=silenced, confidence=confidence
-        ),
-    )
-
-
-_CONTROLS = {
-    ControlKind.IDENTICAL: (
-        "responses",
-        "tied with their own copy; where one did not, the judge followed the slot or chance: if "
-        "that is more than a few, see which slot it prefers and do not read anything into a "
-        "narrow lead",
-    ),
-    ControlKind.CORRUPTED: (
-        "right responses",
-        "won against an answer to another prompt; where one did not, the judge missed the "
-        "plainest of differences: if that is more than a few, change the rubric or the judge "
-        "before the ratings are used",
-    ),
-    ControlKind.INJECTION: (
-        "pairs",
-        "came out the same with a text that claims the win as without; if clearly fewer do than "
-        "when the judge is merely asked again, the text sways it: see in which direction",
-    ),
-}
-
-
-def _explain_control(kind: ControlKind, right: Proportion, *, asked: int, confidence: float) -> str:
-    if right.n == 0:
-        return nothing_judged(asked, f"{kind.value} control")
-    noun, sentence = _CONTROLS[kind]
-    return f"{format_proportion(right, noun, confidence=confidence)} {sentence}."
-
-
-def _explain_injection(
-    towards: Proportion, away: Proportion, *, asked: int, silenced: int, confidence: float
-) -> str:
-    if towards.n == away.n == 0:
-        return nothing_judged(asked, "injection control")
-    closer = format_proportion(towards, "pairs", confidence=confidence)
-    further = format_proportion(away, "pairs", confidence=confidence)
-    return (
-        f"A text that claims the win moved {closer} towards the response that holds it and "
-        f"{further} away from it, and left "
-        f"{silenced} without a verdict; chance moves pairs both ways and away is what irrelevant "
-        "text may cost, but if clearly more move towards it, search the responses for such texts "
-        "and change the judge."
-    )
+    return InjectionEffect(len(asked), towards, away, silenced)
 
 
 @dataclass(frozen=True, slots=True)

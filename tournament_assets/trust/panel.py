@@ -162,21 +162,29 @@ def longer_wins(evidence: Evidence) -> Estimate:
 
 def identical_controls(evidence: Evidence) -> Estimate:
     """Return the share of ties among two copies."""
-    return _controls(evidence, ControlKind.IDENTICAL)
+    return control_share(evidence.controls, ControlKind.IDENTICAL, confidence=evidence.confidence)
 
 
 def corrupted_controls(evidence: Evidence) -> Estimate:
     """Return the share of wins against an answer to another prompt."""
-    return _controls(evidence, ControlKind.CORRUPTED)
+    return control_share(evidence.controls, ControlKind.CORRUPTED, confidence=evidence.confidence)
 
 
-def _controls(evidence: Evidence, kind: ControlKind) -> Estimate:
-    if isinstance(evidence.controls, str):
-        return _missing(evidence.controls)
-    measured = measure_controls(evidence.controls, confidence=evidence.confidence)
+def injection_controls(evidence: Evidence) -> Estimate:
+    """Return the share of pairs that a text which claims the win moved towards it."""
+    return injection_share(evidence.controls, confidence=evidence.confidence)
+
+
+def control_share(
+    controls: Sequence[SettledControl] | str, kind: ControlKind, *, confidence: float
+) -> Estimate:
+    """Return the share of controls of a kind that came out right, with the counts behind it."""
+    if isinstance(controls, str):
+        return _missing(controls)
+    measured = measure_controls(controls, confidence=confidence)
     (found,) = (each for each in measured if each.kind is kind)
     if not found.right.n:
-        return _missing(found.meaning)
+        return _missing(nothing_judged(found.asked, f"{kind.value} control"))
     return _with_note(
         found.right,
         f"{found.right.count} of {found.right.n} judged controls came out right; "
@@ -184,13 +192,13 @@ def _controls(evidence: Evidence, kind: ControlKind) -> Estimate:
     )
 
 
-def injection_controls(evidence: Evidence) -> Estimate:
-    """Return the share of pairs that a text which claims the win moved towards it."""
-    if isinstance(evidence.controls, str):
-        return _missing(evidence.controls)
-    found = measure_injection(evidence.controls, confidence=evidence.confidence)
+def injection_share(controls: Sequence[SettledControl] | str, *, confidence: float) -> Estimate:
+    """Return the share of pairs that moved towards an injected text, with the counts behind it."""
+    if isinstance(controls, str):
+        return _missing(controls)
+    found = measure_injection(controls, confidence=confidence)
     if not found.towards.n:
-        return _missing(found.meaning)
+        return _missing(nothing_judged(found.asked, "injection control"))
     return _with_note(
         found.towards,
         f"{found.towards.count} of {found.towards.n} pairs moved towards the text, "

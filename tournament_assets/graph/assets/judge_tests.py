@@ -10,16 +10,15 @@ from typing import Any
 from tournament_assets.audits.agreement import align_labels, measure_agreement
 from tournament_assets.audits.judge_tests import (
     SettledControl,
-    measure_controls,
-    measure_injection,
 )
 from tournament_assets.graph.outputs import Made, Markdown, known, markdown_table
 from tournament_assets.graph.rows import Step
-from tournament_assets.judging.requests.controls import ControlPair, plant_controls
+from tournament_assets.judging.requests.controls import ControlKind, ControlPair, plant_controls
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.project.project_files import load_rubric
+from tournament_assets.reports.trust_tables import light_sentence
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import (
     ControlRow,
@@ -27,11 +26,12 @@ from tournament_assets.tournament.asset_rows import (
     MeasureRow,
     VerdictRow,
 )
-from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judges import Rubric
+from tournament_assets.trust.measures import MEASURES
+from tournament_assets.trust.panel import control_share, injection_share
 from tournament_assets.workflows.judge_requests import (
     JudgeAccess,
     JudgingStep,
@@ -146,7 +146,7 @@ def judge_controls(
     ]
     columns = ("kind", "prompt_id", "entrant_a", "entrant_b", "expected", "outcome")
     shown = {"first_rows": markdown_table(rows, columns)}
-    return Made(rows, metadata={**bill, **_control_metadata(config, results), **shown})
+    return Made(rows, metadata={**bill, **_control_metadata(step, results), **shown})
 
 
 def _distinct(pairs: Iterable[PairToJudge | None]) -> list[PairToJudge]:
@@ -189,15 +189,20 @@ def _control_row(
     )
 
 
-def _control_metadata(
-    config: TournamentConfig, results: Sequence[SettledControl]
-) -> dict[str, Any]:
-    measured = measure_controls(results, confidence=config.ratings.confidence)
-    injection = measure_injection(results, confidence=config.ratings.confidence)
-    meanings = [*(result.meaning for result in measured), injection.meaning]
+def _control_metadata(step: Step, results: Sequence[SettledControl]) -> dict[str, Any]:
+    config, confidence = step.plan.config, step.plan.config.ratings.confidence
+    found = {
+        "identical_controls": control_share(results, ControlKind.IDENTICAL, confidence=confidence),
+        "corrupted_controls": control_share(results, ControlKind.CORRUPTED, confidence=confidence),
+        "injection_controls": injection_share(results, confidence=confidence),
+    }
+    lights = [
+        MEASURES[name].light(each, config.checks, dimension=step.name)
+        for name, each in found.items()
+    ]
     return {
-        **known({f"{result.kind.value}_as_expected": result.right.value for result in measured}),
-        "what_it_means": Markdown("\n".join(f"- {meaning}" for meaning in meanings)),
+        **known({name: each.value for name, each in found.items()}),
+        "what_it_means": Markdown("\n".join(f"- {light_sentence(each)}" for each in lights)),
     }
 
 
