@@ -21,7 +21,7 @@ from tournament_assets.archives.tasks import (
     sort_findings,
 )
 from tournament_assets.reports.report_tables import ReportSection
-from tournament_assets.tournament.formatting import join_names
+from tournament_assets.tournament.formatting import format_plural, join_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def archive_audit_sections(audit: ArchiveAudit) -> list[ReportSection]:
         broken = Table(tables.BROKEN, contents.broken[:LISTED]).shown("path", "reason", n_labels=2)
         sections.append(ReportSection("Files that cannot be used", more, (("", broken),)))
     if contents.log_files:
-        read = f"{contents.log_files} log files were read."
+        read = f"Log files read: {contents.log_files}."
         logs = tables.shown_logs(audit.logs, contents.labels)
         sections.append(ReportSection("Logs beside files", (read,), (("", logs),)))
     elif contents.config.logs:
@@ -139,7 +139,7 @@ def _task_section(audit: ArchiveAudit) -> ReportSection:
     findings = sort_findings(audit.tasks)
     signals = [task.spread.signal for task in audit.tasks if task.spread.signal is not None]
     sentences = [
-        f"{len(findings)} findings on {len(audit.tasks)} tasks, worst first."
+        f"{format_plural(len(findings), 'finding')} on {len(audit.tasks)} tasks, worst first."
         + (f" The first {LISTED} are shown; --json lists all." if len(findings) > LISTED else ""),
     ]
     shown = []
@@ -160,10 +160,10 @@ def _task_section(audit: ArchiveAudit) -> ReportSection:
     return ReportSection("Tasks across models", tuple(sentences), tuple(shown))
 
 
-def archive_audit_values(audit: ArchiveAudit) -> dict[str, Any]:
-    """Return every number of the audit, for JSON."""
+def audit_tables(audit: ArchiveAudit) -> dict[str, Table]:
+    """Return the tables that every number of the audit is from, by name."""
     contents = audit.contents
-    found = {
+    return {
         "broken_files": Table(tables.BROKEN, contents.broken),
         "log_failures": Table(tables.LOG_LINES, contents.log_failures),
         "logs": Table(tables.LOGS, audit.logs),
@@ -174,6 +174,11 @@ def archive_audit_values(audit: ArchiveAudit) -> dict[str, Any]:
         "tier_failures": Table(tables.TIER_FAILURES, audit.tier_failures),
         "runs": tables.runs_table(contents),
     }
+
+
+def archive_audit_values(audit: ArchiveAudit) -> dict[str, Any]:
+    """Return every number of the audit, for JSON."""
+    contents = audit.contents
     return {
         "archive_id": contents.config.archive_id,
         "passed": audit.passed,
@@ -183,5 +188,5 @@ def archive_audit_values(audit: ArchiveAudit) -> dict[str, Any]:
         "absent_models": list(contents.absent_models),
         "unplanned_files": list(contents.unplanned),
         "log_files": contents.log_files,
-        **{name: table.values for name, table in found.items()},
+        **{name: table.values for name, table in audit_tables(audit).items()},
     }

@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tournament_assets.archives import tables
-from tournament_assets.archives.audit import ArchiveAudit, audit_archive, coverage_sentences
+from tournament_assets.archives.audit import (
+    ArchiveAudit,
+    audit_archive,
+    audit_tables,
+    coverage_sentences,
+)
 from tournament_assets.archives.config import ArchiveConfig
 from tournament_assets.archives.harness import Weighting
 from tournament_assets.archives.models import (
@@ -25,7 +30,6 @@ from tournament_assets.archives.models import (
 )
 from tournament_assets.archives.runs import ArchiveContents
 from tournament_assets.archives.tables import Table, format_score, place_by
-from tournament_assets.archives.tasks import sort_findings
 from tournament_assets.reports.rendering import render_sentences, render_template
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.storage.atomic_files import write_bytes_atomically
@@ -156,15 +160,12 @@ def _ranking(ranked: Sequence[ModelAudit]) -> ReportTable:
 def archive_tables(comparison: ArchiveComparison) -> dict[str, Table]:
     """Return the tables that every number of the report is from, by name."""
     audit = comparison.audit
+    shared = ("models", "tiers", "tasks", "findings", "runs")
     return {
-        "models": Table(tables.MODELS, audit.models),
+        **{name: table for name, table in audit_tables(audit).items() if name in shared},
         "gaps": Table(tables.GAPS, comparison.gaps),
         "common_support": tables.common_table(comparison.support, audit.contents.labels),
-        "tiers": Table(tables.TIERS, [tier for model in audit.models for tier in model.tiers]),
         "conditions": tables.conditions_table(comparison.conditions),
-        "tasks": Table(tables.TASKS, audit.tasks),
-        "findings": Table(tables.FINDINGS, sort_findings(audit.tasks)),
-        "runs": tables.runs_table(audit.contents),
     }
 
 
