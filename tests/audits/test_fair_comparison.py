@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from tournament_assets.audits.fair_comparison import (
     ALL,
     COMMON,
+    GAP,
     PLANNED,
+    WIN_SHARE,
     Families,
     PlannedPrompt,
     common_support,
@@ -19,13 +21,15 @@ from tournament_assets.audits.fair_comparison import (
     fair_comparison_rows,
     judge_family,
     model_family,
+    neighbours,
     rank_by_rating,
     without_entrants,
 )
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
+from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
 from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
-from tournament_assets.tournament.asset_rows import FairRow
+from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.entrants import (
     OpenAiApiEntrant,
@@ -38,7 +42,6 @@ from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 NAMES = ("ada", "bob", "cyd", "dot")
 SETTINGS = RatingSettings(n_bootstraps=200)
-NOBODY = Families("judge-x", None, {})
 CHANCES = {"ada": 0.8, "bob": 0.6, "cyd": 0.4, "dot": 0.2}
 
 
@@ -62,25 +65,25 @@ def tournament(
 
 def compare(
     judgments: Sequence[Judgment], *, n_prompts: int, names: Sequence[str] = NAMES, **changes: Any
-) -> list[FairRow]:
+) -> list[RatingRow]:
     prompts = [f"p{number:02}" for number in range(n_prompts)]
     options: dict[str, Any] = {
         "dimension": "f",
         "entrants": names,
         "prompts": [PlannedPrompt(name, "s") for name in prompts],
         "answered": {name: set(prompts) for name in names},
-        "families": NOBODY,
         "settings": SETTINGS,
     }
     return fair_comparison_rows(judgments, **{**options, **changes})
 
 
-def of(rows: Sequence[FairRow], basis: str, **wanted: str) -> dict[str, FairRow]:
-    wanted = {"stratum_by": "all", **wanted, "basis": basis}
+def of(
+    rows: Sequence[RatingRow], basis: str, method: str = WIN_SHARE, stratum: str = "all"
+) -> dict[str, RatingRow]:
     return {
         row.entrant_id: row
         for row in rows
-        if all(getattr(row, name) == value for name, value in wanted.items())
+        if (row.basis, row.method, row.stratum) == (basis, method, stratum)
     }
 
 
@@ -107,12 +110,14 @@ def test_the_common_support_is_that_found_prompt_by_prompt(random: Any, unjudged
 
 def test_where_nothing_is_missing_all_three_denominators_agree() -> None:
     rows = compare(tournament(30), n_prompts=30)
-    common, everything, planned = (of(rows, basis) for basis in (COMMON, ALL, PLANNED))
-    for name in NAMES:
-        assert common[name] == replace(everything[name], basis=COMMON)
-        for column in ("points", "pairs", "share", "share_rank", "prompts"):
-            assert getattr(planned[name], column) == getattr(common[name], column)
-        assert planned[name].rating is None
+    for method in (WIN_SHARE, BRADLEY_TERRY, GAP):
+        common, everything, planned = (of(rows, basis, method) for basis in (COMMON, ALL, PLANNED))
+        for name, row in common.items():
+            assert row == replace(everything[name], basis=COMMON)
+            assert method != WIN_SHARE or row == replace(planned[name], basis=COMMON)
+    assert len(of(rows, COMMON, GAP)) == 3
+    ratings = of(rows, PLANNED, BRADLEY_TERRY).values()
+    assert {(row.rating, row.n) for row in ratings} == {(None, 30)}
 
 
 def stopped(n_prompts: int, *, weight: float, tail: Sequence[int]) -> list[Judgment]:
@@ -130,8 +135,8 @@ def test_what_is_not_needed_is_not_missing_from_planned_pairs() -> None:
     # Three tail prompts of weight 5 stand for 15 of the 20 that are left.
     judged = stopped(30, weight=5.0, tail=(12, 17, 25))
     planned = of(compare(judged, n_prompts=30, names=names), PLANNED)
-    assert [planned[name].share for name in names] == pytest.approx([1.0, 0.5, 0.0])
-    assert [planned[name].pairs for name in names] == [60, 60, 60]
+    assert [planned[name].rating for name in names] == pytest.approx([1.0, 0.5, 0.0])
+    assert [planned[name].n for name in names] == [60, 60, 60]
 
 
 def test_a_failed_verdict_of_the_tail_is_missing_as_far_as_it_stands_for_others() -> None:
@@ -144,7 +149,7 @@ def test_a_failed_verdict_of_the_tail_is_missing_as_far_as_it_stands_for_others(
         for each in judged
     ]
     planned = of(compare(failed, n_prompts=30, names=names), PLANNED)
-    assert planned["ada"].share == pytest.approx((25 + 30) / 60)
+    assert planned["ada"].rating == pytest.approx((25 + 30) / 60)
 
 
 def test_a_pair_of_whom_nothing_was_needed_in_a_stratum_is_not_planned_there() -> None:
@@ -153,9 +158,9 @@ def test_a_pair_of_whom_nothing_was_needed_in_a_stratum_is_not_planned_there() -
     judged = [each for each in stopped(30, weight=5.0, tail=()) if each.weight == 1.0]
     judged[0] = replace(judged[0], weight=2.0)
     rows = compare(judged, n_prompts=30, names=names, prompts=prompts)
-    late = of(rows, PLANNED, stratum_by="source", stratum="late")
-    assert [late[name].pairs for name in names] == [0, 20, 20]
-    assert [late[name].share for name in names] == [None, 1.0, 0.0]
+    late = of(rows, PLANNED, stratum="source: late")
+    assert [late[name].n for name in names] == [0, 20, 20]
+    assert [late[name].rating for name in names] == [None, 1.0, 0.0]
 
 
 def test_an_outage_for_one_entrant_shows_in_the_difference_of_the_denominators() -> None:
@@ -168,23 +173,25 @@ def test_an_outage_for_one_entrant_shows_in_the_difference_of_the_denominators()
     ]
     rows = compare(judgments, n_prompts=40)
     common, everything, planned = (of(rows, basis) for basis in (COMMON, ALL, PLANNED))
-    assert common["ada"].prompts < everything["ada"].prompts == 40
-    assert (everything["ada"].share or 0) > (planned["ada"].share or 0)
-    assert everything["ada"].share == pytest.approx(
-        everything["ada"].points / everything["ada"].pairs
-    )
-    assert planned["ada"].share == pytest.approx(everything["ada"].points / 120)
-    assert common["bob"].share != everything["bob"].share
+    strengths, of_all = (of(rows, basis, BRADLEY_TERRY) for basis in (COMMON, ALL))
+    assert strengths["ada"].n < of_all["ada"].n == 40
+    share = everything["ada"].rating or 0.0
+    assert share > (planned["ada"].rating or 0)
+    assert planned["ada"].n == 120
+    assert planned["ada"].rating == pytest.approx(share * everything["ada"].n / 120)
+    assert common["bob"].rating != everything["bob"].rating
     alike = common_support(
         judgments,
         entrants=NAMES,
         answered={name: {f"p{n:02}" for n in range(40)} for name in NAMES},
     )
     alone = [each for each in judgments if each.prompt_id in alike]
-    assert len(alike) == common["ada"].prompts
+    assert len(alike) == strengths["ada"].n
     fitted = fit_bradley_terry(code_judgments(alone, entrants=NAMES))
-    assert [each.value for each in fitted] == pytest.approx([common[name].rating for name in NAMES])
-    assert common["ada"].rating != everything["ada"].rating
+    assert [each.value for each in fitted] == pytest.approx(
+        [strengths[name].rating for name in NAMES]
+    )
+    assert strengths["ada"].rating != of_all["ada"].rating
 
 
 def test_what_is_missing_can_change_who_leads() -> None:
@@ -197,16 +204,16 @@ def test_what_is_missing_can_change_who_leads() -> None:
         *[Judgment(f"p{n:02}", "f", "bob", "cyd", Outcome.UNJUDGED) for n in range(4, 10)],
     ]
     rows = compare(judgments, n_prompts=10, names=NAMES[:3])
-    assert of(rows, COMMON)["bob"].share_rank == 1
-    assert of(rows, ALL)["ada"].share_rank == 1
-    assert of(rows, PLANNED)["ada"].share == pytest.approx(10 / 20)
-    assert of(rows, COMMON)["bob"].share == pytest.approx(8 / 8)
+    assert of(rows, COMMON)["bob"].rank == 1
+    assert of(rows, ALL)["ada"].rank == 1
+    assert of(rows, PLANNED)["ada"].rating == pytest.approx(10 / 20)
+    assert of(rows, COMMON)["bob"].rating == pytest.approx(8 / 8)
 
 
 def test_ratings_are_those_of_bradley_terry_on_the_pairs_of_the_basis() -> None:
     judgments = tournament(30, unjudged=0.03)
     rows = compare(judgments, n_prompts=30)
-    for name, row in of(rows, ALL).items():
+    for name, row in of(rows, ALL, BRADLEY_TERRY).items():
         (expected,) = [
             each
             for each in fit_bradley_terry(code_judgments(judgments, entrants=NAMES))
@@ -227,18 +234,16 @@ def test_the_leaderboard_and_the_fair_comparison_tell_the_same_entrants_apart(se
         settings=SETTINGS,
     )
     above = {row.entrant_id: row.shown_above for row in rows if row.is_primary}
-    gaps = {each.entrant_id: each.gap for each in places if each.gap is not None}
-    assert len(gaps) == 3
-    for name, gap in gaps.items():
-        assert gap.is_beyond_noise == (gap.below in above[name])
-        assert gap.is_beyond_noise == (gap.low is not None and gap.low > 0)
-        own, below = (
-            next(each.rating for each in places if each.entrant_id == who)
-            for who in (name, gap.below)
-        )
-        assert own is not None
-        assert below is not None
-        assert gap.points == pytest.approx(own - below)
+    gaps = {row.entrant_id: row for row in places if row.method == GAP}
+    ratings = {row.entrant_id: row.rating for row in places if row.method == BRADLEY_TERRY}
+    told = neighbours(places)
+    assert [name for name, _ in told] == [*gaps]
+    assert len(told) == 3
+    for name, below in told:
+        gap = gaps[name]
+        assert gap.shown_above == ((below,) if below in above[name] else ())
+        assert bool(gap.shown_above) == (gap.low is not None and gap.low > 0)
+        assert gap.rating == pytest.approx((ratings[name] or 0) - (ratings[below] or 0))
 
 
 def test_leaving_somebody_out_is_a_tournament_without_it() -> None:
@@ -256,11 +261,11 @@ def test_who_answered_nothing_leaves_no_common_prompt_until_it_is_left_out() -> 
     judgments = tournament(10)
     answered = {name: {f"p{n:02}" for n in range(10)} for name in NAMES} | {"dot": set()}
     rows = compare(judgments, n_prompts=10, answered=answered)
-    assert of(rows, COMMON)["ada"].prompts == 0
-    assert of(rows, COMMON)["ada"].share is None
+    assert of(rows, COMMON, BRADLEY_TERRY)["ada"].n == 0
+    assert of(rows, COMMON)["ada"].rating is None
     kept, left = without_entrants(judgments, entrants=NAMES, excluded=["dot"])
     rows = compare(kept, n_prompts=10, names=left, answered=answered)
-    assert of(rows, COMMON)["ada"].prompts == 10
+    assert of(rows, COMMON, BRADLEY_TERRY)["ada"].n == 10
 
 
 def test_strata_are_rated_as_tournaments_of_their_own_prompts() -> None:
@@ -270,17 +275,12 @@ def test_strata_are_rated_as_tournaments_of_their_own_prompts() -> None:
         for n in range(20)
     ]
     rows = compare(judgments, n_prompts=20, prompts=prompts)
-    assert {(row.stratum_by, row.stratum) for row in rows} == {
-        ("all", "all"),
-        ("category", "odd"),
-        ("tag", "x"),
-    }
+    assert {row.stratum for row in rows} == {"all", "category: odd", "tag: x"}
     odd = [each for each in judgments if int(each.prompt_id[1:]) % 2]
     alone = compare(odd, n_prompts=20, prompts=prompts[1::2])
-    for name, row in of(rows, COMMON, stratum_by="category").items():
-        expected = of(alone, COMMON)[name]
-        for column in ("share", "rating", "sampling_low", "gap", "prompts"):
-            assert getattr(row, column) == pytest.approx(getattr(expected, column))
+    for method in (WIN_SHARE, BRADLEY_TERRY, GAP):
+        for name, row in of(rows, COMMON, method, "category: odd").items():
+            assert replace(row, stratum="all") == of(alone, COMMON, method)[name]
 
 
 def test_all_that_is_wrong_with_an_exclusion_is_said_at_once() -> None:

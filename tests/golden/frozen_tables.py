@@ -37,7 +37,7 @@ UNTOLD = re.compile(
 )
 LEFT_OUT = {"prompt_bank", "selected_prompts", "match_list", "report", "run_comparison"}
 KEYS = (
-    "path ordering dimension k_factor method measure kind subject other stratum_by stratum basis "
+    "path ordering dimension k_factor method measure kind subject other stratum basis "
     "model verdicts goal round prompt_id source entrants entrant_id entrant_a entrant_b name "
     "model_a model_b model_id task tier run higher lower condition judge_model"
 )

@@ -6,19 +6,23 @@ import pytest
 
 from tournament_assets.audits.fair_comparison import Families, PlannedPrompt, fair_comparison_rows
 from tournament_assets.reports.fair_tables import (
+    Compared,
     FairReport,
     fair_markdown,
     fair_section,
     fair_sentences,
 )
-from tournament_assets.tournament.asset_rows import FairRow
+from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 NAMES = ("ada", "<b>bob</b>", "cyd")
 
 
-def compared(judgments: list[Judgment], n_prompts: int, families: Families) -> list[FairRow]:
+UNKNOWN = Families("x", None, {})
+
+
+def compared(judgments: list[Judgment], n_prompts: int) -> list[RatingRow]:
     prompts = [f"p{number}" for number in range(n_prompts)]
     return fair_comparison_rows(
         judgments,
@@ -29,7 +33,6 @@ def compared(judgments: list[Judgment], n_prompts: int, families: Families) -> l
             for index, name in enumerate(prompts)
         ],
         answered={name: set(prompts) for name in NAMES},
-        families=families,
         settings=RatingSettings(n_bootstraps=100),
     )
 
@@ -52,19 +55,16 @@ def judged(n_prompts: int, *, outage_from: int | None = None) -> list[Judgment]:
 
 
 def test_where_nothing_is_missing_it_says_that_the_order_is_the_same() -> None:
-    sentences = fair_sentences(
-        compared(judged(12), 12, Families("claude-x", "claude", dict.fromkeys(NAMES, "olmo"))),
-        dimension="f",
-    )
+    families = Families("claude-x", "claude", dict.fromkeys(NAMES, "olmo"))
+    sentences = fair_sentences(Compared.of(compared(judged(12), 12), families), dimension="f")
     assert "12 of 12" in sentences[0]
     assert "same" in sentences[1]
     assert len(sentences) == 3
 
 
 def test_an_outage_is_seen_in_the_orders_and_in_the_prompts() -> None:
-    sentences = fair_sentences(
-        compared(judged(12, outage_from=6), 12, Families("x", None, {})), dimension="f"
-    )
+    rows = compared(judged(12, outage_from=6), 12)
+    sentences = fair_sentences(Compared.of(rows, UNKNOWN), dimension="f")
     assert "6 of 12" in sentences[0]
     shared, _, planned = (each.removesuffix(".").split(" is ")[-1] for each in sentences[1:4])
     assert shared.split(", ") == [*NAMES]
@@ -73,35 +73,43 @@ def test_an_outage_is_seen_in_the_orders_and_in_the_prompts() -> None:
 
 def test_of_many_entrants_only_those_whose_rank_differs_are_named() -> None:
     names = [f"e{number:02}" for number in range(9)]
+    turned = [*names[1::-1], *names[2:]]
     rows = [
-        replace(row, entrant_id=name, share_rank=place, gap_beyond_noise=False, next_below="next")
+        RatingRow(
+            dimension="f",
+            method=method,
+            basis=basis,
+            entrant_id=name,
+            rating=1.0 - place / 10,
+            rank=place,
+        )
         for basis in ("common", "all", "planned")
-        for row in compared(judged(6), 6, Families("x", None, {}))[:1]
-        for place, name in enumerate(names if basis == "common" else [*names[1::-1], *names[2:]], 1)
-        for row in [replace(row, basis=basis)]
+        for method in ("win_share", "bradley_terry", "gap")
+        for place, name in enumerate(names if basis == "common" else turned, 1)
     ]
-    said = " ".join(fair_sentences(rows, dimension="f"))
+    rows = [replace(row, n=6) for row in rows]
+    said = " ".join(fair_sentences(Compared.of(rows, UNKNOWN), dimension="f"))
     assert re.findall(r"(e\d+) \((\d), not (\d)\)", said) == [
         *(("e01", "1", "2"), ("e00", "2", "1")),
         *(("e01", "1", "2"), ("e00", "2", "1")),
     ]
-    assert re.findall(r"\d of 9", said) == ["2 of 9", "2 of 9", "9 of 9"]
+    assert re.findall(r"\d of [89]", said) == ["2 of 9", "2 of 9", "8 of 8"]
     assert "e00, e01, e02, e03, e04 and 4 others" in said
     assert len(said) < 700
 
 
 def test_kin_of_the_judge_are_named_and_so_is_who_is_not_known() -> None:
     families = Families("claude-x", "claude", {"ada": "claude", "cyd": "olmo"})
-    rows = compared(judged(6), 6, families)
-    words = " ".join(fair_sentences(rows, dimension="f"))
+    rows = compared(judged(6), 6)
+    words = " ".join(fair_sentences(Compared.of(rows, families), dimension="f"))
     assert re.findall(r"claude-x .* \((\w+)\) as (\w+);", words) == [("claude", "ada")]
     assert re.findall(r"family with (\S+)", words) == ["<b>bob</b>"]
-    table = dict(fair_section(rows, confidence=0.95).tables)["f"]
+    table = dict(fair_section(rows, {"f": families}, confidence=0.95).tables)["f"]
     assert [row[0].split()[0] for row in table.rows if "family" in row[0]] == ["ada"]
 
 
 def test_strata_and_gaps_have_tables_of_their_own() -> None:
-    section = fair_section(compared(judged(12), 12, Families("x", None, {})), confidence=0.95)
+    section = fair_section(compared(judged(12), 12), {"f": UNKNOWN}, confidence=0.95)
     _, (_, gaps), (_, strata) = section.tables
     assert len(gaps.rows) == 2
     assert gaps.rows[0][1] == gaps.rows[1][0]
@@ -112,10 +120,12 @@ def test_strata_and_gaps_have_tables_of_their_own() -> None:
 
 
 def test_a_page_shows_only_the_strata_that_it_asks_for() -> None:
-    rows = compared(judged(12), 12, Families("x", None, {}))
-    asked = fair_section(rows, confidence=0.95, strata_by=("source",))
+    rows = compared(judged(12), 12)
+    asked = fair_section(rows, {"f": UNKNOWN}, confidence=0.95, strata_by=("source",))
     assert "f: by stratum" in dict(asked.tables)
-    assert "f: by stratum" not in dict(fair_section(rows, confidence=0.95, strata_by=()).tables)
+    assert "f: by stratum" not in dict(
+        fair_section(rows, {"f": UNKNOWN}, confidence=0.95, strata_by=()).tables
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,16 +133,18 @@ def test_a_page_shows_only_the_strata_that_it_asks_for() -> None:
     [(-0.04, "below 0 to"), (0.04, "above 0 to"), (-0.3, "-0.3 to"), (0.0, "0.0 to")],
 )
 def test_an_end_near_zero_says_on_which_side_it_is(low: float, said: str) -> None:
-    rows = compared(judged(12), 12, Families("x", None, {}))
-    rows = [replace(row, gap_low=low, gap_high=83.2) for row in rows]
-    cells = dict(fair_section(rows, confidence=0.95).tables)["f: gaps between neighbours"].rows
+    rows = compared(judged(12), 12)
+    rows = [replace(row, low=low, high=83.2) for row in rows]
+    cells = dict(fair_section(rows, {"f": UNKNOWN}, confidence=0.95).tables)[
+        "f: gaps between neighbours"
+    ].rows
     assert f"{said} 83.2" in [cell for row in cells for cell in row]
 
 
 def test_a_gap_without_a_bound_is_separated_where_the_ladder_separates_it() -> None:
-    rows = compared(judged(12), 12, Families("x", None, {}))
-    rows = [replace(row, gap_low=None, gap_high=None, gap_beyond_noise=True) for row in rows]
-    section = fair_section(rows, confidence=0.95)
+    rows = compared(judged(12), 12)
+    rows = [replace(row, low=None, high=None, shown_above=("x",)) for row in rows]
+    section = fair_section(rows, {"f": UNKNOWN}, confidence=0.95)
     assert "differ significantly" in section.sentences[0]
     cells = dict(section.tables)["f: gaps between neighbours"].rows
     assert {row[3:] for row in cells} == {("unbounded", "significant")}
@@ -144,7 +156,8 @@ def test_names_are_harmless_in_markdown() -> None:
         mode="pilot",
         judge="nobody",
         confidence=0.95,
-        rows=compared(judged(6), 6, Families("x", None, {})),
+        rows=compared(judged(6), 6),
+        families={"f": UNKNOWN},
         excluded=("dot|dash",),
         version="abc",
         page="none",

@@ -23,16 +23,19 @@ from pathlib import PurePosixPath
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.intervals import sampling_intervals
 from tournament_assets.ratings.matches import code_judgments
+from tournament_assets.ratings.places import placed
+from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, rows_of_ratings
 from tournament_assets.ratings.significance import (
     SeparatedEntrants,
     separate_decided,
     separate_judged,
 )
 from tournament_assets.tournament import judge_services
-from tournament_assets.tournament.asset_rows import FairRow
+from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.entrants import AnyEntrant, LocalEntrant, RecordedEntrant
 from tournament_assets.tournament.errors import Problems
+from tournament_assets.tournament.estimates import Rating
 from tournament_assets.tournament.places import Location
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
@@ -136,55 +139,8 @@ def _names_of_place(weights: Location) -> list[str]:
     return [PurePosixPath(name).name for name in given if name]
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """How far an entrant is above the one rated next below it.
-
-    Attributes:
-        below: Who that is.
-        points: Elo points between the two.
-        low: Lower end of the interval of the difference, which holds together with those of all
-            other pairs; None where the prompts set no bound.
-        high: Upper end.
-        is_beyond_noise: Whether the two are told apart.
-    """
-
-    below: str
-    points: float
-    low: float | None
-    high: float | None
-    is_beyond_noise: bool
-
-
-@dataclass(frozen=True, slots=True)
-class FairPlace:
-    """An entrant's place among the others.
-
-    Attributes:
-        entrant_id: Who.
-        points: Wins and half the ties; an inconsistent pair is a tie.
-        pairs: What the share is of.
-        share: Points over pairs; None if there are no pairs.
-        share_rank: 1 for the highest share, equal shares sharing the better place.
-        rating: Elo points; None where the judgments do not determine it.
-        rank: 1 for the highest rating.
-        low: Lower end of the rating's sampling interval.
-        high: Upper end.
-        note: Why there is no rating.
-        gap: How far it is above its neighbour; None for the last and the unrated.
-    """
-
-    entrant_id: str
-    points: float
-    pairs: int
-    share: float | None
-    share_rank: int | None
-    rating: float | None = None
-    rank: int | None = None
-    low: float | None = None
-    high: float | None = None
-    note: str | None = None
-    gap: Gap | None = None
+WIN_SHARE, GAP = "win_share", "gap"
+"""Points over pairs; Elo points above the next below."""
 
 
 def rank_by_rating(
@@ -193,7 +149,7 @@ def rank_by_rating(
     entrants: Sequence[str],
     settings: RatingSettings,
     tells_apart: bool = True,
-) -> tuple[FairPlace, ...]:
+) -> list[RatingRow]:
     """Rate and rank everyone on some judgments; unjudged pairs count as nothing.
 
     Args:
@@ -204,14 +160,14 @@ def rank_by_rating(
             nothing of when, so no difference has an interval.
 
     Returns:
-        In the order of the entrants.
+        Win shares (inconsistent pairs are ties), ratings, and the gap of everyone who is rated
+        above somebody, whose interval holds together with those of all other pairs.
 
     Raises:
         InputError: If a judgment names somebody else.
         RatingError: If a likelihood could not be maximised.
     """
     points, pairs = _count(judgments)
-    shares = {each: points[each] / pairs[each] if pairs[each] else None for each in entrants}
     matches = code_judgments(judgments, entrants=entrants)
     results = fit_bradley_terry(matches, initial_rating=settings.initial_rating)
     bootstrap = bootstrap_bradley_terry(
@@ -219,37 +175,35 @@ def rank_by_rating(
         resampling=settings.resampling,
         initial_rating=settings.initial_rating,
     )
-    intervals = (
-        sampling_intervals(bootstrap, confidence=settings.confidence) if matches.prompts else None
-    )
-    ratings = {each.entrant: each.value for each in results}
-    in_order = [ratings[each] for each in entrants]
-    separated = (
-        separate_judged(
-            matches,
-            ratings=in_order,
-            resampling=settings.resampling,
+    if matches.prompts:
+        intervals = sampling_intervals(bootstrap, confidence=settings.confidence)
+        results = tuple(
+            replace(each, low=interval.low, high=interval.high) if each.value is not None else each
+            for each, interval in zip(results, intervals, strict=True)
         )
+    in_order = [each.value for each in results]
+    separated = (
+        separate_judged(matches, ratings=in_order, resampling=settings.resampling)
         if tells_apart
         else separate_decided(entrants, (), ratings=in_order)
     )
-    gaps = _gaps(separated, ratings)
-    share_ranks, ranks = _ranks(shares), _ranks(ratings)
-    return tuple(
-        FairPlace(
-            entrant_id=result.entrant,
-            points=points[result.entrant],
-            pairs=pairs[result.entrant],
-            share=shares[result.entrant],
-            share_rank=share_ranks[result.entrant],
-            rating=result.value,
-            rank=ranks[result.entrant],
-            low=intervals[index].low if intervals and result.value is not None else None,
-            high=intervals[index].high if intervals and result.value is not None else None,
-            note=result.note,
-            gap=gaps.get(result.entrant),
-        )
-        for index, result in enumerate(results)
+    rated = rows_of_ratings(results, BRADLEY_TERRY)
+    return [
+        *_share_rows(points, pairs, entrants),
+        *(placed(rated, separated) if tells_apart else rated),
+        *_gap_rows(separated, rated),
+    ]
+
+
+def _share_rows(
+    points: Mapping[str, float], pairs: Mapping[str, int], entrants: Sequence[str]
+) -> list[RatingRow]:
+    return rows_of_ratings(
+        (
+            Rating(points[name] / pairs[name] if pairs[name] else None, n=pairs[name], entrant=name)
+            for name in entrants
+        ),
+        WIN_SHARE,
     )
 
 
@@ -259,15 +213,15 @@ def _rank_by_planned_share(
     entrants: Sequence[str],
     planned_prompts: int,
     not_needed: Counter[str],
-) -> tuple[FairPlace, ...]:
+) -> list[RatingRow]:
     """Rank everyone by points over planned pairs: whatever is missing counts as nothing."""
     points, _ = _count(judgments)
     planned = {each: planned_prompts * (len(entrants) - 1) - not_needed[each] for each in entrants}
-    shares = {each: points[each] / n if n else None for each, n in planned.items()}
-    ranks = _ranks(shares)
-    return tuple(
-        FairPlace(each, points[each], planned[each], shares[each], ranks[each]) for each in entrants
-    )
+    note = "a missing pair has no winner, so there is no rating"
+    return [
+        *_share_rows(points, planned, entrants),
+        *rows_of_ratings((Rating(note=note, entrant=name) for name in entrants), BRADLEY_TERRY),
+    ]
 
 
 def _standing_for_all(
@@ -325,38 +279,34 @@ def _count(
     return points, defaultdict(int, {name: round(each) for name, each in pairs.items()})
 
 
-_LEVEL = 1e-6
-"""Differences below what a fit stops at are none; shares are quotients of small numbers."""
-
-
-def _ranks(values: Mapping[str, float | None]) -> dict[str, int | None]:
-    known = [value for value in values.values() if value is not None]
-    return {
-        name: None if value is None else 1 + sum(other > value + _LEVEL for other in known)
-        for name, value in values.items()
-    }
-
-
-def _gaps(separated: SeparatedEntrants, ratings: Mapping[str, float | None]) -> dict[str, Gap]:
+def neighbours(rows: Iterable[RatingRow]) -> list[tuple[str, str]]:
+    """Return every rated entrant but the last with the one rated next below it, best first."""
     rated = sorted(
-        ((rating, name) for name, rating in ratings.items() if rating is not None),
-        key=lambda each: (-each[0], each[1]),
+        (-row.rating, row.entrant_id)
+        for row in rows
+        if row.method == BRADLEY_TERRY and row.rating is not None
     )
+    return [(name, below) for (_, name), (_, below) in pairwise(rated)]
+
+
+def _gap_rows(separated: SeparatedEntrants, rated: Sequence[RatingRow]) -> list[RatingRow]:
+    ratings = {row.entrant_id: row.rating or 0.0 for row in rated}
     index_of = {name: index for index, name in enumerate(separated.entrants)}
-    gaps = {}
-    for (rating, name), (lower, below) in pairwise(rated):
+    rows = []
+    for name, below in neighbours(rated):
         pair = index_of[name], index_of[below]
-        low, high = (
-            float(end[pair]) for end in (separated.differences.low, separated.differences.high)
-        )
-        gaps[name] = Gap(
-            below,
-            rating - lower,
+        found = separated.differences
+        low, high = float(found.low[pair]), float(found.high[pair])
+        gap = Rating(
+            ratings[name] - ratings[below],
             low if isfinite(low) else None,
             high if isfinite(high) else None,
-            is_beyond_noise=bool(separated.is_above[pair]),
+            entrant=name,
         )
-    return gaps
+        (row,) = rows_of_ratings([gap], GAP)
+        shown_above = (below,) if separated.is_above[pair] else ()
+        rows.append(replace(row, rank=None, shown_above=shown_above))
+    return rows
 
 
 def common_support(
@@ -470,9 +420,8 @@ def fair_comparison_rows(
     entrants: Sequence[str],
     prompts: Sequence[PlannedPrompt],
     answered: Mapping[str, AbstractSet[str]],
-    families: Families,
     settings: RatingSettings,
-) -> list[FairRow]:
+) -> list[RatingRow]:
     """Return the rows of table "fair_comparison" for one dimension.
 
     Args:
@@ -481,11 +430,10 @@ def fair_comparison_rows(
         entrants: Everyone who is compared, in the order of the tables.
         prompts: Every prompt that was planned for the dimension.
         answered: The prompts that each entrant answered.
-        families: Who judged and who answered, by family.
         settings: How they are rated.
 
     Returns:
-        By stratum, the whole first, then by basis, then in the order of the entrants.
+        By stratum, the whole first, then by basis and method, then best first.
 
     Raises:
         RatingError: If a likelihood could not be maximised.
@@ -495,15 +443,15 @@ def fair_comparison_rows(
 
     # Where nothing is missing all pairs are the common ones, and tags often hold the same prompts.
     @cache
-    def ranked_on(prompt_ids: frozenset[str]) -> tuple[FairPlace, ...]:
+    def ranked_on(prompt_ids: frozenset[str]) -> list[RatingRow]:
         own = [each for each in judgments if each.prompt_id in prompt_ids]
         if not is_whole and prompt_ids <= common:
             # Nothing is missing here, so that no verdict stands for another.
             own = [replace(each, weight=1.0) for each in own]
         return rank_by_rating(own, entrants=entrants, settings=settings, tells_apart=is_whole)
 
-    rows: list[FairRow] = []
-    for stratum_by, stratum, members in _strata(prompts):
+    rows: list[RatingRow] = []
+    for stratum, members in _strata(prompts):
         inside = [each for each in judgments if each.prompt_id in members]
         with_pairs = frozenset(each.prompt_id for each in inside)
         by_basis = {
@@ -521,39 +469,20 @@ def fair_comparison_rows(
         judged = {each.prompt_id for each in inside if each.outcome is not Outcome.UNJUDGED}
         counts = {COMMON: len(common & members), ALL: len(judged), PLANNED: len(members)}
         rows += [
-            FairRow(
+            replace(
+                row,
                 dimension=dimension,
-                stratum_by=stratum_by,
-                stratum=stratum,
                 basis=basis,
-                entrant_id=place.entrant_id,
-                prompts=counts[basis],
-                points=place.points,
-                pairs=place.pairs,
-                share=place.share,
-                share_rank=place.share_rank,
-                rating=place.rating,
-                rank=place.rank,
-                sampling_low=place.low,
-                sampling_high=place.high,
-                note=place.note,
-                next_below=place.gap.below if place.gap else None,
-                gap=place.gap.points if place.gap else None,
-                gap_low=place.gap.low if place.gap else None,
-                gap_high=place.gap.high if place.gap else None,
-                gap_beyond_noise=place.gap.is_beyond_noise if place.gap else None,
-                judge_model=families.judge_model,
-                judge_family=families.judge,
-                entrant_family=families.entrants.get(place.entrant_id),
-                same_family=families.is_shared_with(place.entrant_id),
+                stratum=stratum,
+                n=row.n if row.method == WIN_SHARE else counts[basis],
             )
-            for basis, places in by_basis.items()
-            for place in places
+            for basis, own in by_basis.items()
+            for row in own
         ]
     return rows
 
 
-def _strata(prompts: Sequence[PlannedPrompt]) -> list[tuple[str, str, set[str]]]:
+def _strata(prompts: Sequence[PlannedPrompt]) -> list[tuple[str, set[str]]]:
     """Return the whole, then every stratum that is not the whole, with its prompts."""
     whole = {prompt.prompt_id for prompt in prompts}
     labels: dict[str, list[tuple[str | None, PlannedPrompt]]] = {
@@ -561,10 +490,10 @@ def _strata(prompts: Sequence[PlannedPrompt]) -> list[tuple[str, str, set[str]]]
         "category": [(prompt.category, prompt) for prompt in prompts],
         "tag": [(tag, prompt) for prompt in prompts for tag in prompt.tags],
     }
-    found = [(WHOLE, WHOLE, whole)]
+    found = [(WHOLE, whole)]
     for stratum_by, labelled in labels.items():
         for label in sorted({label for label, _ in labelled if label is not None}):
             members = {prompt.prompt_id for each, prompt in labelled if each == label}
             if members != whole:
-                found.append((stratum_by, label, members))
+                found.append((f"{stratum_by}: {label}", members))
     return found

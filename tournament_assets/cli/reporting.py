@@ -15,7 +15,7 @@ from tournament_assets.cli.options import (
     show_report,
 )
 from tournament_assets.definitions import build_plan
-from tournament_assets.graph.assets.reports import fair_rows
+from tournament_assets.graph.assets.reports import fair_rows, families_of
 from tournament_assets.launching import StoredTables
 from tournament_assets.project.config_files import load_config
 from tournament_assets.reports.audit_tables import (
@@ -52,8 +52,8 @@ from tournament_assets.run_comparison.trackers import send_evaluations, track_in
 from tournament_assets.storage.tables import content_version, make_table, rows_of
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
-    FairRow,
     PromptFindingRow,
+    RatingRow,
 )
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
@@ -123,10 +123,10 @@ def load_fair_report(
     stored = StoredTables(plan, mode, environment=environment)
     plan = plan.in_mode(mode)
     left_out = tuple(dict.fromkeys(excluded))
+    verdicts = stored.by("dimension", "judge_verdicts", plan.config.dimension_names)
     if left_out:
         selected = stored.of_mode("selected_prompts")
         responses = stored.by("entrant", "entrant_responses", plan.config.entrant_ids)
-        verdicts = stored.by("dimension", "judge_verdicts", plan.config.dimension_names)
         stored.raise_if_missing()
         rows = fair_rows(
             plan,
@@ -139,7 +139,7 @@ def load_fair_report(
     else:
         frame = stored.of_mode("fair_comparison")
         stored.raise_if_missing()
-        rows = list(rows_of(FairRow, frame))
+        rows = list(rows_of(RatingRow, frame))
     if not rows:
         raise InputError(
             f"the stored comparison of mode {mode!r} holds no entrant; run the mode again"
@@ -150,6 +150,7 @@ def load_fair_report(
         judge=plan.config.judge_label,
         confidence=plan.config.ratings.confidence,
         rows=rows,
+        families=families_of(plan, mode, verdicts, excluded=left_out),
         excluded=left_out,
         version=short(content_version("fair_comparison", make_table("fair_comparison", rows))),
         page=stored.page(),

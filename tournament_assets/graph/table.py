@@ -415,7 +415,7 @@ ASSETS = (
             "verdicts": "judge_verdicts",
             "ratings": "ratings",
         },
-        settings=settings.noticing_settings,
+        settings=settings.reporting_settings,
         kinds={"html", "markdown"},
         **_REPORTED,
     ),

@@ -6,7 +6,17 @@ from typing import Any
 
 from rich.console import Console
 
-from tournament_assets.audits.fair_comparison import ALL, COMMON, PLANNED, WHOLE
+from tournament_assets.audits.fair_comparison import (
+    ALL,
+    COMMON,
+    GAP,
+    PLANNED,
+    WHOLE,
+    WIN_SHARE,
+    Families,
+    neighbours,
+)
+from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import (
     ReportSection,
@@ -14,7 +24,7 @@ from tournament_assets.reports.report_tables import (
     print_table,
     print_text,
 )
-from tournament_assets.tournament.asset_rows import FairRow
+from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
@@ -34,27 +44,33 @@ _MOST_NAMED = 6
 
 
 def fair_section(
-    rows: Sequence[FairRow], *, confidence: float, strata_by: Collection[str] | None = None
+    rows: Sequence[RatingRow],
+    families: Mapping[str, Families],
+    *,
+    confidence: float,
+    strata_by: Collection[str] | None = None,
 ) -> ReportSection:
     """Return the section of a report that compares everybody on equal terms.
 
     Args:
         rows: Rows of table "fair_comparison", all dimensions.
+        families: Who judged and who answered, by dimension.
         confidence: Coverage of the intervals.
         strata_by: Only strata by these, such as `source`; by all of them unless given.
     """
     dimensions = list(dict.fromkeys(row.dimension for row in rows))
-    sentences = [" ".join(fair_sentences(rows, dimension=name)) for name in dimensions]
+    compared = {
+        name: Compared.of([row for row in rows if row.dimension == name], families[name])
+        for name in dimensions
+    }
+    sentences = [" ".join(fair_sentences(each, dimension=name)) for name, each in compared.items()]
     tables = [
         table
-        for dimension in dimensions
+        for dimension, each in compared.items()
         for table in (
-            (dimension, fair_table(rows, dimension=dimension)),
-            (f"{dimension}: gaps between neighbours", gap_table(rows, dimension=dimension)),
-            (
-                f"{dimension}: by stratum",
-                stratum_table(rows, dimension=dimension, strata_by=strata_by),
-            ),
+            (dimension, fair_table(each)),
+            (f"{dimension}: gaps between neighbours", gap_table(each)),
+            (f"{dimension}: by stratum", stratum_table(each, strata_by=strata_by)),
         )
         if table[1].rows
     ]
@@ -62,19 +78,53 @@ def fair_section(
         "Fair comparison",
         (*sentences, *fair_notes(confidence=confidence)),
         tuple(tables),
-        finding=_order_words(rows, dimensions),
+        finding=_order_words(compared),
         one_at_a_time=True,
     )
 
 
-def _order_words(rows: Sequence[FairRow], dimensions: Sequence[str]) -> str:
-    turned = [
-        name
-        for name in dimensions
-        if len(
-            {_order([row for row in _whole(rows, name) if row.basis == basis]) for basis in _ORDERS}
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One dimension: rows by stratum, basis, method and entrant, best first, and the families."""
+
+    rows: Mapping[tuple[str, str, str], Mapping[str, RatingRow]]
+    families: Families
+
+    @classmethod
+    def of(cls, rows: Sequence[RatingRow], families: Families) -> "Compared":
+        """Sort the rows of table "fair_comparison" of one dimension."""
+        found: dict[tuple[str, str, str], dict[str, RatingRow]] = {}
+        for row in rows:
+            found.setdefault((row.stratum, row.basis, row.method), {})[row.entrant_id] = row
+        return cls(found, families)
+
+    def by(self, method: str, basis: str, stratum: str = WHOLE) -> Mapping[str, RatingRow]:
+        """Return the rows of a method on a basis by entrant, best first."""
+        return self.rows.get((stratum, basis, method), {})
+
+    @property
+    def strata(self) -> list[str]:
+        """The strata that are not the whole."""
+        return [name for name in dict.fromkeys(key[0] for key in self.rows) if name != WHOLE]
+
+    def gaps(self) -> list[tuple[RatingRow, str]]:
+        """The gaps on the common prompts, best first, each with who is next below."""
+        found = self.by(GAP, COMMON)
+        rated = neighbours(self.by(BRADLEY_TERRY, COMMON).values())
+        return [(found[name], below) for name, below in rated]
+
+    def order(self, basis: str) -> tuple[tuple[str, ...], ...]:
+        """The entrants best first, those of equal share together."""
+        rows = self.by(WIN_SHARE, basis).values()
+        ranks = sorted({row.rank for row in rows if row.rank is not None})
+        return tuple(
+            tuple(sorted(row.entrant_id for row in rows if row.rank == rank)) for rank in ranks
         )
-        > 1
+
+
+def _order_words(compared: Mapping[str, Compared]) -> str:
+    turned = [
+        name for name, each in compared.items() if len({each.order(basis) for basis in _ORDERS}) > 1
     ]
     if turned:
         return f"the order depends on what is counted on {join_names(turned)}"
@@ -98,65 +148,65 @@ def fair_notes(*, confidence: float) -> tuple[str, ...]:
     )
 
 
-def fair_sentences(rows: Sequence[FairRow], *, dimension: str) -> list[str]:
+def fair_sentences(compared: Compared, *, dimension: str) -> list[str]:
     """Say whether the three denominators agree, which gaps are significant, who judges its own kin.
 
     Args:
-        rows: Rows of table "fair_comparison".
+        compared: The rows of the dimension, sorted.
         dimension: The quality that was judged.
     """
-    whole = _whole(rows, dimension)
-    by_basis = {basis: [row for row in whole if row.basis == basis] for basis in _ORDERS}
-    common = by_basis[COMMON]
+    common = compared.by(BRADLEY_TERRY, COMMON)
     if not common:
         return [f"On {dimension}, there is nothing to compare."]
-    prompts, planned = common[0].prompts, by_basis[PLANNED][0].prompts
+    prompts, planned = (
+        next(iter(compared.by(BRADLEY_TERRY, basis).values())).n for basis in (COMMON, PLANNED)
+    )
     sentences = [
         f"On {dimension}, everyone answered and was judged on {prompts} of {planned} planned "
         "prompts."
     ]
-    orders = {basis: _order(own) for basis, own in by_basis.items()}
+    orders = {basis: compared.order(basis) for basis in _ORDERS}
     if not prompts:
         sentences.append("There is no like-for-like comparison: no prompt has every pair judged.")
     elif len(set(orders.values())) == 1:
         sentences.append("The order is the same on all three denominators.")
     elif len(common) > _MOST_NAMED:
-        sentences += _turned_sentences(by_basis)
+        sentences += _turned_sentences(compared)
     else:
         sentences += [
             f"The order {_ORDERS[basis]} is {_in_words(order)}." for basis, order in orders.items()
         ]
-    gaps = [row for row in common if row.next_below is not None]
-    level = _by_rank([row for row in gaps if not row.gap_beyond_noise])
+    gaps = compared.gaps()
     if gaps:
-        sentences.append(_neighbour_sentence(gaps, level))
-    return [*sentences, *_family_sentences(common)]
+        level = [f"{row.entrant_id} above {below}" for row, below in gaps if not row.shown_above]
+        sentences.append(_neighbour_sentence(len(gaps), level))
+    return [*sentences, *_family_sentences(compared)]
 
 
-def _neighbour_sentence(gaps: Sequence[FairRow], level: Sequence[FairRow]) -> str:
+def _neighbour_sentence(n_gaps: int, level: Sequence[str]) -> str:
     if not level:
         return "Every two neighbours on the common prompts differ significantly."
     if len(level) > _MOST_NAMED:
         return (
-            f"{len(level)} of {len(gaps)} entrants do not differ significantly from the next below "
+            f"{len(level)} of {n_gaps} entrants do not differ significantly from the next below "
             "on the common prompts."
         )
-    named = join_names([f"{row.entrant_id} above {row.next_below}" for row in level])
-    return f"No significant difference on the common prompts: {named}."
+    return f"No significant difference on the common prompts: {join_names(level)}."
 
 
-def _turned_sentences(by_basis: Mapping[str, Sequence[FairRow]]) -> list[str]:
+def _turned_sentences(compared: Compared) -> list[str]:
     """Say who changes places between the common prompts and the other two denominators."""
-    places = {basis: {row.entrant_id: row for row in rows} for basis, rows in by_basis.items()}
+    common = compared.by(WIN_SHARE, COMMON)
     sentences = []
     for basis in (ALL, PLANNED):
+        own = compared.by(WIN_SHARE, basis)
         moved = [
-            f"{row.entrant_id} ({_rank(row)}, not {_rank(places[COMMON][row.entrant_id])})"
-            for row in _by_share(by_basis[basis])
-            if row.share_rank != places[COMMON][row.entrant_id].share_rank
+            f"{name} ({_rank(row)}, not {_rank(common[name])})"
+            for name, row in own.items()
+            if row.rank != common[name].rank
         ]
         sentences.append(
-            f"{len(moved)} of {len(by_basis[basis])} entrants "
+            f"{len(moved)} of {len(own)} entrants "
             f"{'has' if len(moved) == 1 else 'have'} another rank "
             f"{_ORDERS[basis]}: {_shortened(moved)}."
             if moved
@@ -172,14 +222,18 @@ def _shortened(names: Sequence[str]) -> str:
     return join_names([*names[: _MOST_NAMED - 1], f"{len(names) - _MOST_NAMED + 1} others"])
 
 
-def _family_sentences(rows: Sequence[FairRow]) -> list[str]:
-    kin = [row.entrant_id for row in rows if row.same_family]
-    unknown = [row.entrant_id for row in rows if row.same_family is None]
-    judge = rows[0].judge_model
+def _family_sentences(compared: Compared) -> list[str]:
+    families = compared.families
+    rated = compared.by(BRADLEY_TERRY, COMMON)
+    names = [name for name in dict.fromkeys((*families.entrants, *rated)) if name in rated]
+    shared = {name: families.is_shared_with(name) for name in names}
+    kin = [name for name, is_kin in shared.items() if is_kin]
+    unknown = [name for name, is_kin in shared.items() if is_kin is None]
+    judge = families.judge_model
     sentences = []
     if kin:
         sentences.append(
-            f"The judge {judge} is of the same family ({rows[0].judge_family}) as "
+            f"The judge {judge} is of the same family ({families.judge}) as "
             f"{join_names(kin)}; judges tend to favour their own."
         )
     if unknown:
@@ -190,32 +244,26 @@ def _family_sentences(rows: Sequence[FairRow]) -> list[str]:
     return sentences
 
 
-def fair_table(rows: Sequence[FairRow], *, dimension: str) -> ReportTable:
-    """Return everybody on the three denominators, best on the common support first.
-
-    Args:
-        rows: Rows of table "fair_comparison".
-        dimension: The quality that was judged.
-    """
-    whole = _whole(rows, dimension)
-    places = {(row.basis, row.entrant_id): row for row in whole}
-    names = [row.entrant_id for row in _by_share([r for r in whole if r.basis == COMMON])]
+def fair_table(compared: Compared) -> ReportTable:
+    """Return everybody on the three denominators, best on the common support first."""
+    shares = {basis: compared.by(WIN_SHARE, basis) for basis in _ORDERS}
+    ratings = {basis: compared.by(BRADLEY_TERRY, basis) for basis in (COMMON, ALL)}
     lines = []
-    for name in names:
-        common, everything, planned = (places[basis, name] for basis in (COMMON, ALL, PLANNED))
-        flag = " (judge's family)" if common.same_family else ""
+    for name, common in shares[COMMON].items():
+        everything, planned = shares[ALL][name], shares[PLANNED][name]
+        flag = " (judge's family)" if compared.families.is_shared_with(name) else ""
         lines.append(
             (
                 f"{name}{flag}",
                 _rank(common),
-                format_share(common.share),
-                _rating(common),
+                format_share(common.rating),
+                _rating(ratings[COMMON][name]),
                 _rank(everything),
-                format_share(everything.share),
-                _rating(everything),
+                format_share(everything.rating),
+                _rating(ratings[ALL][name]),
                 _rank(planned),
-                format_share(planned.share),
-                f"{everything.pairs} of {planned.pairs}",
+                format_share(planned.rating),
+                f"{everything.n} of {planned.n}",
             )
         )
     return ReportTable(
@@ -235,26 +283,19 @@ def fair_table(rows: Sequence[FairRow], *, dimension: str) -> ReportTable:
     )
 
 
-def gap_table(rows: Sequence[FairRow], *, dimension: str) -> ReportTable:
-    """Return the gaps between neighbours on the common support, best first.
-
-    Args:
-        rows: Rows of table "fair_comparison".
-        dimension: The quality that was judged.
-    """
-    common = [row for row in _whole(rows, dimension) if row.basis == COMMON]
+def gap_table(compared: Compared) -> ReportTable:
+    """Return the gaps between neighbours on the common support, best first."""
     return ReportTable(
         headers=("entrant", "next below", "gap", "interval of the difference", "verdict"),
         rows=tuple(
             (
                 row.entrant_id,
-                row.next_below,
-                f"{row.gap:.0f}",
-                _gap_interval(row.gap_low, row.gap_high),
-                "significant" if row.gap_beyond_noise else "not significant",
+                below,
+                f"{row.rating:.0f}",
+                _gap_interval(row.low, row.high),
+                "significant" if row.shown_above else "not significant",
             )
-            for row in _by_rank(common)
-            if row.next_below is not None
+            for row, below in compared.gaps()
         ),
         n_labels=2,
     )
@@ -273,93 +314,62 @@ def _near_zero(points: float) -> str:
     return f"{points:.1f}"
 
 
-def stratum_table(
-    rows: Sequence[FairRow], *, dimension: str, strata_by: Collection[str] | None = None
-) -> ReportTable:
+def stratum_table(compared: Compared, *, strata_by: Collection[str] | None = None) -> ReportTable:
     """Return everybody's place in every stratum, on its common support.
 
     Args:
-        rows: Rows of table "fair_comparison".
-        dimension: The quality that was judged.
+        compared: The rows of the dimension.
         strata_by: Only strata by these; by all of them unless given.
     """
-    strata = [
-        row
-        for row in rows
-        if row.dimension == dimension
-        and row.stratum_by != WHOLE
-        and row.basis == COMMON
-        and (strata_by is None or row.stratum_by in strata_by)
-    ]
-    keys = list(dict.fromkeys((row.stratum_by, row.stratum) for row in strata))
+    lines = []
+    for label in compared.strata:
+        by, _, stratum = label.partition(": ")
+        if strata_by is not None and by not in strata_by:
+            continue
+        ratings = compared.by(BRADLEY_TERRY, COMMON, label)
+        for name, share in compared.by(WIN_SHARE, COMMON, label).items():
+            own = ratings[name]
+            cells = (_rank(share), format_share(share.rating), _rating(own))
+            lines.append((by, stratum, name, str(own.n), *cells))
     return ReportTable(
         headers=("by", "stratum", "entrant", "prompts", "rank", "win share", "rating"),
-        rows=tuple(
-            (
-                stratum_by,
-                stratum,
-                row.entrant_id,
-                str(row.prompts),
-                _rank(row),
-                format_share(row.share),
-                _rating(row),
-            )
-            for stratum_by, stratum in keys
-            for row in _by_share(
-                [r for r in strata if (r.stratum_by, r.stratum) == (stratum_by, stratum)]
-            )
-        ),
+        rows=tuple(lines),
         n_labels=3,
     )
-
-
-def _whole(rows: Sequence[FairRow], dimension: str) -> list[FairRow]:
-    return [row for row in rows if row.dimension == dimension and row.stratum_by == WHOLE]
-
-
-def _by_share(rows: Sequence[FairRow]) -> list[FairRow]:
-    return sorted(rows, key=lambda row: (row.share_rank is None, row.share_rank))
-
-
-def _by_rank(rows: Sequence[FairRow]) -> list[FairRow]:
-    return sorted(rows, key=lambda row: (row.rank is None, row.rank))
-
-
-def _order(rows: Sequence[FairRow]) -> tuple[tuple[str, ...], ...]:
-    """Return the entrants best first, those of equal share together."""
-    ranks = sorted({row.share_rank for row in rows if row.share_rank is not None})
-    return tuple(tuple(row.entrant_id for row in rows if row.share_rank == rank) for rank in ranks)
 
 
 def _in_words(order: Sequence[Sequence[str]]) -> str:
     return ", ".join(" = ".join(names) for names in order) or "not known"
 
 
-def _rank(row: FairRow) -> str:
-    return ABSENT if row.share_rank is None else str(row.share_rank)
+def _rank(row: RatingRow) -> str:
+    return ABSENT if row.rank is None else str(row.rank)
 
 
-def _rating(row: FairRow) -> str:
+def _rating(row: RatingRow) -> str:
     if row.rating is None:
         return "not rated"
-    interval = format_interval(row.sampling_low, row.sampling_high, absent="unbounded")
+    interval = format_interval(row.low, row.high, absent="unbounded")
     return f"{format_rating(row.rating)} ({interval})"
 
 
 _COLUMNS = ReportTable(
     headers=("shown as", "column of fair_comparison", "rows"),
     rows=(
-        ("common: rank, all: rank, planned: rank", "share_rank", "basis = common, all, planned"),
-        ("win share", "share (points / pairs)", "of the same basis"),
-        ("rating", "rating", "basis = common, all"),
-        ("interval behind a rating", "sampling_low, sampling_high", "of the same basis"),
-        ("pairs judged of planned", "pairs", "basis = all, and basis = planned"),
-        ("(judge's family)", "same_family", "basis = common"),
-        ("prompts in a sentence", "prompts", "basis = common, and basis = planned"),
-        ("next below, gap", "next_below, gap", "basis = common"),
-        ("interval of the difference", "gap_low, gap_high", "basis = common"),
-        ("significant, not significant", "gap_beyond_noise", "basis = common"),
-        ("by, stratum", "stratum_by, stratum", "basis = common; elsewhere stratum_by = all"),
+        (
+            "common: rank, all: rank, planned: rank",
+            "rank",
+            "win_share; basis = common, all, planned",
+        ),
+        ("win share", "rating", "win_share, of the same basis"),
+        ("rating", "rating", "bradley_terry; basis = common, all"),
+        ("interval behind a rating", "low, high", "bradley_terry, of the same basis"),
+        ("pairs judged of planned", "n", "win_share; basis = all, and basis = planned"),
+        ("prompts in a sentence", "n", "bradley_terry; basis = common, and basis = planned"),
+        ("gap", "rating", "gap; basis = common"),
+        ("interval of the difference", "low, high", "gap; basis = common"),
+        ("significant, not significant", "shown_above", "gap; basis = common"),
+        ("by, stratum", "stratum", "basis = common; elsewhere stratum = all"),
     ),
     n_labels=3,
 )
@@ -375,6 +385,7 @@ class FairReport:
         judge: What kind of judge that was.
         confidence: Coverage of the intervals.
         rows: Rows of table "fair_comparison".
+        families: Who judged and who answered, by dimension.
         excluded: Entrants that were left out; then the rows are not the stored ones.
         version: The content hash of the rows, which is that of the stored table if nobody was left
             out.
@@ -385,7 +396,8 @@ class FairReport:
     mode: str
     judge: str
     confidence: float
-    rows: Sequence[FairRow]
+    rows: Sequence[RatingRow]
+    families: Mapping[str, Families]
     excluded: tuple[str, ...]
     version: str
     page: str
@@ -397,7 +409,7 @@ def fair_markdown(report: FairReport) -> str:
     Args:
         report: The comparison.
     """
-    section = fair_section(report.rows, confidence=report.confidence)
+    section = fair_section(report.rows, report.families, confidence=report.confidence)
     return render_template(
         "fair_comparison.md.jinja",
         title=f"Fair comparison: {report.tournament_id}, {report.mode}",
@@ -415,7 +427,7 @@ def fair_values(report: FairReport) -> dict[str, Any]:
     Args:
         report: The comparison.
     """
-    section = fair_section(report.rows, confidence=report.confidence)
+    section = fair_section(report.rows, report.families, confidence=report.confidence)
     return {
         "tournament": report.tournament_id,
         "mode": report.mode,
@@ -436,7 +448,7 @@ def print_fair_report(report: FairReport, console: Console) -> None:
         report: The comparison.
         console: Where to print.
     """
-    section = fair_section(report.rows, confidence=report.confidence)
+    section = fair_section(report.rows, report.families, confidence=report.confidence)
     for line in _facts(report):
         print_text(line, console, style="dim")
     for title, cells in section.tables:
@@ -450,7 +462,7 @@ def _facts(report: FairReport) -> list[str]:
     facts = [
         f"tournament: {report.tournament_id}, mode: {report.mode}",
         f"judge: {report.judge}; model: "
-        f"{join_names(sorted({str(row.judge_model) for row in report.rows}))}",
+        f"{join_names(sorted({each.judge_model for each in report.families.values()}))}",
         f"page: {report.page}",
     ]
     if report.excluded:

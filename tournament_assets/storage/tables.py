@@ -77,7 +77,7 @@ ROW_TYPES: Mapping[str, type] = {
     "judge_agreement": asset_rows.MeasureRow,
     "measures": asset_rows.MeasureRow,
     "jury": asset_rows.MeasureRow,
-    "fair_comparison": asset_rows.FairRow,
+    "fair_comparison": asset_rows.RatingRow,
 }
 """What a row of each table is, by the name of the asset that makes it."""
 

@@ -229,7 +229,7 @@ class RatingRow:
     group: Annotated[str | None, "letters; entrants that share one do not differ significantly"] = (
         None
     )
-    n: Annotated[int, "prompts it rests on; elo and arena: its matches"] = 0
+    n: Annotated[int, "prompts it rests on; elo and arena: its matches; win_share: its pairs"] = 0
     note: Annotated[str | None, "why a number is absent, or what to know of it"] = None
 
 
@@ -458,37 +458,3 @@ class MeasureRow:
     def estimate(self) -> Estimate:
         """The number with its interval."""
         return Estimate(self.value, self.low, self.high, self.n, self.note)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FairRow:
-    """An entrant's standing on one basis within a stratum."""
-
-    dimension: Annotated[str, "the quality that was judged"]
-    stratum_by: Annotated[str, "all, source, category or tag"]
-    stratum: Annotated[str, "which of them; all for the whole"]
-    basis: Annotated[
-        str, "common: prompts everyone answered and was judged on; all judged; all planned pairs"
-    ]
-    entrant_id: Annotated[str, "the entrant that is compared"]
-    prompts: Annotated[int, "prompts of the stratum that the basis has"]
-    points: Annotated[float, "wins and half the ties; inconsistent is a tie"]
-    pairs: Annotated[int, "the entrant's pairs: judged ones, or planned ones"]
-    share: Annotated[float | None, "points divided by pairs"] = None
-    share_rank: Annotated[int | None, "1 is the highest share; equal ones share the better"] = None
-    rating: Annotated[float | None, "Bradley-Terry on the Elo scale; absent for planned"] = None
-    rank: Annotated[int | None, "1 is the highest rating"] = None
-    sampling_low: Annotated[float | None, "lower end of the prompt-resampling interval"] = None
-    sampling_high: Annotated[float | None, "upper end of the prompt-resampling interval"] = None
-    note: Annotated[str | None, "why the rating is absent"] = None
-    next_below: Annotated[str | None, "the entrant rated next below"] = None
-    gap: Annotated[float | None, "Elo points above the next below"] = None
-    gap_low: Annotated[float | None, "lower end of the interval of that difference"] = None
-    gap_high: Annotated[float | None, "upper end of the interval of that difference"] = None
-    gap_beyond_noise: Annotated[
-        bool | None, "whether that difference is significant, all pairs together"
-    ] = None
-    judge_model: Annotated[str, "the model that judged"]
-    judge_family: Annotated[str | None, "its family; absent if nothing tells it"] = None
-    entrant_family: Annotated[str | None, "the entrant's family; absent if nothing tells it"] = None
-    same_family: Annotated[bool | None, "whether they are of one family; absent: not known"] = None

@@ -247,6 +247,11 @@ def noticing_settings(plan: TournamentPlan) -> Any:
     return plan.config.checks.model_dump(mode="json")
 
 
+def reporting_settings(plan: TournamentPlan) -> Any:
+    """Return what decides what the page says of the tables: its checks, and who is whose kin."""
+    return [noticing_settings(plan), plan.config.families]
+
+
 def trusting_settings(plan: TournamentPlan) -> Any:
     """Return what decides the lights of the trust panel."""
     return [rating_settings(plan), plan.config.checks.model_dump(mode="json")]
@@ -257,5 +262,4 @@ def comparing_settings(plan: TournamentPlan) -> Any:
     return {
         "ratings": rating_settings(plan),
         "needs_gold_answer": pairing_settings(plan)["needs_gold_answer"],
-        "families": plan.config.families,
     }

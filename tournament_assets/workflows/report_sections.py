@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tournament_assets.audits.fair_comparison import Families
 from tournament_assets.audits.missingness import (
     MissingnessCheck,
     Outage,
@@ -26,9 +27,9 @@ from tournament_assets.storage.tables import AnyTable, rows_of
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
     DecisionRow,
-    FairRow,
     MeasureRow,
     PromptFindingRow,
+    RatingRow,
 )
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.entrants import (
@@ -53,7 +54,8 @@ def report_sections(
     trust: Sequence[MeasureRow],
     audit: Sequence[CoverageRow],
     prompt_audit: Sequence[PromptFindingRow],
-    fair: Sequence[FairRow],
+    fair: Sequence[RatingRow],
+    families: Mapping[str, Families],
     jury: Sequence[MeasureRow] = (),
     decisions: Sequence[DecisionRow] = (),
     prices: Mapping[str, float | None] | None = None,
@@ -66,6 +68,7 @@ def report_sections(
         audit: Rows of the table `audit`.
         prompt_audit: Rows of the table `prompt_audit`.
         fair: Rows of the table `fair_comparison`.
+        families: Who judged and who answered, by dimension.
         jury: Rows of the tables `jury` and `measures` on several judges, all dimensions; none where
             one judges.
         decisions: Rows of the table `judging_decisions`, all dimensions; none where every pair is
@@ -86,7 +89,9 @@ def report_sections(
         **judges,
         "trust": trust_section(trust, confidence=confidence),
         "audit": missing,
-        "fair_comparison": fair_section(fair, confidence=confidence, strata_by=("source",)),
+        "fair_comparison": fair_section(
+            fair, families, confidence=confidence, strata_by=("source",)
+        ),
         "strata": strata,
     }
 

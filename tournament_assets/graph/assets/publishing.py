@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from tournament_assets.graph.assets.reports import families_of
 from tournament_assets.graph.outputs import Check, Made, Markdown, known, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.ratings.elo_traces import EloTraces
@@ -36,7 +37,6 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
     DecisionRow,
-    FairRow,
     MeasureRow,
     PromptFindingRow,
     RatingRow,
@@ -170,7 +170,8 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> ReportConten
             trust=lights,
             audit=audit,
             prompt_audit=list(rows_of(PromptFindingRow, inputs.prompt_audit)),
-            fair=list(rows_of(FairRow, inputs.fair)),
+            fair=list(rows_of(RatingRow, inputs.fair)),
+            families=families_of(plan, step.mode, inputs.verdicts),
             jury=[
                 row
                 for each in (*inputs.jury.values(), *inputs.trust.values())

@@ -38,7 +38,7 @@ from tournament_assets.graph.outputs import (
 from tournament_assets.graph.rows import Step
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.reports.audit_tables import choose_findings, fold_findings
-from tournament_assets.reports.fair_tables import fair_sentences, fair_table
+from tournament_assets.reports.fair_tables import Compared, fair_sentences, fair_table
 from tournament_assets.reports.figures.figures import ladder_figure, png_markdown
 from tournament_assets.reports.leaderboard import build_leaderboard, leaderboard_cells
 from tournament_assets.reports.separation import STOPS_EARLY, verdict_sentence
@@ -53,10 +53,10 @@ from tournament_assets.tournament.asset_rows import (
     BattleRow,
     CoverageRow,
     EloRow,
-    FairRow,
     LeaderboardRow,
     PromptFindingRow,
     PromptRow,
+    RatingRow,
     ResponseRow,
 )
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
@@ -379,18 +379,47 @@ def fair_comparison(
     selected: pd.DataFrame,
     responses: Frames,
     verdicts: LargeTables,
-) -> Made[list[FairRow]]:
+) -> Made[list[RatingRow]]:
     """Everybody on the prompts that all share, on all judged pairs, and on all planned ones.
 
     Where the three disagree on who is ahead, what is missing decides, not who is better.
     """
     rows = fair_rows(plan, mode, selected=selected, responses=responses, verdicts=verdicts)
     metadata: dict[str, Any] = {}
-    for dimension in plan.config.dimension_names:
-        finding = fair_sentences(rows, dimension=dimension)
-        metadata[f"finding_{dimension}"] = " ".join(finding)
-        metadata[f"comparison_{dimension}"] = report_table(fair_table(rows, dimension=dimension))
+    for dimension, families in families_of(plan, mode, verdicts).items():
+        own = Compared.of([row for row in rows if row.dimension == dimension], families)
+        metadata[f"finding_{dimension}"] = " ".join(fair_sentences(own, dimension=dimension))
+        metadata[f"comparison_{dimension}"] = report_table(fair_table(own))
     return Made(rows, metadata={**metadata, "judge": plan.config.judge_label})
+
+
+def families_of(
+    plan: TournamentPlan,
+    mode: Mode,
+    verdicts: Mapping[str, AnyTable],
+    *,
+    excluded: Sequence[str] = (),
+) -> dict[str, Families]:
+    """Return who judged and who answered, by dimension.
+
+    Args:
+        plan: The tournament.
+        mode: A mode of the tournament, such as `pilot`.
+        verdicts: The table `judge_verdicts` of every dimension.
+        excluded: Entrants to leave out.
+    """
+    config = plan.config
+    entrants = {
+        entrant.entrant_id: entrant_family(entrant, named=config.families)
+        for entrant in config.entrants
+        if entrant.entrant_id not in excluded
+    }
+    found = {}
+    for dimension, frame in verdicts.items():
+        judge_model = name_models(judge_models_of(frame)) or config.judge_model(mode)
+        own = judge_family(judge_model, named=config.families)
+        found[dimension] = Families(judge_model, own, entrants)
+    return found
 
 
 def fair_rows(
@@ -401,7 +430,7 @@ def fair_rows(
     responses: Frames,
     verdicts: Mapping[str, AnyTable],
     excluded: Sequence[str] = (),
-) -> list[FairRow]:
+) -> list[RatingRow]:
     """Return the rows of table "fair_comparison" of one mode.
 
     Args:
@@ -422,16 +451,11 @@ def fair_rows(
         entrant: {row.prompt_id for row in rows_of(ResponseRow, frame)}
         for entrant, frame in responses.items()
     }
-    families = {
-        entrant.entrant_id: entrant_family(entrant, named=config.families)
-        for entrant in config.entrants
-    }
-    rows: list[FairRow] = []
+    rows: list[RatingRow] = []
     for dimension, frame in verdicts.items():
         judgments, entrants = without_entrants(
             judgments_of(frame), entrants=config.entrant_ids, excluded=excluded
         )
-        judge_model = name_models(judge_models_of(frame)) or config.judge_model(mode)
         found = fair_comparison_rows(
             judgments,
             dimension=dimension,
@@ -442,11 +466,6 @@ def fair_rows(
                 if row.gold_answer is not None or not config.dimensions[dimension].needs_gold_answer
             ],
             answered=answered,
-            families=Families(
-                judge_model,
-                judge_family(judge_model, named=config.families),
-                {name: families[name] for name in entrants},
-            ),
             settings=settings_of_run(config, mode=mode),
         )
         rows += found
