@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,33 @@ def test_the_gate_says_what_the_verdicts_show(outcomes: str, expected: Passage) 
     gate = hold_gate(run(outcomes), SETTINGS)
     assert gate.passage is expected
     assert f"exit code {expected.exit_code}" in gate_sentences(gate)[0]
+
+
+def test_the_gate_counts_a_pair_for_as_many_prompts_as_it_stands_for() -> None:
+    stopped = run(
+        "nnnot" * 4 + "ooont" * 4, pairs_not_needed={"facts": 60}, prompts_planned={"facts": 100}
+    )
+    pairs = stopped.verdicts["facts"]
+    tail = tuple(replace(each, weight=4.0) for each in pairs[20:])
+    weighed = replace(stopped, verdicts={"facts": (*pairs[:20], *tail)})
+    (found,) = hold_gate(weighed, SETTINGS).dimensions
+    repeated = run("nnnot" * 4 + "ooont" * 16)
+    (expected,) = hold_gate(repeated, SETTINGS).dimensions
+    assert found.test.difference.value == pytest.approx(expected.test.difference.value)
+    assert found.test.difference.value is not None
+    assert (found.test.settled, found.doubts) == (40, ())
+
+
+def test_the_gate_reads_shares() -> None:
+    pairs = run(LEVEL).verdicts["facts"]
+    shared = tuple(replace(each, share=0.75) for each in pairs[:15])
+    (found,) = hold_gate(
+        replace(run(LEVEL), verdicts={"facts": (*shared, *pairs[15:])}), SETTINGS
+    ).dimensions
+    (level,) = hold_gate(run(LEVEL), SETTINGS).dimensions
+    assert level.test.difference.value == pytest.approx(0, abs=1e-6)
+    assert found.test.difference.value is not None
+    assert found.test.difference.value > 0
 
 
 @pytest.mark.parametrize(
