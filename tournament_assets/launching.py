@@ -113,7 +113,6 @@ def run_tournament(
         fresh = FreshWork(
             plan,
             options.mode,
-            graph=definitions.resolve_asset_graph(),
             instance=instance,
             storage=storage_of(config_file.project, environment),
             options=by_asset,

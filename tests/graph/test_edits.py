@@ -56,14 +56,13 @@ def edit(path: Path, old: str, new: str) -> None:
 
 def out_of_date(project: SmallProject) -> dict[str, list[str]]:
     """Observe every input, and return what is out of date in the pilot, by partition."""
-    plan, definitions = load(project)
-    graph = definitions.resolve_asset_graph()
+    plan, _ = load(project)
     found: dict[str, list[str]] = {}
     with dg.DagsterInstance.from_config(project.environment["DAGSTER_HOME"]) as instance:
         for each in observations(plan, read_inputs(plan)):
             instance.report_runless_asset_event(each)
         for stage in build_stages(plan):
-            parts = find_out_of_date(graph, instance, plan, stage, "pilot")
+            parts = find_out_of_date(instance, plan, stage, "pilot")
             for partition, keys in parts.items():
                 found.setdefault(str(partition), []).extend(key.path[-1] for key in keys)
     return found

@@ -29,7 +29,6 @@ def choice_of(*, assets: tuple[dg.AssetKey, ...] = (), **by_title: list[Partitio
     """Choose partitions by a stage's title, as a look at what is out of date would."""
 
     def choose(
-        graph: object,
         instance: dg.DagsterInstance,
         plan: TournamentPlan,
         stage: Stage,
@@ -47,7 +46,6 @@ def begin(d: Driver, choice: Choice) -> list[dg.RunRequest]:
         "pilot",
         instance=d.instance,
         began_at=TICK,
-        graph=None,
         reason="edit",
         choices={"out_of_date": choice},
     )

@@ -19,15 +19,20 @@ from pydantic import create_model
 
 from tournament_assets.graph.outputs import Check, Made, Markdown, as_stored
 from tournament_assets.graph.partitions import (
+    DATA_VERSION_TAG,
+    MADE_WITH_TAG,
     RECIPE_TAG,
     asset_key,
+    current_recipe,
     edge_between,
     loaded_over,
+    made_with,
     partition_values,
     partitions_over,
-    recipe,
     recorded_of,
+    version_lookup,
 )
+from tournament_assets.graph.recipes import Place, join_partition
 from tournament_assets.graph.resources import (
     GeneratorResource,
     JudgeResource,
@@ -50,7 +55,6 @@ _Context = dg.AssetExecutionContext | dg.OpExecutionContext
 _BACKFILL_TAG = "dagster/backfill"
 _DEVELOPMENT_VARIABLE = "DAGSTER_IS_DEV_CLI"
 """Set by `dagster dev` and `dg dev`."""
-DATA_VERSION_TAG = "dagster/data_version"
 _TABLE = dg.DagsterType(
     lambda _, value: isinstance(value, pd.DataFrame | WrittenTable), key="Table", name="Table"
 )
@@ -154,10 +158,16 @@ def _build_asset(
                 given[name], axis, axes=axes, names=axis_names(plan.config, axis)
             )
         options = given["config"].model_dump() if "options" in row.wanted else {}
+        place = Place(row.name, join_partition(_partition(plan, row, context)))
+        tags = {
+            # Before anything is read: what changes meanwhile is out of date afterwards.
+            RECIPE_TAG: current_recipe(plan, place, version_lookup(plan, context.instance)),
+            MADE_WITH_TAG: made_with(plan, row, options),
+        }
         made = row.make(**_arguments(plan, row, context, given))
         if _BACKFILL_TAG in context.run.tags:
             _refuse_in_backfill(context, row, made.checks)
-        return _result(row, made, tags={RECIPE_TAG: recipe(plan, row, options)})
+        return _result(row, made, tags=tags)
 
     _declare(compute, row, (*inputs, *upstream), resources, result=_RESULTS[row.stored_as])
     manager = _IO_MANAGERS[row.stored_as]
@@ -462,11 +472,15 @@ def _arguments(
     return {**arguments, **given}
 
 
+def _partition(plan: TournamentPlan, row: AssetRow, context: _Context) -> Mapping[str, str]:
+    return partition_values(context.partition_key, partitions_over(plan.config, row.axes))
+
+
 def _surroundings(
     plan: TournamentPlan, row: AssetRow, context: _Context
 ) -> Mapping[str, Callable[[], Any]]:
     def values() -> Mapping[str, str]:
-        return partition_values(context.partition_key, partitions_over(plan.config, row.axes))
+        return _partition(plan, row, context)
 
     def here() -> TournamentPlan:
         return plan.in_mode(values()["mode"]) if "mode" in row.axes else plan

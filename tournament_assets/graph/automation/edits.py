@@ -28,7 +28,6 @@ from tournament_assets.graph.assets.observed_inputs import (
 from tournament_assets.graph.automation.jobs import not_yet_observed, observations
 from tournament_assets.graph.automation.reruns import (
     RerunState,
-    asset_graph,
     begin_rerun,
     find_reruns,
 )
@@ -156,7 +155,6 @@ def _begin(
     work = begin_rerun(
         plan,
         mode,
-        graph=asset_graph(context),
         instance=context.instance,
         began_at=datetime.now(UTC),
         reason="edit",

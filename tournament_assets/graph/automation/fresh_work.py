@@ -1,8 +1,8 @@
 """What of a run that somebody asked for is there already, and would only be made again.
 
-Dagster says what an edit made out of date. A person who asks for a run also relies on what Dagster
-does not look at: that the stored file is still there, that the same program with the same options
-made it, and that nothing was left open which another attempt might settle. In doubt it runs.
+Recipes say what an edit made out of date. A person who asks for a run also relies on what a recipe
+does not hold: that the stored file is still there, that the same program with the same options made
+it, and that nothing was left open which another attempt might settle. In doubt it runs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,17 +16,22 @@ import upath
 
 from tournament_assets.graph.assets.freshness import CHECKS, LEADERBOARD_CHECK
 from tournament_assets.graph.assets.observed_inputs import InputVersion, read_inputs
-from tournament_assets.graph.automation.jobs import Stage, not_yet_observed
+from tournament_assets.graph.automation.jobs import Stage
 from tournament_assets.graph.automation.reruns import (
     PartitionKey,
     WorkOfStage,
     find_out_of_date,
 )
-from tournament_assets.graph.partitions import RECIPE_TAG, asset_key, recipe
+from tournament_assets.graph.partitions import (
+    MADE_WITH_TAG,
+    asset_key,
+    made_with,
+    newest_materialization,
+)
+from tournament_assets.graph.recipes import Place
 from tournament_assets.graph.rows import AssetRow
 from tournament_assets.graph.table import rows_of
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.fingerprints import short
 from tournament_assets.workflows.plan import TournamentPlan
 
 _ARTIFACTS = "run_artifacts"
@@ -45,7 +50,6 @@ class FreshWork:
     Attributes:
         plan: The tournament.
         mode: The mode.
-        graph: The asset graph, which Dagster has no public type for.
         instance: Where materialisations are recorded.
         storage: Where assets are kept: a folder or a URL.
         options: By asset the options of the run that differ from their defaults.
@@ -54,7 +58,6 @@ class FreshWork:
 
     plan: TournamentPlan
     mode: Mode
-    graph: Any
     instance: dg.DagsterInstance
     storage: str
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -63,10 +66,13 @@ class FreshWork:
 
     def to_run(self, stage: Stage) -> WorkOfStage:
         """Return by partition what of a stage has to run; no assets are all of them."""
-        if any(self._rows[name].stored_as == "file" for name in stage.assets):
-            return {None: ()} if self._has_news else {}
         return find_out_of_date(
-            self.graph, self.instance, self.plan, stage, self.mode, distrusts=self._distrusts
+            self.instance,
+            self.plan,
+            stage,
+            self.mode,
+            inputs=self._inputs,
+            distrusts=self._distrusts,
         )
 
     def warnings(self, names: Iterable[str], partition: PartitionKey) -> list[str]:
@@ -90,7 +96,7 @@ class FreshWork:
     def directory(self) -> Path | None:
         """Return the newest run directory that is recorded; None if there is none."""
         record = self._newest(_ARTIFACTS, self.mode)
-        return None if record is None else _directory_of(record)
+        return None if record is None else _directory_of(_made(record))
 
     @cached_property
     def _rows(self) -> Mapping[str, AssetRow]:
@@ -100,68 +106,36 @@ class FreshWork:
     def _inputs(self) -> Sequence[InputVersion]:
         return read_inputs(self.plan)
 
-    @cached_property
-    def _has_news(self) -> bool:
-        """Whether Dagster has not observed the inputs as they are; observing says what is wrong."""
-        unreadable = any(each.problem for each in self._inputs)
-        return unreadable or bool(not_yet_observed(self.plan, self._inputs, self.instance))
-
-    def _distrusts(self, name: str, partition: str | None) -> bool:
-        row, record = self._rows[name], self._newest(name, partition)
-        if record is None or name in self.always or not (row.inputs or row.after):
+    def _distrusts(self, name: str, record: dg.EventLogRecord) -> bool:
+        row, made = self._rows[name], _made(record)
+        if name in self.always or not (row.inputs or row.after):
             return True
-        made = _made(record)
-        wanted = recipe(self.plan, row, self.options.get(name, {}))
+        wanted = made_with(self.plan, row, self.options.get(name, {}))
         return (
-            (made.tags or {}).get(RECIPE_TAG) != wanted
+            (made.tags or {}).get(MADE_WITH_TAG) != wanted
             or any(each in made.metadata and made.metadata[each].value for each in _LEFT_OPEN)
             or any(
                 check.severity is dg.AssetCheckSeverity.ERROR or check.check_name in _ASKED_AGAIN
                 for check in self._failed_checks(name, record)
             )
-            or not self._is_stored(row, partition, record)
-            or not self._rests_on_inputs(row, partition, made)
+            or not self._is_stored(row, made)
         )
 
-    def _is_stored(self, row: AssetRow, partition: str | None, record: dg.EventLogRecord) -> bool:
+    def _is_stored(self, row: AssetRow, made: dg.AssetMaterialization) -> bool:
         if row.stored_as != "folder":
-            return self.path_of(row.name, partition).exists()
-        folder = _directory_of(record)
+            return self.path_of(row.name, made.partition).exists()
+        folder = _directory_of(made)
         if folder.parent != self._runs_folder:
             return False
-        return _made(record).metadata["files"].value == sum(
-            path.is_file() for path in folder.rglob("*")
-        )
+        return made.metadata["files"].value == sum(path.is_file() for path in folder.rglob("*"))
 
     @property
     def _runs_folder(self) -> Path:
         chosen = self.options.get(_ARTIFACTS, {}).get("output_dir")
         return self.plan.project.folder / (chosen or "runs")
 
-    def _rests_on_inputs(
-        self, row: AssetRow, partition: str | None, made: dg.AssetMaterialization
-    ) -> bool:
-        """Whether an input was not edited between its observation and its use."""
-        of = None if partition is None else partition.split("|")[0]
-        return all(
-            short(each.version or "") == made.metadata[check.hash_key].value
-            for check in CHECKS
-            if check.asset == row.name and check.hash_key in made.metadata
-            for each in self._inputs
-            if each.asset == check.input_asset and each.partition in (None, of)
-        )
-
     def _newest(self, name: str, partition: str | None) -> dg.EventLogRecord | None:
-        if not self._rows[name].axes:
-            partition = None
-        records = self.instance.fetch_materializations(
-            dg.AssetRecordsFilter(
-                asset_key=asset_key(self.plan, name),
-                asset_partitions=None if partition is None else [partition],
-            ),
-            limit=1,
-        ).records
-        return records[0] if records else None
+        return newest_materialization(self.plan, self.instance, Place(name, partition or ""))
 
     def _failed_checks(
         self, name: str, record: dg.EventLogRecord
@@ -184,8 +158,8 @@ def _made(record: dg.EventLogRecord) -> dg.AssetMaterialization:
     return cast("dg.AssetMaterialization", record.asset_materialization)
 
 
-def _directory_of(record: dg.EventLogRecord) -> Path:
-    return Path(str(_made(record).metadata["directory"].value))
+def _directory_of(made: dg.AssetMaterialization) -> Path:
+    return Path(str(made.metadata["directory"].value))
 
 
 def _text(partition: PartitionKey) -> str | None:

@@ -11,7 +11,7 @@ import dagster as dg
 
 from tournament_assets.graph.adapter import RefuseRun, build_reporting_op
 from tournament_assets.graph.assets.observed_inputs import InputVersion, read_inputs
-from tournament_assets.graph.partitions import asset_key, partitions_over
+from tournament_assets.graph.partitions import DATA_VERSION_TAG, asset_key, partitions_over
 from tournament_assets.graph.rows import AssetRow, JobRow
 from tournament_assets.graph.table import JOBS, jobs_of, rows_of
 from tournament_assets.tournament.config import Mode
@@ -193,9 +193,6 @@ def build_rejudge_job(plan: TournamentPlan) -> Any:
     )
 
 
-_DATA_VERSION = "dagster/data_version"
-
-
 def observations(
     plan: TournamentPlan, inputs: Iterable[InputVersion]
 ) -> Iterator[dg.AssetObservation]:
@@ -205,7 +202,7 @@ def observations(
             yield dg.AssetObservation(
                 asset_key=asset_key(plan, each.asset),
                 partition=each.partition,
-                tags={_DATA_VERSION: each.version},
+                tags={DATA_VERSION_TAG: each.version},
                 metadata={"version": each.label} if each.label else None,
             )
 
@@ -235,7 +232,7 @@ def _observed_version(
         limit=1,
     ).records
     observation = newest[0].asset_observation if newest else None
-    return None if observation is None else (observation.tags or {}).get(_DATA_VERSION)
+    return None if observation is None else (observation.tags or {}).get(DATA_VERSION_TAG)
 
 
 def build_observing_job(plan: TournamentPlan, name: str) -> dg.JobDefinition:

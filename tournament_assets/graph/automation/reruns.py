@@ -5,9 +5,8 @@ forgotten nothing, and the tag `tournament/rerun` shows a whole rerun among the 
 
 What of a stage is out of date: which partitions, and from which asset of the stage on.
 
-A partition is out of date when an input of it has another data version than it was made from, when
-its settings have another version, or when it does not exist. Dagster knows this; its resolver is
-not part of the public interface, so it is named here and nowhere else (dagster 1.13).
+A partition is out of date when its recipe is another than it was made by, or when it does not exist
+(`graph/recipes.py`).
 
 How far the reruns of a tournament have come, read from their runs and the runs' tags.
 """
@@ -17,88 +16,87 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
+from functools import partial
 from typing import Any, Literal, cast
 from urllib.parse import quote
 
 import dagster as dg
-from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
-from dagster._core.loader import LoadingContext
 
-from tournament_assets.graph.automation.jobs import DRIFT_ASSET, Stage, build_rerun_stages
-from tournament_assets.graph.partitions import asset_key
+from tournament_assets.graph.assets.observed_inputs import InputVersion, read_inputs
+from tournament_assets.graph.automation.jobs import (
+    DRIFT_ASSET,
+    Stage,
+    build_rerun_stages,
+    not_yet_observed,
+)
+from tournament_assets.graph.partitions import (
+    RECIPE_TAG,
+    asset_key,
+    current_recipe,
+    newest_materialization,
+    version_lookup,
+)
+from tournament_assets.graph.recipes import Place, places_read
+from tournament_assets.graph.recipes import find_out_of_date as find_places
+from tournament_assets.graph.table import rows_of
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import WorkError
 from tournament_assets.workflows.plan import TournamentPlan
 
 
-class _Loading(LoadingContext):
-    """Gives the resolver's lookups a place to keep what they have found."""
-
-    def __init__(self, instance: dg.DagsterInstance) -> None:
-        self._instance = instance
-        self._loaders: dict[type, Any] = {}
-
-    @property
-    def instance(self) -> dg.DagsterInstance:
-        return self._instance
-
-    @property
-    def loaders(self) -> dict[type, Any]:
-        return self._loaders
-
-
-def asset_graph(context: dg.SensorEvaluationContext | dg.ScheduleEvaluationContext) -> Any:
-    """Return the graph of all assets that were loaded; Dagster has no public type for it."""
-    repository = context.repository_def
-    if repository is None:
-        raise WorkError("this tick knows no definitions; expected one of a loaded code location")
-    return repository.asset_graph
-
-
 def find_out_of_date(
-    graph: Any,
     instance: dg.DagsterInstance,
     plan: TournamentPlan,
     stage: Stage,
     mode: Mode,
     *,
-    distrusts: Callable[[str, str | None], bool] = lambda _name, _partition: False,
+    inputs: Sequence[InputVersion] | None = None,
+    distrusts: Callable[[str, dg.EventLogRecord], bool] = lambda _name, _record: False,
 ) -> Mapping[dg.MultiPartitionKey | str | None, list[dg.AssetKey]]:
     """Return what of a stage has to run, by partition, for a mode to rest on its present inputs.
 
-    An asset after one that is out of date runs with it: whether it changes shows only then.
-
     Args:
-        graph: The asset graph, which Dagster has no public type for.
         instance: Where materialisations and observations are recorded.
         plan: The tournament.
-        stage: The stage; one that only observes has nothing out of date.
+        stage: The stage; one that observes runs if Dagster does not know the inputs as they are.
         mode: The mode.
-        distrusts: Whether an asset's partition has to run although Dagster calls it fresh.
+        inputs: The inputs as they are now; read unless given.
+        distrusts: Whether what is recorded of an asset has to be made again whatever its recipe.
 
     Returns:
-        For each partition that has to run, the assets that have to, in the stage's order.
+        For each partition that has to run, the assets that have to, in the stage's order; no assets
+        are all of them.
     """
-    resolver = CachingStaleStatusResolver(instance, graph, _Loading(instance))
-    keys = [asset_key(plan, name) for name in stage.assets]
-    found: dict[dg.MultiPartitionKey | str | None, list[dg.AssetKey]] = {}
-    for partition in stage.partition_keys(plan, mode):
-        to_run: list[dg.AssetKey] = []
-        for key in keys:
-            node = graph.get(key)
-            if node.is_external:
-                continue
-            follows = any(parent in to_run for parent in node.parent_keys)
-            name = None if partition is None else str(partition)
-            if (
-                follows
-                or resolver.get_status(key, name) is not StaleStatus.FRESH
-                or distrusts(key.path[-1], name)
-            ):
-                to_run.append(key)
-        if to_run:
-            found[partition] = to_run
-    return found
+    rows = rows_of(plan)
+    inputs = read_inputs(plan) if inputs is None else inputs
+    if any(rows[name].stored_as == "file" for name in stage.assets):
+        # Observing says what is wrong with one that cannot be read.
+        has_news = any(each.problem for each in inputs) or not_yet_observed(plan, inputs, instance)
+        return {None: []} if has_news else {}
+    version_of = version_lookup(plan, instance, inputs=inputs)
+
+    def kept(place: Place) -> str | None:
+        record = newest_materialization(plan, instance, place)
+        made = record and record.asset_materialization
+        if record is None or made is None or distrusts(place.asset, record):
+            return None
+        return (made.tags or {}).get(RECIPE_TAG)
+
+    names = [name for name in stage.assets if not rows[name].on_request]
+    found = {
+        partition: find_places(
+            [Place(name, str(partition)) for name in names],
+            reads=partial(places_read, plan, rows),
+            recipe=lambda place: current_recipe(plan, place, version_of),
+            kept=kept,
+        )
+        for partition in stage.partition_keys(plan, mode)
+    }
+    return {
+        partition: [asset_key(plan, place.asset) for place in places]
+        for partition, places in found.items()
+        if places
+    }
 
 
 RERUN_TAG = "tournament/rerun"
@@ -119,8 +117,8 @@ Reason = Literal["schedule", "edit"]
 PartitionKey = dg.MultiPartitionKey | str | None
 WorkOfStage = Mapping[PartitionKey, Sequence[dg.AssetKey]]
 """By partition what a rerun has to run of a stage; no assets are all of them."""
-Choice = Callable[[Any, dg.DagsterInstance, TournamentPlan, Stage, Mode], WorkOfStage]
-"""Says, from the asset graph and the instance, what there is to run; nothing skips the stage."""
+Choice = Callable[[dg.DagsterInstance, TournamentPlan, Stage, Mode], WorkOfStage]
+"""Says, from the instance, what there is to run; nothing skips the stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +141,7 @@ class RerunIdentity:
 
 
 def choose_everything(
-    graph: Any,  # noqa: ARG001  # a choice by what is out of date needs it
-    instance: dg.DagsterInstance,  # noqa: ARG001
+    instance: dg.DagsterInstance,  # noqa: ARG001  # a choice by what is out of date needs it
     plan: TournamentPlan,
     stage: Stage,
     mode: Mode,
@@ -156,12 +153,12 @@ def choose_everything(
 
 
 def choose_out_of_date(
-    graph: Any, instance: dg.DagsterInstance, plan: TournamentPlan, stage: Stage, mode: Mode
+    instance: dg.DagsterInstance, plan: TournamentPlan, stage: Stage, mode: Mode
 ) -> WorkOfStage:
     """Return what an edit made out of date; it is no occasion to ask whether the judge drifts."""
     if DRIFT_ASSET in stage.assets:
         return {}
-    return find_out_of_date(graph, instance, plan, stage, mode)
+    return find_out_of_date(instance, plan, stage, mode)
 
 
 CHOICES: Mapping[Scope, Choice] = {"all": choose_everything, "out_of_date": choose_out_of_date}
@@ -181,7 +178,6 @@ def begin_rerun(
     plan: TournamentPlan,
     mode: Mode,
     *,
-    graph: Any,
     instance: dg.DagsterInstance,
     began_at: datetime,
     reason: Reason,
@@ -192,7 +188,6 @@ def begin_rerun(
     Args:
         plan: The tournament.
         mode: The mode to rerun.
-        graph: The asset graph, which Dagster has no public type for.
         instance: Where the choice of partitions looks what is out of date.
         began_at: Names the rerun: asked twice for the same moment, it is the same rerun.
         reason: Why: a schedule reruns everything, an edit what it made out of date.
@@ -209,7 +204,7 @@ def begin_rerun(
         began_at=began_at,
     )
     return request_stage_after(
-        -1, identity, plan, graph=graph, instance=instance, choice=choices[identity.scope]
+        -1, identity, plan, instance=instance, choice=choices[identity.scope]
     )
 
 
@@ -218,14 +213,13 @@ def request_stage_after(
     rerun: RerunIdentity,
     plan: TournamentPlan,
     *,
-    graph: Any,
     instance: dg.DagsterInstance,
     choice: Choice,
 ) -> list[dg.RunRequest]:
     """Return the runs of the next stage that has any to run; none if no later stage has."""
     for index, stage in enumerate(build_rerun_stages(plan)):
         if index > stage_index:
-            work = choice(graph, instance, plan, stage, rerun.mode)
+            work = choice(instance, plan, stage, rerun.mode)
             if work:
                 return request_stage(index, rerun, plan, work=work, whole=work)
     return []

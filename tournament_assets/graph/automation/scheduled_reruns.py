@@ -21,7 +21,6 @@ from tournament_assets.graph.automation.reruns import (
     Rerun,
     RerunState,
     Scope,
-    asset_graph,
     began_at_text,
     begin_rerun,
     find_rerun_stopped_at,
@@ -122,7 +121,6 @@ def _build_schedule(
         return begin_rerun(
             plan,
             mode,
-            graph=asset_graph(context),
             instance=context.instance,
             began_at=began_at,
             reason="schedule",
@@ -211,7 +209,6 @@ def _go_on(
         rerun.stage_index,
         rerun.identity,
         plan,
-        graph=asset_graph(context),
         instance=context.instance,
         choice=choice,
     )

@@ -1,0 +1,107 @@
+"""What a partition of an asset is made from, and which partitions are out of date.
+
+A partition's recipe is what decides what it holds: its settings, among them the version of what
+reads replies, and the versions of everything that it reads, observed inputs too. Every
+materialisation carries its recipe, and is out of date if that differs from the recipe of now. Runs,
+reruns and edits all ask here; nothing in here knows Dagster.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from tournament_assets.graph.rows import AssetRow, Axis, axis_names
+from tournament_assets.tournament.config import TournamentConfig
+from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.workflows.plan import TournamentPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A partition of an asset.
+
+    Attributes:
+        asset: The asset's name; the whole key of one of the project around.
+        partition: As Dagster writes it, such as `factuality|pilot`; empty where it has none.
+    """
+
+    asset: str
+    partition: str = ""
+
+
+def join_partition(values: Mapping[Any, str]) -> str:
+    """Return a partition as Dagster writes it: its values in the alphabetical order of the axes."""
+    return "|".join(values[axis] for axis in sorted(values))
+
+
+def places_read(
+    plan: TournamentPlan, rows: Mapping[str, AssetRow], place: Place
+) -> tuple[Place, ...]:
+    """Return all that a partition of an asset is made from: the axes it shares stay the same.
+
+    Args:
+        plan: The tournament.
+        rows: The rows that it has, by the assets' names.
+        place: The partition.
+    """
+    row = rows[place.asset]
+    values = dict(zip(sorted(row.axes), place.partition.split("|"), strict=False))
+    sources = [(each.asset, each.over) for each in row.input_rows().values()]
+    sources += [(name, None) for name in row.after]
+    found = [
+        Place(name, join_partition(dict(zip(axes, names, strict=True))))
+        for name, over in sources
+        if name in rows
+        for axes in [rows[name].axes]
+        for names in product(*(_along(plan.config, axis, values, over) for axis in axes))
+    ]
+    keys = row.upstream(plan) if row.upstream is not None else ()
+    return (*dict.fromkeys(found), *map(Place, keys))
+
+
+def _along(
+    config: TournamentConfig, axis: Axis, values: Mapping[Axis, str], over: Axis | None
+) -> Sequence[str]:
+    return (values[axis],) if axis in values and axis != over else axis_names(config, axis)
+
+
+def recipe_of(settings: object, versions: Mapping[Place, str | None]) -> str:
+    """Return the fingerprint of what a partition is made from, 40 hex characters.
+
+    Args:
+        settings: What decides what it holds, besides what it reads; None if nothing.
+        versions: The version of everything that it reads; None for what does not exist.
+    """
+    read = sorted(
+        [place.asset, place.partition, version]
+        for place, version in versions.items()
+        if version is not None
+    )
+    # A tag of Dagster holds 63 characters.
+    return fingerprint([settings, read])[:40]
+
+
+def find_out_of_date(
+    places: Iterable[Place],
+    *,
+    reads: Callable[[Place], Collection[Place]],
+    recipe: Callable[[Place], str],
+    kept: Callable[[Place], str | None],
+) -> list[Place]:
+    """Return which of some partitions have to be made, in the order in which they are made.
+
+    What reads one that is out of date is made with it: whether it changes shows only then.
+
+    Args:
+        places: The partitions, each after what it reads.
+        reads: All that one is made from.
+        recipe: Its recipe as it is now.
+        kept: The recipe that it was made by; None if it has to be made whatever that is.
+    """
+    found: dict[Place, None] = {}
+    for place in places:
+        follows = any(each in found for each in reads(place))
+        if follows or (by := kept(place)) is None or by != recipe(place):
+            found[place] = None
+    return list(found)
