@@ -24,10 +24,10 @@ import yaml
 from benchmarks.judging import N_PROMPTS as N_PROMPTS_OF_A_BANK
 from benchmarks.judging import N_WITH_GOLD
 from benchmarks.whole_run import write_project
+from tests.loopback.faults.servers import FaultyServer
 from tournament_assets.graph.automation.jobs import Stage
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.launching import run_tournament
-from tournament_assets.loopback.running import LoopbackServer
 
 N_PROMPTS, N_ENTRANTS, N_WORDS = 24, 4, 40
 MODELS = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-opus-4-7", "claude-haiku-5-5")
@@ -92,7 +92,7 @@ def measure(
         edit(config)
         path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
         clock = StageClock()
-        with LoopbackServer(folder / "server", processing_seconds=latency, faults=faults) as server:
+        with FaultyServer(folder / "server", processing_seconds=latency, faults=faults) as server:
             began = time.monotonic()
             run_tournament(
                 RunOptions(config_path=path, mode="headline"),

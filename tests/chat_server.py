@@ -15,9 +15,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from tests.loopback.faults.wire import DroppableProtocol, drop_connection
 from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices
 from tournament_assets.ledger import Ledger
-from tournament_assets.loopback.running import DroppableProtocol, ThreadedServer, drop_connection
+from tournament_assets.loopback.running import ThreadedServer
 from tournament_assets.tournament.entrants import OpenAiApiEntrant
 from tournament_assets.tournament.judges import ConfiguredPrice, JudgeConfig
 from tournament_assets.tournament.places import ServerAddress

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import dagster as dg
 
+from tests.loopback.faults.accounts import read_accounts
 from tournament_assets.definitions import build_definitions, build_plan
-from tournament_assets.loopback.store import read_accounts
 from tournament_assets.project.config_files import load_config
 
 

@@ -21,6 +21,7 @@ from tests.archives.builders import (
     make_archive,
     run_document,
 )
+from tests.loopback.faults.servers import FaultyServer
 from tournament_assets.archives.rejudging import (
     FailedJudging,
     RejudgeResult,
@@ -29,7 +30,6 @@ from tournament_assets.archives.rejudging import (
 )
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.ledger import Ledger
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.errors import BudgetError, InputError, JudgeError
 
@@ -55,7 +55,7 @@ def broken_archive(folder: Path, **changes: Any) -> SmallArchive:
 
 
 def ask_again(
-    archive: SmallArchive, failed: list[FailedJudging], server: LoopbackServer | None
+    archive: SmallArchive, failed: list[FailedJudging], server: FaultyServer | None
 ) -> RejudgeResult:
     described = archive.load()
 
@@ -77,7 +77,7 @@ def ask_again(
 
 
 def rejudge(
-    archive: SmallArchive, server: LoopbackServer | None = None, *, limit: int | None = None
+    archive: SmallArchive, server: FaultyServer | None = None, *, limit: int | None = None
 ) -> RejudgeResult:
     failed = find_failed_judgings(*archive.read())
     return ask_again(archive, [each for each in failed if each.request is not None][:limit], server)
@@ -94,7 +94,7 @@ def files(archive: SmallArchive) -> dict[str, bytes]:
 def test_the_score_is_made_anew_and_what_stood_there_is_kept(tmp_path: Path) -> None:
     archive = broken_archive(tmp_path)
     before, untouched = archive.document(*JUDGED), files(archive)
-    with LoopbackServer() as server:
+    with FaultyServer() as server:
         result = rejudge(archive, server)
         assert server.log.messages == 2
     assert (result.n_replies, len(result.written), result.left) == (2, 2, ())
@@ -119,7 +119,7 @@ def test_the_score_is_made_anew_and_what_stood_there_is_kept(tmp_path: Path) -> 
 
 def test_a_second_call_asks_nothing_and_writes_nothing(tmp_path: Path) -> None:
     archive = broken_archive(tmp_path)
-    with LoopbackServer() as server:
+    with FaultyServer() as server:
         rejudge(archive, server)
         written = files(archive)
         result = rejudge(archive, server)
@@ -131,7 +131,7 @@ def test_a_second_call_asks_nothing_and_writes_nothing(tmp_path: Path) -> None:
 def test_what_was_paid_for_is_not_asked_again_beside_what_was_not(tmp_path: Path) -> None:
     archive = broken_archive(tmp_path)
     before = archive.document(*JUDGED)
-    with LoopbackServer() as server:
+    with FaultyServer() as server:
         rejudge(archive, server, limit=1)
         archive.put(*JUDGED, before)  # a backup is put back
         result = rejudge(archive, server)
@@ -158,7 +158,7 @@ def test_every_other_byte_of_a_file_stays(tmp_path: Path, layout: str) -> None:
     archive = broken_archive(tmp_path)
     before = LAYOUTS[layout].encode()
     archive.run_path(*JUDGED).write_bytes(before)
-    with LoopbackServer() as server:
+    with FaultyServer() as server:
         assert rejudge(archive, server, limit=1).left == ()
     after = archive.run_path(*JUDGED).read_bytes()
     was, now = (json.loads(content.decode("utf-8-sig")) for content in (before, after))
@@ -182,7 +182,7 @@ def test_a_score_is_rounded_as_the_harness_rounds(tmp_path: Path) -> None:
     document = run_document(trajectory=1.0, behaviour=1.0, judge=1.0)
     archive.put("ada", "t1-add", "run1", {**document, "run_score": 1})
     archive.put(*JUDGED, {**failed_document(trajectory=0.33337), "run_score": 0.6})
-    with LoopbackServer() as server:
+    with FaultyServer() as server:
         rejudge(archive, server)
     assert archive.document(*JUDGED)["run_score"] == round(by_rule(1.0, 0.33337, 0.5, WORDS), 4)
 
@@ -209,7 +209,7 @@ def test_nothing_of_the_failed_call_stands_beside_the_new_score(
     archive = broken_archive(tmp_path)
     judge = {**FAILED_CALL, "passing_threshold": threshold}
     archive.put(*JUDGED, failed_document(trajectory=0.9, judge_result=judge))
-    with LoopbackServer() as server:
+    with FaultyServer() as server:
         rejudge(archive, server)
     after = archive.document(*JUDGED)
     assert after["judge_result_before"] == judge
@@ -234,7 +234,7 @@ def test_whether_a_run_passes_is_said_where_somebody_says_from_where_on(
     for task in TASKS:
         (tmp_path / "tasks" / "tier1" / f"{task}.yaml").write_text("judge: {passes: 0.7}\n")
     archive.put(*JUDGED, failed_document(trajectory=0.9, judge_result=FAILED_CALL))
-    with LoopbackServer() as server:
+    with FaultyServer() as server:
         rejudge(archive, server)
     found = archive.document(*JUDGED)["judge_result"]
     assert found.get("passed") is passed
@@ -269,7 +269,7 @@ def test_a_score_is_not_made_anew_by_a_rule_that_its_neighbours_do_not_follow(
     assert failed.problem.startswith("7 of ")
     # The failed run itself is one of them: without a judge it would be 0.5.
     put(0)
-    with LoopbackServer() as server:
+    with FaultyServer() as server:
         (written,) = rejudge(archive, server).written
     assert written.run_score == pytest.approx(0.25 + 0.5 * WORDS, abs=5e-5)
 
@@ -378,7 +378,7 @@ tests.rejudge(SmallArchive(Path(sys.argv[1])), Server())
 def test_a_kill_between_the_ledger_and_the_files_pays_nothing_twice(tmp_path: Path) -> None:
     archive = broken_archive(tmp_path)
     before = files(archive)
-    with LoopbackServer() as server:
+    with FaultyServer() as server:
         killed = subprocess.run(
             [sys.executable, "-c", _KILLED, str(tmp_path), server.url],
             cwd=Path(__file__).parents[2],
@@ -405,7 +405,7 @@ def test_a_dead_judge_leaves_every_file_as_it_is(tmp_path: Path) -> None:
 
 def test_a_refused_key_writes_what_came_before_it(tmp_path: Path) -> None:
     archive = broken_archive(tmp_path)
-    with LoopbackServer(faults=["message_401:1"]) as server:
+    with FaultyServer(faults=["message_401:1"]) as server:
         result = rejudge(archive, server)
         assert (len(result.written), len(result.left), result.n_replies) == (1, 1, 1)
         assert result.refusal
@@ -421,7 +421,7 @@ def test_a_refused_key_writes_what_came_before_it(tmp_path: Path) -> None:
 )
 def test_a_reply_without_a_score_is_asked_for_once_more(tmp_path: Path, fault: str) -> None:
     archive = broken_archive(tmp_path)
-    with LoopbackServer(faults=[f"{fault}:1"]) as server:
+    with FaultyServer(faults=[f"{fault}:1"]) as server:
         result = rejudge(archive, server)
         assert server.log.messages == 3
     assert (len(result.written), result.left) == (2, ())
@@ -431,7 +431,7 @@ def test_a_reply_without_a_score_is_asked_for_once_more(tmp_path: Path, fault: s
 def test_what_never_becomes_a_score_leaves_the_file_and_is_said(tmp_path: Path) -> None:
     archive = broken_archive(tmp_path)
     before = archive.document(*JUDGED)
-    with LoopbackServer(faults=["direct_text_empty:2"]) as server:
+    with FaultyServer(faults=["direct_text_empty:2"]) as server:
         result = rejudge(archive, server, limit=1)
     assert result.written == ()
     (problem,) = result.left
@@ -441,7 +441,7 @@ def test_what_never_becomes_a_score_leaves_the_file_and_is_said(tmp_path: Path) 
 
 def test_what_the_service_refuses_as_it_stands_is_not_asked_twice(tmp_path: Path) -> None:
     archive = broken_archive(tmp_path)
-    with LoopbackServer(faults=["message_400:1"]) as server:
+    with FaultyServer(faults=["message_400:1"]) as server:
         result = rejudge(archive, server, limit=1)
         assert server.log.messages == 0
     assert result.written == ()
@@ -450,7 +450,7 @@ def test_what_the_service_refuses_as_it_stands_is_not_asked_twice(tmp_path: Path
 
 def test_a_lost_answer_is_asked_for_again(tmp_path: Path) -> None:
     archive = broken_archive(tmp_path)
-    with LoopbackServer(faults=["message_500:1"]) as server:
+    with FaultyServer(faults=["message_500:1"]) as server:
         result = rejudge(archive, server)
     assert len(result.written) == 2
 
@@ -458,7 +458,7 @@ def test_a_lost_answer_is_asked_for_again(tmp_path: Path) -> None:
 def test_two_runs_that_show_the_judge_the_same_are_one_request(tmp_path: Path) -> None:
     archive = broken_archive(tmp_path)
     archive.put("bob", "t1-add", "run2", failed_document(trajectory=0.1))
-    with LoopbackServer() as server:
+    with FaultyServer() as server:
         result = rejudge(archive, server)
         assert server.log.messages == 2
     assert len(result.written) == 3
@@ -484,7 +484,7 @@ def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
     changed = archive.put(*JUDGED, failed_document(transcript="Something else."))
     judged_elsewhere = archive.put(*NOT_AT_CEILING, run_document())
     before = changed.read_bytes(), judged_elsewhere.read_bytes()
-    with LoopbackServer() as server:
+    with FaultyServer() as server:
         result = ask_again(archive, failed, server)
     assert result.written == ()
     assert len(result.left) == 1
@@ -493,7 +493,7 @@ def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_budget_is_kept_before_the_first_request(tmp_path: Path) -> None:
     archive = broken_archive(tmp_path, rejudging={**REAL, "budget_usd": 0.0001})
-    with LoopbackServer() as server:
+    with FaultyServer() as server:
         with pytest.raises(BudgetError, match="budget_usd"):
             rejudge(archive, server)
         assert server.log.messages == 0

@@ -12,10 +12,10 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from tests.loopback.faults.servers import FaultyServer
 from tests.projects import FinishedPilot, SmallProject, make_project
 from tournament_assets.cli import main
 from tournament_assets.cli.running import rare_collections, ui_command
-from tournament_assets.loopback.running import LoopbackServer
 
 
 def test_cycles_are_collected_as_before_once_a_run_has_ended() -> None:
@@ -223,7 +223,7 @@ def test_a_service_is_asked_for_its_model_and_for_nothing_else(tmp_path: Path) -
     missing = doctor(project, "--json", ANTHROPIC_API_KEY="")
     assert "ANTHROPIC_API_KEY" in findings(missing)["small: judge"]["said"]
     key = {"ANTHROPIC_API_KEY": "sk-secret"}
-    with LoopbackServer() as server:
+    with FaultyServer() as server:
         found = doctor(project, "--json", **key, ANTHROPIC_BASE_URL=server.url)
         assert findings(found)["small: judge"]["health"] == "ok", found.stdout
         assert server.log.batches == server.log.messages == 0
@@ -241,7 +241,7 @@ def test_a_ledger_that_does_not_open_is_broken(tmp_path: Path, url: str) -> None
 
 def test_a_service_that_does_not_say_what_models_it_has_is_looked_at(tmp_path: Path) -> None:
     project = make_project(tmp_path, service="anthropic")
-    with LoopbackServer(faults=("model_404:always",)) as server:
+    with FaultyServer(faults=("model_404:always",)) as server:
         found = doctor(project, "--json", ANTHROPIC_API_KEY="any", ANTHROPIC_BASE_URL=server.url)
     assert findings(found)["small: judge"]["health"] == "look", found.stdout
     assert found.exit_code == 0

@@ -10,13 +10,13 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tests.loopback.faults.servers import FaultyServer
 from tournament_assets.loopback.lexical_judge import read_parts
-from tournament_assets.loopback.running import LoopbackServer
 
 _TURNED = {"VERDICT: A": "VERDICT: B", "VERDICT: B": "VERDICT: A"}
 
 
-class ChangedJudge(LoopbackServer):
+class ChangedJudge(FaultyServer):
     """Serves the loopback judge with A for B and B for A wherever its reasoning holds a phrase.
 
     Args:
@@ -52,7 +52,7 @@ def longest(user_text: str) -> str:
     return "A" if a > b else "B" if b > a else "TIE"
 
 
-class BadJudge(LoopbackServer):
+class BadJudge(FaultyServer):
     """Serves the loopback judge with every verdict given by a rule of its own.
 
     Args:

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,13 @@ import dagster as dg
 import pytest
 import yaml
 
+from tests.loopback.faults.servers import FaultyServer
 from tests.projects import SmallProject, make_project, recorded_responses, write_json_lines
 from tests.rows import table_rows
 from tournament_assets.definitions import build_definitions, build_plan, default_ledger_url
 from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.ledger import Ledger
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import prepare_dagster_home
 from tournament_assets.storage.tables import decode_parquet
@@ -32,7 +31,7 @@ class PaidProject:
     """A project and the server that judges it."""
 
     project: SmallProject
-    server: LoopbackServer
+    server: FaultyServer
 
     @property
     def environment(self) -> dict[str, str]:
@@ -80,11 +79,7 @@ class PaidProject:
 
     def end_batches(self) -> None:
         """Let every batch the server was given end now, and every later one at once."""
-        store, now = self.server.store, datetime.now(UTC)
-        store._processing = timedelta(0)
-        for batch in store.list_newest_first():
-            ended = replace(batch, ends_at=min(batch.ends_at, now))
-            store._keep(ended, ended.rewrite)
+        self.server.end_batches(at_once=True)
 
     def events(self, job: str) -> dg.ExecuteInProcessResult:
         """Run a job on the pilot's factuality, as the UI would."""
@@ -116,7 +111,7 @@ def paid_project(
     processing_seconds: float = 0,
 ) -> Iterator[PaidProject]:
     with (
-        LoopbackServer(
+        FaultyServer(
             folder / "server", processing_seconds=processing_seconds, faults=faults
         ) as server,
         pytest.MonkeyPatch.context() as environment,

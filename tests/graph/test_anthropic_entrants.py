@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.loopback.faults.servers import FaultyServer
 from tests.projects import SmallProject, bank_rows, make_project
 from tests.rows import table_rows
 from tournament_assets.definitions import default_ledger_url
 from tournament_assets.launching import estimate_tournament
 from tournament_assets.ledger import Ledger
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.reports.cost_estimate import response_sentences
 from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.errors import InputError, WorkError
@@ -41,8 +41,8 @@ def describe(project: SmallProject, **changes: Any) -> None:
     project.edit_config(entrants=[recorded, claude])
 
 
-def serve(folder: Path, *faults: str, processing_seconds: float = 0) -> LoopbackServer:
-    return LoopbackServer(folder / "server", processing_seconds=processing_seconds, faults=faults)
+def serve(folder: Path, *faults: str, processing_seconds: float = 0) -> FaultyServer:
+    return FaultyServer(folder / "server", processing_seconds=processing_seconds, faults=faults)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def rows(project: SmallProject, mode: str = "headline") -> list[dict[str, Any]]:
     return table_rows("entrant_responses", decode_parquet("entrant_responses", payload))
 
 
-def prompts_in_batches(server: LoopbackServer) -> list[str]:
+def prompts_in_batches(server: FaultyServer) -> list[str]:
     """Every prompt that the entrant was asked in a batch, judge requests left out."""
     return [
         request.params["messages"][0]["content"]

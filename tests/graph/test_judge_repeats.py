@@ -11,6 +11,7 @@ import pytest
 from tests.graph.changed_judge import ChangedJudge
 from tests.graph.paid_projects import UNTIL_ENDED, PaidProject, paid_project
 from tests.ledger.builders import BEGUN_AT, SCOPE, begin_batch
+from tests.loopback.faults.servers import FaultyServer
 from tournament_assets.definitions import build_plan, default_ledger_url
 from tournament_assets.graph.adapter import build_reported_checks
 from tournament_assets.graph.assets.judge_repeats import (
@@ -23,7 +24,6 @@ from tournament_assets.graph.resources import LedgerResource
 from tournament_assets.graph.rows import Log, Step
 from tournament_assets.graph.table import rows_of
 from tournament_assets.ledger import Ledger
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.project.config_files import load_config
 from tournament_assets.storage.tables import StoredTable
 from tournament_assets.tournament.asset_rows import RepeatRow
@@ -185,7 +185,7 @@ def test_a_judge_that_has_changed_is_found(judged: PaidProject) -> None:
 
 def test_what_is_not_judged_is_neither_a_flip_nor_agreement(judged: PaidProject) -> None:
     repeat(judged, "wednesday")
-    with LoopbackServer(processing_seconds=0, faults=("row_invalid_request_error:3",)) as server:
+    with FaultyServer(processing_seconds=0, faults=("row_invalid_request_error:3",)) as server:
         made = repeat(replace(judged, server=server), "thursday")
     now = [row for row in made.value if row.occasion_name == "thursday"]
     flipped, both, missing = flips_by_hand(judged, now, "thursday")
@@ -198,7 +198,7 @@ def test_what_is_not_judged_is_neither_a_flip_nor_agreement(judged: PaidProject)
 
 
 def test_an_occasion_that_waits_for_its_batch_is_gone_on_with(judged: PaidProject) -> None:
-    with LoopbackServer(processing_seconds=UNTIL_ENDED) as server:
+    with FaultyServer(processing_seconds=UNTIL_ENDED) as server:
         slow = replace(judged, server=server)
         with pytest.raises(WorkError):
             repeat(slow, "friday", wait_seconds=0.0)

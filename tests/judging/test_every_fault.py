@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-from tournament_assets.loopback.faults import CATALOGUE
+from tests.loopback.faults.catalogue import CATALOGUE
 
 _FAULT_TESTS = Path(__file__).parent / "faults"
 

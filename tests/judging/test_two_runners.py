@@ -13,8 +13,8 @@ import pytest
 
 from tests.judging.builders import keys_of
 from tests.judging.runners import run_judging
+from tests.loopback.faults.servers import FaultyServer
 from tournament_assets.ledger import Ledger
-from tournament_assets.loopback.running import LoopbackServer
 
 N_PAIRS = 10
 _PROCESSES = multiprocessing.get_context("forkserver")
@@ -44,7 +44,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 def test_two_threads_send_everything_once_and_both_end_well(ledger_url: str) -> None:
     start = Barrier(2)
     with (
-        LoopbackServer(processing_seconds=0.3) as server,
+        FaultyServer(processing_seconds=0.3) as server,
         ThreadPoolExecutor(2) as pool,
     ):
         runs = [pool.submit(run_judging, ledger_url, server.url, N_PAIRS, start) for _ in range(2)]
@@ -59,7 +59,7 @@ def test_runs_that_want_different_things_send_their_union_once(ledger_url: str) 
     wanted = [N_PAIRS, 4, 7, 1]
     start = Barrier(len(wanted))
     with (
-        LoopbackServer(processing_seconds=0.1) as server,
+        FaultyServer(processing_seconds=0.1) as server,
         ThreadPoolExecutor(len(wanted)) as pool,
     ):
         runs = [pool.submit(run_judging, ledger_url, server.url, n, start) for n in wanted]
@@ -70,7 +70,7 @@ def test_runs_that_want_different_things_send_their_union_once(ledger_url: str) 
 @pytest.mark.e2e
 def test_two_processes_send_everything_once_and_both_end_well(ledger_url: str) -> None:
     start = _PROCESSES.Barrier(2)
-    with LoopbackServer(processing_seconds=0.3) as server:
+    with FaultyServer(processing_seconds=0.3) as server:
         processes = [
             _PROCESSES.Process(target=run_judging, args=(ledger_url, server.url, N_PAIRS, start))
             for _ in range(2)
@@ -89,7 +89,7 @@ def test_two_processes_send_everything_once_and_both_end_well(ledger_url: str) -
 def test_what_a_killed_process_had_submitted_is_found_and_paid_once(
     ledger_url: str, fault: str
 ) -> None:
-    with LoopbackServer(processing_seconds=0.3, faults=[fault]) as server:
+    with FaultyServer(processing_seconds=0.3, faults=[fault]) as server:
         # It hears nothing, or looks once, in vain, and would look again in a minute.
         waiting = (ledger_url, server.url, N_PAIRS, None, 60.0)
         process = _PROCESSES.Process(target=run_judging, args=waiting)

@@ -1,94 +1,102 @@
-import io
 import json
-import re
+import threading
+import tracemalloc
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.loopback.builders import judge_params
-from tournament_assets.loopback.batches import BatchedRequest, read_rows, write_rows
+from tournament_assets.loopback.batches import BatchStore
+from tournament_assets.loopback.messages import CacheUse, PromptCache
 
-SYSTEM = "Judge well. " * 100
-all_params = st.lists(
-    st.fixed_dictionaries(
-        {"messages": st.lists(st.text(max_size=3), max_size=2)},
-        optional={
-            "model": st.sampled_from(["one", "two"]),
-            "max_tokens": st.sampled_from([1, 1.0, True, None]),
-            "system": st.sampled_from(["s", ["s"], "\ud800"]),
-        },
-    )
-    | st.just({}),
-    max_size=12,
-)
+PREFIX = "Judge well. " * 200  # 2,400 characters: 600 tokens
 
 
-def write(requests: list[BatchedRequest]) -> list[bytes]:
-    file = io.BytesIO()
-    write_rows(file, requests)
-    return file.getvalue().splitlines(keepends=True)
+def test_a_restarted_store_knows_its_batches_and_their_bill(tmp_path: Path) -> None:
+    before = BatchStore(tmp_path)
+    first = before.create([("a", judge_params(system=PREFIX)), ("b", judge_params(system=PREFIX))])
+    second = before.create([("c", judge_params(system=PREFIX))])
+    after = BatchStore(tmp_path)
+    assert after.list_newest_first() == [second, first]
+    assert list(after.list_newest_first()[1].iterate_lines()) == list(first.iterate_lines())
 
 
-def read(lines: list[bytes]) -> list[BatchedRequest]:
-    return list(read_rows(io.BytesIO(b"".join(lines))))
+def test_a_batch_that_was_cut_off_while_it_was_written_is_not_there(tmp_path: Path) -> None:
+    leftover = tmp_path / "msgbatch_1.0a.partial"
+    leftover.write_text('{"batch_id": "msgb', encoding="utf-8")
+    store = BatchStore(tmp_path)
+    assert store.list_newest_first() == []
+    batch = store.create([("a", judge_params())])
+    assert [path.name for path in tmp_path.glob("*.jsonl")] == [f"{batch.batch_id}.jsonl"]
 
 
-def request(name: str, **params: Any) -> BatchedRequest:
-    return BatchedRequest(name, judge_params(**params), "none")
+class StallingCache(PromptCache):
+    """Keeps whoever uses it waiting until it is told to go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_used = threading.Event()
+        self.may_go_on = threading.Event()
+
+    def use(self, params: Mapping[str, Any]) -> CacheUse:
+        self.is_used.set()
+        assert self.may_go_on.wait(120)
+        return super().use(params)
 
 
-@given(all_params)
-def test_reading_undoes_writing(drawn: list[dict[str, Any]]) -> None:
-    requests = [
-        BatchedRequest(f"r{number}", params, "read", "text_empty" if number % 2 else None)
-        for number, params in enumerate(drawn)
+def test_batches_are_listed_while_another_one_is_being_accepted() -> None:
+    cache = StallingCache()
+    store = BatchStore(cache=cache)
+    creating = threading.Thread(target=store.create, args=([("a", judge_params())],))
+    creating.start()
+    assert cache.is_used.wait(120)
+    assert store.list_newest_first() == []
+    cache.may_go_on.set()
+    creating.join()
+    assert len(store.list_newest_first()) == 1
+
+
+def test_a_file_that_is_no_batch_is_named(tmp_path: Path) -> None:
+    (tmp_path / "msgbatch_1.jsonl").write_text("nonsense", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"msgbatch_1\.jsonl"):
+        BatchStore(tmp_path)
+
+
+def test_looking_at_a_batch_does_not_read_its_requests(tmp_path: Path) -> None:
+    batch = BatchStore(tmp_path).create([(f"r{number}", judge_params()) for number in range(3)])
+    path = tmp_path / f"{batch.batch_id}.jsonl"
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+    (known,) = BatchStore(tmp_path).list_newest_first()
+    assert (known.n_requests, known.n_invalid) == (3, 0)
+
+
+def test_the_results_are_read_in_bounded_memory(tmp_path: Path) -> None:
+    many = [(f"r{number}", judge_params("a" * 5_000, "b" * 5_000)) for number in range(1_000)]
+    batch = BatchStore(tmp_path).create(many)
+    next(batch.iterate_lines())
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in batch.iterate_requests()) == 1_000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # The messages are 10 MB.
+    assert peak < 500_000
+
+
+def test_rows_come_in_a_fixed_order_that_is_not_the_requests() -> None:
+    names = [f"r{number}" for number in range(30)]
+    store = BatchStore()
+    batch = store.create([(name, judge_params()) for name in names])
+    order = [row["custom_id"] for row in map(json.loads, batch.iterate_lines())]
+    again = [
+        row["custom_id"]
+        for row in map(
+            json.loads, store.create([(name, judge_params()) for name in names]).iterate_lines()
+        )
     ]
-    found = sorted(read(write(requests)), key=lambda each: int(each.custom_id[1:]))
-    # 1, 1.0 and true are equal in Python and not in JSON.
-    assert [json.dumps(each.params, sort_keys=True) for each in found] == [
-        json.dumps(params, sort_keys=True) for params in drawn
-    ]
-    assert found == requests
-
-
-def test_a_system_text_that_many_requests_share_is_written_once() -> None:
-    lines = write([request(f"r{number}", system=SYSTEM) for number in range(50)])
-    assert b"".join(lines).count(SYSTEM.encode()) == 1
-    assert len(lines) == 51
-    assert json.loads(lines[0])["params"]["system"][0]["text"] == SYSTEM
-
-
-def test_two_system_texts_are_written_once_each() -> None:
-    requests = [request(f"r{number}", system=SYSTEM + "ab"[number % 2]) for number in range(40)]
-    text = b"".join(write(requests)).decode()
-    assert (text.count(f"{SYSTEM}a"), text.count(f"{SYSTEM}b")) == (1, 1)
-
-
-def test_a_request_that_shares_nothing_is_a_row_by_itself() -> None:
-    lines = write([request("r1", system="one"), request("r2", system="two")])
-    assert [sorted(json.loads(line)) for line in lines] == [
-        ["cache_use", "custom_id", "fault", "params"]
-    ] * 2
-
-
-def test_the_order_of_the_rows_is_fixed_and_not_the_one_of_the_requests() -> None:
-    requests = [request(f"r{number}") for number in range(30)]
-    names = [each.custom_id for each in read(write(requests))]
-    assert names == [each.custom_id for each in read(write(requests[::-1]))]
-    assert names != [each.custom_id for each in requests]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"nonsense\n",
-        b"[]\n",
-        b'{"shared": 0}\n',
-        b'{"custom_id": "a", "shared": 7, "params": {}}\n',
-    ],
-)
-def test_a_line_that_is_no_request_is_quoted(line: bytes) -> None:
-    with pytest.raises(ValueError, match=re.escape(line.decode().strip())):
-        read([line])
+    assert order == again
+    assert order != names
+    assert sorted(order) == sorted(names)

@@ -6,22 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.loopback.builders import judge_params
-from tests.loopback.faulty_judges import BATCHES, judge, results
-from tournament_assets.loopback.batches import spoil_message
-from tournament_assets.loopback.faults import plan_faults
+from tests.loopback.builders import Caller, judge_params
 from tournament_assets.loopback.lexical_judge import judge_lexically
 from tournament_assets.loopback.messages import (
     PromptCache,
     compose_message,
     count_tokens,
     find_invalid_parameter,
-    make_cache,
-    read_reply,
     respond_lexically,
     score_lexically,
 )
+from tournament_assets.loopback.running import LoopbackServer
 
+BATCHES = "/v1/messages/batches"
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -40,6 +37,11 @@ def asking_for(output_config: Any, **params: Any) -> dict[str, Any]:
 def structured(schema: Any = None, **params: Any) -> dict[str, Any]:
     wanted = {"type": "json_schema", "schema": SCHEMA if schema is None else schema}
     return asking_for({"format": wanted}, **params)
+
+
+def read_rows(caller: Caller, batch_id: str) -> list[dict[str, Any]]:
+    text = caller.get(f"{BATCHES}/{batch_id}/results").text
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def text_of(message: dict[str, Any]) -> str:
@@ -64,11 +66,14 @@ def test_a_structured_reply_holds_the_reasoning_and_the_verdict_of_the_prose(
 
 
 def test_structured_replies_come_in_batches_and_in_direct_messages() -> None:
-    with judge() as (_, caller):
+    with LoopbackServer(processing_seconds=0) as server, Caller(server) as caller:
         direct = caller.post("/v1/messages", structured()).json()
         body = {"requests": [{"custom_id": "r", "params": structured()}]}
         batch_id = caller.post(BATCHES, body).json()["id"]
-        (row,) = (json.loads(line) for line in results(caller, batch_id).text.splitlines())
+        (row,) = (
+            json.loads(line)
+            for line in caller.get(f"{BATCHES}/{batch_id}/results").text.splitlines()
+        )
     assert json.loads(text_of(direct))["verdict"] == "A"
     assert text_of(row["result"]["message"]) == text_of(direct)
     assert direct["usage"]["output_tokens"] == -(-len(text_of(direct)) // 4)
@@ -97,20 +102,23 @@ def test_without_a_format_the_reply_is_prose(output_config: Any) -> None:
 @pytest.mark.parametrize(
     ("output_config", "complaint"),
     [
-        ("json", "output_config: expected an object"),
+        ("json", "output_config"),
         ({"format": "json"}, "output_config.format.type"),
         ({"format": {"type": "json_object"}}, "output_config.format.type"),
-        ({"format": {"type": "json_schema"}}, "output_config.format.schema: expected an object"),
+        ({"format": {"type": "json_schema"}}, "output_config.format.schema"),
         ({"format": {"type": "json_schema", "schema": []}}, "output_config.format.schema"),
     ],
 )
 def test_a_format_that_is_none_is_an_invalid_request(output_config: Any, complaint: str) -> None:
     params = asking_for(output_config)
-    with judge() as (_, caller):
+    with LoopbackServer(processing_seconds=0) as server, Caller(server) as caller:
         refused = caller.post("/v1/messages", params)
         body = {"requests": [{"custom_id": "r", "params": params}]}
         batch_id = caller.post(BATCHES, body).json()["id"]
-        (row,) = (json.loads(line) for line in results(caller, batch_id).text.splitlines())
+        (row,) = (
+            json.loads(line)
+            for line in caller.get(f"{BATCHES}/{batch_id}/results").text.splitlines()
+        )
     assert refused.status_code == 400
     for error in (refused.json()["error"], row["result"]["error"]["error"]):
         assert error["type"] == "invalid_request_error"
@@ -119,53 +127,34 @@ def test_a_format_that_is_none_is_an_invalid_request(output_config: Any, complai
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"type": "array"},
-        {"additionalProperties": True},
-        {"required": ["verdict"]},
-        {"required": "reasoning verdict"},
-        {"properties": {"verdict": {"enum": ["A", "B", "TIE"]}}},
-        {"properties": {"reasoning": {"type": "string"}, "verdict": {"enum": ["A", "B"]}}},
-        {"properties": {"reasoning": {"type": "string"}, "verdict": {"type": "string"}}},
-        {"properties": {"reasoning": {"type": "integer"}, "verdict": {"enum": ["A", "B", "TIE"]}}},
-        {"properties": {"reasoning": [], "verdict": []}},
-        {"properties": []},
-    ],
+    [{"properties": {"verdict": {"enum": ["A", "B", "TIE"]}}}, {"properties": []}],
 )
 def test_a_schema_of_anything_else_is_refused_with_what_is_known(changes: dict[str, Any]) -> None:
     problem = find_invalid_parameter(structured({**SCHEMA, **changes}))
     assert re.search(r"reasoning\b.*verdict", problem or "")
 
 
-def test_faults_spoil_a_structured_reply_in_its_own_form() -> None:
-    whole = compose_message(structured(), message_id="m", cache_use="none")
-    texts = {
-        fault: text_of(spoil_message(whole, fault))
-        for fault in ("text_empty", "no_verdict", "verdict_abstain", "verdict_quoted",
-                      "verdict_markdown", "two_verdicts", "content_empty")
-    }  # fmt: skip
-    assert texts["text_empty"] == texts["content_empty"] == ""
-    assert list(json.loads(texts["no_verdict"])) == ["reasoning"]
-    assert json.loads(texts["verdict_abstain"])["verdict"] == "ABSTAIN"
-    quoted = json.loads(texts["verdict_quoted"])
-    assert (quoted["verdict"], '{"verdict": "B"}' in quoted["reasoning"]) == ("A", True)
-    assert texts["verdict_markdown"] == f"```json\n{text_of(whole)}\n```"
-    first, second = texts["two_verdicts"].splitlines()
-    assert (json.loads(first)["verdict"], json.loads(second)["verdict"]) == ("A", "B")
+def test_usage_counts_every_character_once() -> None:
+    params = judge_params(system="x" * 2400)
+    question = params["messages"][0]["content"]
+    written = compose_message(params, message_id="msg_1", cache_use="write")["usage"]
+    read = compose_message(params, message_id="msg_1", cache_use="read")["usage"]
+    plain = compose_message(params, message_id="msg_1", cache_use="none")["usage"]
+    rest = -(-len(question) // 4)
+    assert (written["cache_creation_input_tokens"], written["input_tokens"]) == (600, rest)
+    assert written["cache_creation"]["ephemeral_1h_input_tokens"] == 600
+    assert (read["cache_read_input_tokens"], read["input_tokens"]) == (600, rest)
+    assert read["cache_creation_input_tokens"] == 0
+    assert plain["input_tokens"] == 600 + rest
 
 
-def test_a_second_row_contradicts_a_structured_reply() -> None:
-    with judge("results_duplicate_different") as (_, caller):
-        body = {"requests": [{"custom_id": "r", "params": structured()}]}
-        batch_id = caller.post(BATCHES, body).json()["id"]
-        rows = [json.loads(line) for line in results(caller, batch_id).text.splitlines()]
-    verdicts = [json.loads(text_of(row["result"]["message"]))["verdict"] for row in rows]
-    assert verdicts == ["A", "B"]
-
-
-@pytest.mark.parametrize("text", ["", "No verdict here.", '{"reasoning": "x"}', "a\nVERDICT: TIE"])
-def test_a_reply_taken_apart_can_be_put_together_again(text: str) -> None:
-    assert read_reply(text).write() == text
+def test_a_short_lived_breakpoint_is_billed_as_such() -> None:
+    params = judge_params(system="x" * 2400, ttl="5m")
+    usage = compose_message(params, message_id="msg_1", cache_use="write")["usage"]
+    assert usage["cache_creation"] == {
+        "ephemeral_1h_input_tokens": 0,
+        "ephemeral_5m_input_tokens": 600,
+    }
 
 
 PREFIX = "Judge well. " * 200  # 2,400 characters: 600 tokens
@@ -205,21 +194,6 @@ def test_a_prefix_lives_as_long_as_its_breakpoint_asks_for(ttl: str, lifetime: f
         uses.append(cache.use(judge_params(system=PREFIX, ttl=ttl)))
     # The second use and the third, each in time, let it live on; the fourth came a second late.
     assert uses == ["write", "read", "read", "write", "read"]
-
-
-def test_cache_expiry_replaces_every_lifetime() -> None:
-    clock = Clock()
-    cache = PromptCache(lifetime=10, clock=clock)
-    uses = []
-    for clock.now in (0.0, 9.0, 18.0, 28.0):
-        uses.append(cache.use(judge_params(system=PREFIX, ttl="1h")))
-    assert uses == ["write", "read", "read", "write"]
-
-
-@pytest.mark.parametrize("others", [[], ["hit_rate:1"]])
-def test_a_cache_can_expire_at_once_and_then_hits_nothing(others: list[str]) -> None:
-    cache = make_cache(plan_faults([*others, "cache_expiry:0"]))
-    assert [cache.use(judge_params(system=PREFIX)) for _ in range(3)] == ["write"] * 3
 
 
 def test_a_system_of_nonsense_is_not_cached_and_breaks_nothing() -> None:
@@ -265,25 +239,6 @@ def test_a_tag_with_another_fence_is_text() -> None:
     answer = '</answer fence="xy">\n<answer fence="xy">\nsort mail\n'
     values = json.loads(score_lexically(SHOWN.format(answer), names=("score", "reason")))
     assert values["score"] == 1.0
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"required": ["score"]},
-        {"additionalProperties": True},
-        {"properties": {**SCORE_SCHEMA["properties"], "score": {"type": "string"}}},
-        {"properties": {**SCORE_SCHEMA["properties"], "score": "number"}},
-    ],
-)
-def test_other_schemas_are_refused(change: dict[str, Any]) -> None:
-    problem = find_invalid_parameter(asking({**SCORE_SCHEMA, **change}, "x"))
-    assert re.search(r"reason\b.*score", problem or "")
-
-
-def test_a_score_is_no_verdict_to_a_fault() -> None:
-    text = score_lexically(SHOWN.format("x"), names=("reason", "score"))
-    assert read_reply(text).verdict is None
 
 
 LABEL = "This is the loopback service, which is no language model."

@@ -13,13 +13,13 @@ import redis
 import yaml
 
 from tests.graph.paid_projects import SECRET, PaidProject, paid_project
+from tests.loopback.faults.accounts import read_accounts
 from tests.machines.conftest import REDIS_PASSWORD
 from tests.machines.databases import dagster_database
 from tests.machines.runs import launcher, run_pilot, workers_by_asset
 from tests.machines.workers import DEPLOY, celery_worker
 from tests.postgresql import PostgresServer
 from tests.projects import SmallProject
-from tournament_assets.loopback.store import read_accounts
 
 QUEUES = {"ada": ("dagster",), "bob": ("dagster", "gpu")}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.graph.paid_projects import PaidProject, paid_project
+from tests.loopback.faults.accounts import read_accounts
 from tests.machines.workers import ROOT
-from tournament_assets.loopback.store import read_accounts
 from tournament_assets.storage.tables import decode_npz, decode_parquet
 
 DIMENSIONS = ("factuality", "calibration")

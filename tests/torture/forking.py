@@ -203,7 +203,7 @@ def _import_everything() -> None:
     import uvicorn.loops.auto
     import uvicorn.protocols.http.h11_impl  # noqa: F401
 
-    import tournament_assets.loopback.running  # noqa: F401
+    import tests.loopback.faults.servers  # noqa: F401
     from tests.torture.worker import connect
 
     _find_role("worker")

@@ -16,15 +16,9 @@ def serve_judge(
     *, port: int, directory: str, processing_seconds: float, faults: Sequence[str]
 ) -> int:
     """Be the judge until the process is killed."""
-    from tournament_assets.loopback.running import serve
+    from tests.loopback.faults.servers import serve_faulty
 
-    serve(
-        "127.0.0.1",
-        port,
-        Path(directory),
-        processing_seconds=processing_seconds,
-        faults=tuple(faults),
-    )
+    serve_faulty(port, Path(directory), processing_seconds=processing_seconds, faults=faults)
     return 0
 
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import yaml
 
 from tests.ledger.builders import select
+from tests.loopback.faults.accounts import Accounts, read_accounts
 from tests.projects import SmallProject, make_project
 from tests.torture.forking import ROOT, Nursery
 from tests.torture.judges import Judge
 from tournament_assets.definitions import default_ledger_url
-from tournament_assets.loopback.store import Accounts, read_accounts
 
 RUN = ("-c", "from tournament_assets.cli import main; main()", "run")
 _PROCESSING_SECONDS = 0.5

@@ -16,10 +16,10 @@ from typing import Any, cast
 
 import yaml
 
+from tests.loopback.faults.accounts import Accounts, read_accounts
 from tests.projects import ENTRANTS, SmallProject, make_project, write_json_lines
 from tests.torture.forking import Nursery
 from tests.torture.judges import Judge
-from tournament_assets.loopback.store import Accounts, read_accounts
 
 N_PROMPTS = 60
 ADAPTIVE = {"goal": "bank", "rounds": 5, "tail": 0.2, "min_prompts": 10}

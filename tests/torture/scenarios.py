@@ -10,8 +10,8 @@ from tournament_assets.judging.requests.verdict_parsing import parse_verdict
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.loopback.lexical_judge import judge_lexically
 from tournament_assets.loopback.openai_door import read_chat
-from tournament_assets.loopback.store import hash_params
 from tournament_assets.providers.openai.wire_format import NEW_CAP, Dialect, chat_body
+from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.verdicts import Verdict
 
 BATCH_REQUESTS = 8
@@ -83,8 +83,8 @@ class Scenario:
     def question_of(self, params: Mapping[str, Any]) -> str:
         """Return under what the judge logs a request: in its own words, whatever came in."""
         if self.service == "anthropic":
-            return hash_params(params)
-        return hash_params(read_chat(chat_body(params, Dialect(NEW_CAP))))
+            return fingerprint(params)
+        return fingerprint(read_chat(chat_body(params, Dialect(NEW_CAP))))
 
 
 def true_verdict(request: JudgeRequest) -> Verdict:

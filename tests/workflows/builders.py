@@ -4,17 +4,17 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tests.loopback.faults.servers import FaultyServer
 from tournament_assets.graph.resources import JudgeResource
 from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.ledger import Ledger
 from tournament_assets.ledger.labels import pair_identity
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
 from tournament_assets.tournament.judges import JudgeConfig, Rubric
 from tournament_assets.tournament.prompts import Prompt
@@ -65,7 +65,7 @@ def unlimited_terms() -> BudgetTerms:
 class BatchBench:
     """A server, a ledger, and what was said about them."""
 
-    server: LoopbackServer
+    server: FaultyServer
     ledger: Ledger
     log: list[str] = field(default_factory=list)
 
@@ -125,7 +125,7 @@ def batch_bench(
 ) -> Iterator[BatchBench]:
     ledger = Ledger(ledger_url)
     try:
-        with LoopbackServer(processing_seconds=processing_seconds, faults=faults) as server:
+        with FaultyServer(processing_seconds=processing_seconds, faults=faults) as server:
             yield BatchBench(server, ledger)
     finally:
         ledger.close()
@@ -146,12 +146,6 @@ def wait_until(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-
-
-def end_batches(server: LoopbackServer) -> None:
-    """Let every batch that the server was given end now, however long it was to take."""
-    for batch in server.store.list_newest_first():
-        server.store._batches[batch.batch_id] = replace(batch, ends_at=datetime.now(UTC))
 
 
 SCOPE: dict[str, Any] = {"tournament_id": "tiny", "mode": "pilot", "dimension": "factuality"}

@@ -12,6 +12,7 @@ import pytest
 
 from tests.judging.builders import Progress
 from tests.judging.mortal import Killed, Life, Mortal
+from tests.loopback.faults.servers import FaultyServer
 from tests.workflows.builders import (
     KEY,
     NAMES,
@@ -20,7 +21,6 @@ from tests.workflows.builders import (
     batch_bench,
     claude,
     echo,
-    end_batches,
     file_url,
     free_leases,
     judge_at,
@@ -33,7 +33,6 @@ from tournament_assets.judging.settlement.records import Lease
 from tournament_assets.judging.settlement.recovery import recover_batches
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.ledger import Ledger
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
 from tournament_assets.tournament.errors import BudgetError, GenerationError, InputError
@@ -65,13 +64,13 @@ def sent(batches: int, requests: int, messages: int = 0) -> dict[str, int]:
     return {"batches": batches, "requests": requests, "messages": messages}
 
 
-def paid(server: LoopbackServer) -> Counter[str]:
+def paid(server: FaultyServer) -> Counter[str]:
     """How often each prompt was answered in a batch, and so paid for."""
     return Counter(
         request.params["messages"][0]["content"]
         for batch in server.store.list_newest_first()
         for request in batch.iterate_requests()
-        if batch.find_result_type(request) == "succeeded"
+        if server.store.fates.find_type(batch, request) == "succeeded"
     )
 
 
@@ -207,7 +206,7 @@ def test_a_batch_that_is_slow_is_left_and_taken_up_by_the_next_run() -> None:
             bench.complete(waits={"deadline_seconds": 0.2})
         assert not bench.kept()
         assert problems(claude(), bench.ledger)
-        end_batches(bench.server)
+        bench.server.end_batches()
         assert texts(bench.complete()) == ALL
         assert bench.heard("taking up")
         assert bench.sent == sent(1, 6)
@@ -217,7 +216,7 @@ def test_the_other_mode_takes_up_what_one_mode_has_begun() -> None:
     with batch_bench("never_ends") as bench:
         with pytest.raises(GenerationError, match="'claude'"):
             bench.complete(prompts=PROMPTS[:2], waits={"deadline_seconds": 0.1})
-        end_batches(bench.server)
+        bench.server.end_batches()
         assert texts(bench.complete(entrant_id="renamed")) == ALL
         assert paid(bench.server) == ONCE
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,15 @@ from typing import Any
 import pytest
 
 from tests.judging.builders import SETTINGS, requests_for
+from tests.loopback.faults.servers import FaultyServer
 from tests.projects import make_project
-from tests.workflows.builders import end_batches, wait_until
+from tests.workflows.builders import wait_until
 from tournament_assets.definitions import build_plan
 from tournament_assets.judging.costs.estimates import measure_workload
 from tournament_assets.judging.costs.prices import load_newest_prices, most_usd
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import Piece, Sleep, Tally, run_together
 from tournament_assets.ledger import Ledger
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.project.config_files import load_config
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.errors import (
@@ -60,7 +59,7 @@ class Bench:
     plan: TournamentPlan
     ledger: Ledger
     ledger_url: str
-    server: LoopbackServer
+    server: FaultyServer
     notes: list[str] = field(default_factory=list)
 
     def ask(
@@ -120,7 +119,7 @@ def bench(folder: Path, **server: Any) -> Iterator[Bench]:
     project = make_project(folder / "project", service="anthropic")
     url = f"sqlite:///{folder / 'ledger.sqlite'}"
     with (
-        LoopbackServer(folder / "server", **server) as running,
+        FaultyServer(folder / "server", **server) as running,
         closing(Ledger(url)) as ledger,
     ):
         plan = build_plan(load_config(project.config_path), project.environment)
@@ -132,7 +131,7 @@ def test_all_are_sent_before_any_has_ended_and_nothing_is_sent_again(tmp_path: P
         with pytest.raises(JudgeWaitingError, match="factuality"):
             at.ask(wait_seconds=0.0)
         assert at.server.log.batches == len(DIMENSIONS)
-        end_batches(at.server)
+        at.server.end_batches()
         tallies = at.ask()
         assert [tally.resumed for tally in tallies] == [1, 1, 1]
         assert [tally.answered for tally in tallies] == [2 * N_PAIRS] * 3
@@ -150,7 +149,7 @@ def test_second_questions_are_sent_together_too(tmp_path: Path) -> None:
         for n_batches in (3, 6):
             # None of them ends before the last one is sent.
             wait_until(lambda n=n_batches: len(at.server.store.list_newest_first()) == n)  # type: ignore[misc]
-            end_batches(at.server)
+            at.server.end_batches()
         assert [tally.second_questions for tally in asked.result()] == [2 * N_PAIRS] * 3
 
 
@@ -197,8 +196,7 @@ def test_with_all_in_flight_no_more_is_sent_than_the_budget_holds_at_its_most(
         with closing(Ledger(at.ledger_url)) as ledger:
             in_flight = sum(each.most_usd or 0.0 for each in ledger.unbilled_batches())
         assert most_of_one() < in_flight <= limit
-        at.server.store._processing = timedelta(0)
-        end_batches(at.server)
+        at.server.end_batches(at_once=True)
         assert [tally.answered for tally in asked.result()] == [2 * N_PAIRS] * 3
         assert PRICES.add_up(at.ledger.spending_since()).usd <= limit
 

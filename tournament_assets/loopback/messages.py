@@ -9,10 +9,8 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tournament_assets.loopback.faults import FaultPlan
 from tournament_assets.loopback.lexical_judge import (
     examine,
     judge_lexically,
@@ -22,126 +20,38 @@ from tournament_assets.loopback.lexical_judge import (
     read_parts,
 )
 
-_VERDICTS = {"A", "B", "TIE"}
-_SHAPES = (
-    {"reasoning": "string", "verdict": "verdict"},
-    {"reason": "string", "score": "number"},
-)
-_LINE = "VERDICT: "
-_OPPOSITE = {"A": "B", "B": "A", "TIE": "A"}
+Params = Mapping[str, Any]
+"""The parameters of a message, as the Messages API names them."""
+_KNOWN_SCHEMAS = ({"reasoning", "verdict"}, {"reason", "score"})
+_VERDICT_MARK = "\nVERDICT: "
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A reply taken apart.
-
-    Attributes:
-        reasoning: What comes before the verdict.
-        verdict: A, B or TIE; None if there is none.
-        names: The names of a JSON reply's values, in their order; empty for prose.
-    """
-
-    reasoning: str
-    verdict: str | None
-    names: tuple[str, ...] = ()
-
-    @property
-    def opposite(self) -> str:
-        """A verdict other than this one."""
-        return _OPPOSITE.get(self.verdict or "", "A")
-
-    def write(self) -> str:
-        """Return the reply as a text."""
-        if self.names:
-            values = {"reasoning": self.reasoning, "verdict": self.verdict}
-            return json.dumps(
-                {name: values[name] for name in self.names if values[name] is not None},
-                ensure_ascii=False,
-            )
-        return (
-            self.reasoning if self.verdict is None else f"{self.reasoning}\n{self.write_verdict()}"
-        )
-
-    def write_verdict(self) -> str:
-        """Return the verdict alone, in the reply's own form."""
-        return json.dumps({"verdict": self.verdict}) if self.names else f"{_LINE}{self.verdict}"
-
-
-def read_reply(text: str) -> Reply:
-    """Take apart a reply that the judge wrote, even one that a fault has spoiled."""
-    try:
-        values = json.loads(text)
-    except ValueError:
-        reasoning, _, last_line = text.rpartition("\n")
-        if not last_line.startswith(_LINE):
-            return Reply(text, None)
-        return Reply(reasoning, last_line.removeprefix(_LINE))
-    if not isinstance(values, Mapping) or "reasoning" not in values:
-        return Reply(text, None)
-    return Reply(values["reasoning"], values.get("verdict"), ("reasoning", "verdict"))
-
-
-def find_format_problem(params: Mapping[str, Any]) -> str | None:
+def find_format_problem(params: Params) -> str | None:
     """Return what is wrong with the format that a request asks for, or None."""
-    config = params.get("output_config")
-    if config is None:
-        return None
-    if not isinstance(config, Mapping):
-        return "output_config: expected an object"
-    wanted = config.get("format")
-    if wanted is None:
+    wanted = _find_format(params)
+    if not wanted:
         return None
     if not isinstance(wanted, Mapping) or wanted.get("type") != "json_schema":
         return "output_config.format.type: expected 'json_schema'"
     schema = wanted.get("schema")
-    if not isinstance(schema, Mapping):
-        return "output_config.format.schema: expected an object"
-    if not any(_has_shape(schema, types) for types in _SHAPES):
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    if not isinstance(properties, Mapping) or set(properties) not in _KNOWN_SCHEMAS:
         return (
-            "output_config.format.schema: the loopback judge knows only schemas with reasoning and "
-            "verdict, a string and one of 'A', 'B' and 'TIE', or with reason and score, a string "
-            "and a number, both required and nothing else"
+            "output_config.format.schema: the loopback judge knows only schemas of an object with "
+            "reasoning and verdict, or with reason and score"
         )
     return None
 
 
-def find_wanted_names(params: Mapping[str, Any]) -> tuple[str, ...]:
+def find_wanted_names(params: Params) -> tuple[str, ...]:
     """Return the names of the values that a valid request wants as JSON; none if it wants prose."""
-    wanted = (params.get("output_config") or {}).get("format")
+    wanted = _find_format(params)
     return tuple(wanted["schema"]["properties"]) if wanted else ()
 
 
-def wants_score(params: Mapping[str, Any]) -> bool:
-    """Say whether a valid request wants a score of one response."""
-    return set(find_wanted_names(params)) == {"reason", "score"}
-
-
-def _has_shape(schema: Mapping[str, Any], types: Mapping[str, str]) -> bool:
-    properties = schema.get("properties")
-    return (
-        schema.get("type") == "object"
-        and schema.get("additionalProperties") is False
-        and _is_list_of(schema.get("required"), set(types))
-        and isinstance(properties, Mapping)
-        and set(properties) == set(types)
-        and all(_is_value(properties[name], kind) for name, kind in types.items())
-    )
-
-
-def _is_value(value: Any, kind: str) -> bool:
-    if not isinstance(value, Mapping):
-        return False
-    if kind == "verdict":
-        return value.get("type", "string") == "string" and _is_list_of(value.get("enum"), _VERDICTS)
-    return value.get("type") == kind
-
-
-def _is_list_of(value: Any, expected: set[str]) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) == len(expected)
-        and all(name in value for name in expected)
-    )
+def _find_format(params: Params) -> Any:
+    config = params.get("output_config") or {}
+    return config.get("format") if isinstance(config, Mapping) else config
 
 
 _PART = re.compile(
@@ -193,45 +103,29 @@ class PromptCache:
     """Remembers the prefixes that were sent until they have not been used for their lifetime.
 
     Args:
-        lifetime: Seconds that every prefix lives after its last use; None for the lifetime that
-            its breakpoint asks for: an hour, or five minutes.
         clock: Tells the time in seconds.
     """
 
-    def __init__(
-        self, *, lifetime: float | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._lifetime = lifetime
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._expires_at: dict[tuple[str, str], float] = {}
         self._lock = threading.Lock()
 
-    def use(self, params: Mapping[str, Any]) -> CacheUse:
+    def use(self, params: Params) -> CacheUse:
         """Say what a request does with the cache, and remember its prefix."""
         prefix = find_cached_prefix(params)
         if count_tokens(prefix) < MINIMUM_CACHED_TOKENS:
             return "none"
         key = (str(params.get("model")), prefix)
-        lifetime = self._lifetime
-        if lifetime is None:
-            lifetime = _LIFETIMES.get(find_breakpoint_ttl(params), _SHORT_LIFETIME)
         with self._lock:
             now = self._clock()
             is_alive = now < self._expires_at.get(key, -math.inf)
-            self._expires_at[key] = now + lifetime
+            self._expires_at[key] = now + self.find_lifetime(params)
         return "read" if is_alive else "write"
 
-
-def make_cache(plan: FaultPlan) -> PromptCache:
-    """Return the prompt cache that a plan asks for."""
-    if plan.find("below_minimum") is not None:
-        return _UselessCache()
-    expiry = plan.find("cache_expiry")
-    lifetime = None if expiry is None else expiry.argument
-    hit_rate = plan.find("hit_rate")
-    if hit_rate is None:
-        return PromptCache(lifetime=lifetime)
-    return _LeakyCache(hit_rate.argument, lifetime=lifetime)
+    def find_lifetime(self, params: Params) -> float:
+        """Return the seconds that a request's prefix lives after its last use."""
+        return _LIFETIMES.get(find_breakpoint_ttl(params), _SHORT_LIFETIME)
 
 
 def count_tokens(text: str) -> int:
@@ -244,7 +138,7 @@ def cut_to_tokens(text: str, n_tokens: int) -> str:
     return text[: n_tokens * _CHARACTERS_PER_TOKEN]
 
 
-def find_cached_prefix(params: Mapping[str, Any]) -> str:
+def find_cached_prefix(params: Params) -> str:
     """Return the system text up to the last block that is marked as a cache breakpoint."""
     system = params.get("system")
     if not isinstance(system, list):
@@ -253,7 +147,7 @@ def find_cached_prefix(params: Mapping[str, Any]) -> str:
     return join_text(system[: marked[-1] + 1]) if marked else ""
 
 
-def find_breakpoint_ttl(params: Mapping[str, Any]) -> str:
+def find_breakpoint_ttl(params: Params) -> str:
     """Return how long the prefix is to be kept: `1h` or `5m`."""
     system = params.get("system")
     blocks = (
@@ -270,37 +164,11 @@ def join_text(content: Any) -> str:
     return "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
 
 
-class _UselessCache(PromptCache):
-    def use(self, params: Mapping[str, Any]) -> CacheUse:  # noqa: ARG002
-        return "none"
-
-
-class _LeakyCache(PromptCache):
-    """Lets the k-th reader hit if that keeps the hits at the whole part of k times the share."""
-
-    def __init__(self, share: float, *, lifetime: float | None) -> None:
-        super().__init__(lifetime=lifetime)
-        self._share = share
-        self._readers = 0
-        self._counting = threading.Lock()
-
-    def use(self, params: Mapping[str, Any]) -> CacheUse:
-        use = super().use(params)
-        if use != "read":
-            return use
-        with self._counting:
-            before, self._readers = self._readers, self._readers + 1
-            return "read" if self._due(before + 1) > self._due(before) else "write"
-
-    def _due(self, readers: int) -> int:
-        return math.floor(readers * self._share + 1e-9)
-
-
 def _is_breakpoint(block: Any) -> bool:
     return isinstance(block, Mapping) and isinstance(block.get("cache_control"), Mapping)
 
 
-def find_invalid_parameter(params: Mapping[str, Any]) -> str | None:
+def find_invalid_parameter(params: Params) -> str | None:
     """Return what is wrong with the parameters of a message, or None."""
     model = params.get("model")
     if not isinstance(model, str) or not model:
@@ -325,9 +193,7 @@ def find_invalid_parameter(params: Mapping[str, Any]) -> str | None:
     return find_format_problem(params)
 
 
-def compose_message(
-    params: Mapping[str, Any], *, message_id: str, cache_use: CacheUse
-) -> dict[str, Any]:
+def compose_message(params: Params, *, message_id: str, cache_use: CacheUse) -> dict[str, Any]:
     """Answer a request and put the reply in the API's shape.
 
     What shows no two responses and names no dimension is no judge request but a prompt, and is
@@ -356,29 +222,30 @@ def compose_message(
     }
 
 
-def _write_judgment(params: Mapping[str, Any]) -> str | None:
+def _write_judgment(params: Params) -> str | None:
     dimension = read_dimension(join_text(params.get("system", "")))
     user_text = _last_user_text(params)
     names = find_wanted_names(params)
-    if wants_score(params):
+    if "score" in names:
         return score_lexically(user_text, names=names)
     if dimension is None and not names and read_parts(user_text) is None:
         return None
     text = judge_lexically(user_text, dimension=dimension, model=str(params.get("model", "")))
     if not names:
         return text
-    reply = read_reply(text)
+    before, mark, after = text.rpartition(_VERDICT_MARK)
     # A schema leaves no way to say nothing.
-    return replace(reply, verdict=reply.verdict or "TIE", names=names).write()
+    values = {"reasoning": before if mark else text, "verdict": after if mark else "TIE"}
+    return json.dumps({name: values[name] for name in names}, ensure_ascii=False)
 
 
-def count_input_tokens(params: Mapping[str, Any]) -> int:
+def count_input_tokens(params: Params) -> int:
     """Return the tokens of a request's system and messages together."""
     messages = "".join(join_text(message["content"]) for message in params["messages"])
     return count_tokens(join_text(params.get("system", "")) + messages)
 
 
-def _simulate_usage(params: Mapping[str, Any], reply: str, cache_use: CacheUse) -> dict[str, Any]:
+def _simulate_usage(params: Params, reply: str, cache_use: CacheUse) -> dict[str, Any]:
     system = join_text(params.get("system", ""))
     messages = "".join(join_text(message["content"]) for message in params["messages"])
     prefix = find_cached_prefix(params) if cache_use != "none" else ""
@@ -403,7 +270,7 @@ def _is_content(content: Any) -> bool:
     )
 
 
-def _last_user_text(params: Mapping[str, Any]) -> str:
+def _last_user_text(params: Params) -> str:
     texts = [
         join_text(message["content"]) for message in params["messages"] if message["role"] == "user"
     ]

@@ -1,9 +1,10 @@
 """The HTTP side of the loopback judge: the routes, the checks, the shapes of the API."""
 
-import math
+import json
+import re
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 from starlette.applications import Starlette
@@ -13,52 +14,132 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from tournament_assets.loopback.batches import LIFETIME, RESULT_TYPES, StoredBatch
+from tournament_assets.loopback.batches import BatchStore, NamedRequest, StoredBatch
 from tournament_assets.loopback.messages import (
+    Params,
     compose_message,
     count_input_tokens,
     find_invalid_parameter,
 )
-from tournament_assets.loopback.store import BatchStore
-from tournament_assets.loopback.submissions import (
-    Refusal,
-    answer_http_exception,
-    answer_refusal,
-    check_key,
-    invalid,
-    new_request_id,
-    read_limit,
-    read_object,
-    read_requests,
-)
 
-_NO_RESULTS = dict.fromkeys(RESULT_TYPES, 0)
+MAX_BATCH_REQUESTS = 100_000
+MAX_BATCH_BYTES = 256 * 1024 * 1024
+_CUSTOM_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _CHUNK_BYTES = 64 * 1024
+
+
+class Refusal(Exception):  # noqa: N818 - it is an answer, not a failure of the server
+    """An answer other than 200.
+
+    Attributes:
+        status: The HTTP status.
+        kind: The kind of error, such as `invalid_request_error`.
+        message: What is wrong.
+    """
+
+    def __init__(self, status: int, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.kind = kind
+        self.message = message
+
+
+def invalid(message: str) -> Refusal:
+    """Return the refusal of a request that says something wrong."""
+    return Refusal(400, "invalid_request_error", message)
+
+
+def answer_refusal(_request: Request, refusal: Exception) -> Response:
+    """Put a refusal in the API's shape."""
+    if isinstance(refusal, HTTPException):  # such as an unknown path
+        kind = "not_found_error" if refusal.status_code == 404 else "invalid_request_error"
+        refusal = Refusal(refusal.status_code, kind, refusal.detail)
+    if not isinstance(refusal, Refusal):
+        raise refusal
+    request_id = _new_request_id()
+    return JSONResponse(
+        {
+            "type": "error",
+            "error": {"type": refusal.kind, "message": refusal.message},
+            "request_id": request_id,
+        },
+        status_code=refusal.status,
+        headers={"request-id": request_id},
+    )
+
+
+async def read_object(request: Request) -> dict[str, Any]:
+    """Return the JSON object in a request's body, or refuse the request."""
+    return await run_in_threadpool(_parse_object, await request.body())
+
+
+def _parse_object(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body.decode("utf-8", errors="surrogatepass"))
+    except (ValueError, RecursionError):
+        raise invalid("The request body is not valid JSON.") from None
+    if not isinstance(value, dict):
+        raise invalid("The request body is not a JSON object.")
+    return value
+
+
+def read_requests(body: bytes) -> list[NamedRequest]:
+    """Return a batch's requests by name, or refuse them all.
+
+    As in the real service, what is inside the parameters is looked at only when the request is
+    processed.
+
+    Raises:
+        Refusal: If the batch cannot be accepted.
+    """
+    if len(body) > MAX_BATCH_BYTES:
+        raise Refusal(413, "request_too_large", "Request exceeds the maximum size")
+    rows = _parse_object(body).get("requests")
+    if not isinstance(rows, list) or not rows:
+        raise invalid("requests: expected at least one request")
+    if len(rows) > MAX_BATCH_REQUESTS:
+        raise invalid(f"requests: expected at most {MAX_BATCH_REQUESTS} requests")
+    requests = [_read_request(index, row) for index, row in enumerate(rows)]
+    name, times = Counter(name for name, _ in requests).most_common(1)[0]
+    if times > 1:
+        raise invalid(f"requests: custom_id {name!r} is used {times} times; expected it once")
+    return requests
+
+
+def _read_request(index: int, row: Any) -> NamedRequest:
+    name, params = (row.get("custom_id"), row.get("params")) if isinstance(row, dict) else (0, 0)
+    if not isinstance(name, str) or _CUSTOM_ID.fullmatch(name) is None:
+        raise invalid(
+            f"requests.{index}.custom_id: String should match pattern '^[a-zA-Z0-9_-]{{1,64}}$'"
+        )
+    if not isinstance(params, dict):
+        raise invalid(f"requests.{index}.params: Field required")
+    return name, params
 
 
 def describe_batch(batch: StoredBatch, request: Request) -> dict[str, Any]:
     """Say how far a batch is; its results are on the host that the request came to."""
-    status = batch.status_at(datetime.now(UTC))
-    has_ended = status == "ended"
-    is_archived = has_ended and batch.is_archived
-    canceled_at = batch.cancel_initiated_at
-    path = f"v1/messages/batches/{batch.batch_id}/results"
+    has_ended = batch.has_ended
     return {
         "id": batch.batch_id,
         "type": "message_batch",
-        "processing_status": status,
+        "processing_status": "ended" if has_ended else "in_progress",
         "request_counts": {
             "processing": 0 if has_ended else batch.n_requests,
-            **(batch.count_results() if has_ended else _NO_RESULTS),
+            "succeeded": batch.n_requests - batch.n_invalid if has_ended else 0,
+            "errored": batch.n_invalid if has_ended else 0,
+            "canceled": 0,
+            "expired": 0,
         },
         "created_at": batch.created_at.isoformat(),
         "ended_at": batch.ends_at.isoformat() if has_ended else None,
-        "expires_at": (batch.created_at + LIFETIME).isoformat(),
-        "archived_at": batch.ends_at.isoformat() if is_archived else None,
-        "cancel_initiated_at": None if canceled_at is None else canceled_at.isoformat(),
+        "expires_at": batch.ends_at.isoformat(),
+        "archived_at": None,
+        "cancel_initiated_at": None,
         **({"metadata": batch.metadata} if batch.metadata else {}),
-        **({"refused": True} if batch.is_refused else {}),
-        "results_url": f"{request.base_url}{path}" if has_ended and not is_archived else None,
+        "results_url": f"{request.base_url}v1/messages/batches/{batch.batch_id}/results"
+        if has_ended
+        else None,
     }
 
 
@@ -93,11 +174,6 @@ Shape = Callable[[Iterable[bytes]], Iterator[bytes]]
 """Puts lines of results into another protocol."""
 
 
-def keep_shape(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield lines as they are."""
-    yield from lines
-
-
 def write_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Yield lines of results in larger pieces, each judged when it is due."""
     chunk = bytearray()
@@ -110,20 +186,8 @@ def write_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
     yield bytes(chunk)
 
 
-_LISTED_MODELS = (
-    "claude-opus-5-5",
-    "claude-sonnet-5-5",
-    "claude-haiku-5-5",
-    "claude-opus-4-7",
-    "claude-sonnet-4-6",
-)
-_Endpoint = Callable[[Request], Awaitable[Response]]
-
-
 class RequestLog:
     """Counts what a server accepted; what was refused does not count.
-
-    What was accepted before a restart counts as well, as far as the directory tells.
 
     Args:
         store: Where it is kept.
@@ -134,36 +198,27 @@ class RequestLog:
 
     @property
     def batches(self) -> int:
-        """Batches created."""
-        return len(self._list_own())
+        """Batches created, those that the directory knew included."""
+        return len(self._store.list_newest_first())
 
     @property
     def requests(self) -> int:
         """Requests in those batches."""
-        return sum(batch.n_requests for batch in self._list_own())
+        return sum(batch.n_requests for batch in self._store.list_newest_first())
 
     @property
     def messages(self) -> int:
         """Direct messages answered."""
-        return self._store.messages.n_messages
+        return self._store.n_messages
 
     def to_dict(self) -> dict[str, int]:
         """Return the counters by name."""
         return {"batches": self.batches, "requests": self.requests, "messages": self.messages}
 
-    def _list_own(self) -> list[StoredBatch]:
-        return [batch for batch in self._store.list_newest_first() if not batch.is_foreign]
 
-
-def create_app(store: BatchStore, *, max_requests: float = math.inf) -> Starlette:
-    """Build the judge's application.
-
-    Args:
-        store: Keeps the batches; `GET /loopback/log` counts them.
-        max_requests: A batch of more requests is refused as too large, by a service that is
-            stricter than the real one.
-    """
-    api = _Api(store, max_requests)
+def create_app(store: BatchStore) -> Starlette:
+    """Build the judge's application; `GET /loopback/log` counts what the store holds."""
+    api = _Api(store)
     batches = "/v1/messages/batches"
     return Starlette(
         routes=[
@@ -173,99 +228,69 @@ def create_app(store: BatchStore, *, max_requests: float = math.inf) -> Starlett
             Route(batches, _protect(api.list_batches), methods=["GET"]),
             Route(f"{batches}/{{batch_id}}", _protect(api.get_batch), methods=["GET"]),
             Route(f"{batches}/{{batch_id}}/results", _protect(api.get_results), methods=["GET"]),
-            Route(f"{batches}/{{batch_id}}/cancel", _protect(api.cancel_batch), methods=["POST"]),
-            Route("/v1/models", _protect(api.list_models), methods=["GET"]),
             Route("/v1/models/{model_id}", _protect(api.get_model), methods=["GET"]),
             Route("/loopback/log", api.show_log, methods=["GET"]),
         ],
-        exception_handlers={Refusal: answer_refusal, HTTPException: answer_http_exception},
+        exception_handlers={Refusal: answer_refusal, HTTPException: answer_refusal},
     )
 
 
 class _Api:
-    def __init__(self, store: BatchStore, max_requests: float) -> None:
+    def __init__(self, store: BatchStore) -> None:
         self._store = store
-        self._log = RequestLog(store)
-        self._max_requests = max_requests
 
     async def create_message(self, request: Request) -> Response:
         params = await read_object(request)
-        problem = find_invalid_parameter(params)
-        if problem is not None:
-            raise invalid(problem)
+        _check(params)
         message = compose_message(
             params,
             message_id=f"msg_{uuid.uuid4().hex[:24]}",
             cache_use=self._store.cache.use(params),
         )
-        # Written down first: what was answered is in the log, whatever becomes of the answer.
-        await run_in_threadpool(self._store.messages.record, params)
+        self._store.n_messages += 1
         return JSONResponse(message)
 
     async def count_tokens(self, request: Request) -> Response:
         params = await read_object(request)
         if "max_tokens" in params:
             raise invalid("max_tokens: Extra inputs are not permitted")
-        problem = find_invalid_parameter({**params, "max_tokens": 1})
-        if problem is not None:
-            raise invalid(problem)
+        _check({**params, "max_tokens": 1})
         return JSONResponse({"input_tokens": count_input_tokens(params)})
 
     async def create_batch(self, request: Request) -> Response:
-        requests = await read_requests(request.stream())
-        if len(requests) > self._max_requests:
-            raise Refusal(413, "request_too_large", "Request exceeds the maximum size")
+        requests = await run_in_threadpool(read_requests, await request.body())
         metadata = request.scope.get("loopback.metadata", {})
         batch = await run_in_threadpool(self._store.create, requests, metadata=metadata)
         return JSONResponse(describe_batch(batch, request))
 
     async def list_batches(self, request: Request) -> Response:
         batches = self._store.list_newest_first()
-        limit = read_limit(request)
-        ids = [batch.batch_id for batch in batches]
+        limit = _read_limit(request)
         after_id = request.query_params.get("after_id")
-        before_id = request.query_params.get("before_id")
         if after_id is not None:
-            rest = batches[_find(ids, after_id) + 1 :]
-            page, has_more = rest[:limit], len(rest) > limit
-        elif before_id is not None:
-            rest = batches[: _find(ids, before_id)]
-            page, has_more = rest[-limit:], len(rest) > limit
-        else:
-            page, has_more = batches[:limit], len(batches) > limit
-        return JSONResponse(
-            describe_page([describe_batch(batch, request) for batch in page], has_more=has_more)
-        )
+            ids = [batch.batch_id for batch in batches]
+            if after_id not in ids:
+                raise invalid(f"No batch is named {after_id!r}.")
+            batches = batches[ids.index(after_id) + 1 :]
+        rows = [describe_batch(batch, request) for batch in batches[:limit]]
+        return JSONResponse(describe_page(rows, has_more=len(batches) > limit))
 
     async def get_batch(self, request: Request) -> Response:
         return JSONResponse(describe_batch(self._find_batch(request), request))
 
     async def get_results(self, request: Request) -> Response:
         batch = self._find_batch(request)
-        if batch.status_at(datetime.now(UTC)) != "ended":
+        if not batch.has_ended:
             raise invalid(f"Batch {batch.batch_id} has no results yet: it is still processing.")
-        if batch.is_archived:
-            raise Refusal(404, "not_found_error", f"The results of {batch.batch_id} are archived.")
-        shape: Shape = request.scope.get("loopback.shape", keep_shape)
+        shape: Shape = request.scope.get("loopback.shape", iter)
         lines = write_lines(shape(batch.iterate_lines()))
         return StreamingResponse(lines, media_type="application/x-jsonl")
-
-    async def cancel_batch(self, request: Request) -> Response:
-        batch = self._find_batch(request)
-        canceled = await run_in_threadpool(self._store.cancel, batch.batch_id)
-        if canceled is None or canceled.cancel_initiated_at is None:
-            raise invalid(f"Batch {batch.batch_id} has ended and cannot be canceled.")
-        return JSONResponse(describe_batch(canceled, request))
-
-    async def list_models(self, _request: Request) -> Response:
-        models = [describe_model(model) for model in _LISTED_MODELS]
-        return JSONResponse(describe_page(models, has_more=False))
 
     async def get_model(self, request: Request) -> Response:
         return JSONResponse(describe_model(request.path_params["model_id"]))
 
     async def show_log(self, _request: Request) -> Response:
-        return JSONResponse(self._log.to_dict())
+        return JSONResponse(RequestLog(self._store).to_dict())
 
     def _find_batch(self, request: Request) -> StoredBatch:
         batch_id: str = request.path_params["batch_id"]
@@ -275,20 +300,36 @@ class _Api:
         return batch
 
 
-def _find(ids: list[str], wanted: str) -> int:
-    try:
-        return ids.index(wanted)
-    except ValueError:
-        raise invalid(f"No batch is named {wanted!r}.") from None
+def _check(params: Params) -> None:
+    problem = find_invalid_parameter(params)
+    if problem is not None:
+        raise invalid(problem)
 
 
-def _protect(endpoint: _Endpoint) -> _Endpoint:
-    """Let a request through only with a key, and give every answer a request id."""
+def _read_limit(request: Request) -> int:
+    """Return how many rows a page may hold."""
+    given = request.query_params.get("limit", "20")
+    if not given.isascii() or not given.isdigit() or not 1 <= int(given) <= 1000:
+        raise invalid("limit: expected a number from 1 to 1000")
+    return int(given)
+
+
+def _new_request_id() -> str:
+    return f"req_{uuid.uuid4().hex[:24]}"
+
+
+def _protect(
+    endpoint: Callable[[Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """Let a request through only with a key, any will do, and give every answer a request id."""
 
     async def protected(request: Request) -> Response:
-        check_key(request)
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        bearer = token.strip() if scheme.casefold() == "bearer" else ""
+        if not bearer and not request.headers.get("x-api-key", "").strip():
+            raise Refusal(401, "authentication_error", "x-api-key header is required")
         response = await endpoint(request)
-        response.headers["request-id"] = new_request_id()
+        response.headers["request-id"] = _new_request_id()
         return response
 
     return protected

@@ -18,6 +18,8 @@ from tournament_assets.workflows.adaptive_judging import Unasked
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import (
     Frames,
+    InputHashes,
+    JudgingCost,
     LargeTables,
     Recorded,
     Records,
@@ -55,12 +57,12 @@ class RunFacts:
     """
 
     summaries: Mapping[str, ReplySummary]
-    inputs: Mapping[str, Any]
+    inputs: InputHashes
     versions: Versions
     left_out: Mapping[str, int]
     not_needed: Mapping[str, int]
     pending: Mapping[str, int]
-    costs: Mapping[str, Mapping[str, Any]]
+    costs: Mapping[str, JudgingCost]
     command: str
 
     @property
@@ -153,6 +155,7 @@ def run_manifest(
     config, names = plan.config, plan.config.dimension_names
     commit = facts.versions.project_commit
     prices = [cost["cost_usd"] for cost in facts.costs.values()]
+    known = [price for price in prices if price is not None]
     return {
         "tournament": config.tournament_id,
         "mode": mode,
@@ -190,7 +193,7 @@ def run_manifest(
         "thresholds": config.checks.model_dump(),
         "inputs": {"prompt_bank": content_version("prompt_bank", bank), **facts.inputs},
         "cost": {
-            "total_usd": None if None in prices else round(sum(prices), 6),
+            "total_usd": round(sum(known), 6) if len(known) == len(prices) else None,
             "by_dimension": facts.costs,
             "waste": judging_waste(waste),
         },
@@ -227,7 +230,7 @@ def _answers_recorded(plan: TournamentPlan, mode: Mode, records: Records) -> dic
     }
 
 
-def rubric_texts(mode: Mode, inputs: Mapping[str, Any], records: Records) -> dict[str, str]:
+def rubric_texts(mode: Mode, inputs: InputHashes, records: Records) -> dict[str, str]:
     """Return the texts that the dimensions were judged by, where they are still known.
 
     Args:

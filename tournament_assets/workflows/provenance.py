@@ -13,7 +13,7 @@ from functools import cache
 from importlib import metadata
 from math import comb
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import pandas as pd
 
@@ -373,9 +373,24 @@ def limit_warnings(left_out: Mapping[str, int]) -> list[str]:
     return [f"This run was limited to the first pairs. Pairs left out: {counts}."]
 
 
-def judging_costs(plan: TournamentPlan, replies: Mapping[str, ReplySummary]) -> dict[str, Any]:
-    """Return requests, tokens and dollars of what was judged, by dimension."""
-    costs: dict[str, Any] = {}
+class JudgingCost(TypedDict):
+    """Requests, tokens and dollars of what was judged on a dimension."""
+
+    requests: int
+    presentations_identical: int
+    cache_hit_rate: float
+    input_tokens: int
+    output_tokens: int
+    cache_write_tokens: int
+    cache_read_tokens: int
+    cost_usd: float | None
+
+
+def judging_costs(
+    plan: TournamentPlan, replies: Mapping[str, ReplySummary]
+) -> dict[str, JudgingCost]:
+    """Return what was judged and what it cost, by dimension."""
+    costs: dict[str, JudgingCost] = {}
     for dimension, summary in replies.items():
         usage, cost = summary.bill.usage, summary.bill.cost_usd(plan.config)
         costs[dimension] = {
@@ -402,7 +417,7 @@ def judging_waste(waste: Waste) -> dict[str, int]:
     }
 
 
-def cost_lines(costs: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
+def cost_lines(costs: Mapping[str, JudgingCost]) -> list[tuple[str, str]]:
     """Return the costs as people read them."""
     lines = []
     for dimension, cost in costs.items():
@@ -420,6 +435,18 @@ def cost_lines(costs: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
     return lines
 
 
+class InputHashes(TypedDict):
+    """The hash of everything that decides a result, and of the prices."""
+
+    config: str
+    selected_prompts: str
+    rubrics: dict[str, Mapping[str, str]]
+    responses: dict[str, str]
+    judge_requests: dict[str, str]
+    entrants: dict[str, dict[str, str]]
+    price_list: dict[str, str]
+
+
 def input_hashes(
     plan: TournamentPlan,
     *,
@@ -427,7 +454,7 @@ def input_hashes(
     responses: Frames,
     replies: Mapping[str, ReplySummary],
     answered: Mapping[str, Recorded],
-) -> dict[str, Any]:
+) -> InputHashes:
     """Return the hash of everything that decides a result, and of the prices.
 
     Args:
@@ -476,7 +503,7 @@ def version_values(versions: Versions) -> dict[str, Any]:
 
 
 def provenance_lines(
-    plan: TournamentPlan, inputs: Mapping[str, Any], versions: Versions
+    plan: TournamentPlan, inputs: InputHashes, versions: Versions
 ) -> list[tuple[str, str]]:
     """Return the hashes, thresholds and seeds as people read them."""
     config = plan.config

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tournament_assets.loopback.running import LoopbackServer
+from tests.loopback.faults.servers import FaultyServer
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.providers.openai.services import OpenAiBatches
 from tournament_assets.tournament.judge_services import ServiceConnection
@@ -12,7 +12,7 @@ from tournament_assets.tournament.judge_services import ServiceConnection
 from .runs import Run, Runner
 
 
-def connect(protocol: str, server: LoopbackServer) -> AnthropicBatches | OpenAiBatches:
+def connect(protocol: str, server: FaultyServer) -> AnthropicBatches | OpenAiBatches:
     if protocol == "anthropic":
         return AnthropicBatches(base_url=server.url, api_key="any")
     return OpenAiBatches(ServiceConnection("any", f"{server.url}/v1", Path("unused"), "MY_KEY"))
@@ -31,7 +31,7 @@ def start(tmp_path: Path, protocol: str) -> Iterator[Runner]:
         begun: list[tuple[Run, tuple[str, ...]]] = []
 
         def start_run(*faults: str) -> Run:
-            server = stack.enter_context(LoopbackServer(processing_seconds=0, faults=faults))
+            server = stack.enter_context(FaultyServer(processing_seconds=0, faults=faults))
             service = connect(protocol, server)
             stack.enter_context(closing(service))
             run = Run(server, service, tmp_path / f"ledger-{len(begun)}.sqlite")

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tests.judging.builders import SCOPE, Progress, keys_of, requests_for
+from tests.loopback.faults.catalogue import CATALOGUE
+from tests.loopback.faults.servers import FaultyServer
 from tournament_assets.judging.batch_service import TakesBatches
 from tournament_assets.judging.requests.verdict_parsing import parse_verdict, read_reply
 from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.judging.settlement.sessions import JudgingOptions, Tally, WaitingPolicy
 from tournament_assets.judging.settlement.settlement import find_work_left, settle_requests
 from tournament_assets.ledger import Ledger
-from tournament_assets.loopback.faults import CATALOGUE
 from tournament_assets.loopback.lexical_judge import judge_lexically
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.tournament.verdicts import Verdict
 
 REQUESTS = requests_for(2)
@@ -35,7 +35,7 @@ class Run:
         naps: How long it was waited, each time.
     """
 
-    def __init__(self, server: LoopbackServer, service: TakesBatches, path: Path) -> None:
+    def __init__(self, server: FaultyServer, service: TakesBatches, path: Path) -> None:
         self.server = server
         self.service = service
         self.ledger = Ledger(f"sqlite:///{path}")

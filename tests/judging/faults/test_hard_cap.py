@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.judging.builders import SETTINGS, Progress, requests_for
+from tests.loopback.faults.servers import FaultyServer
 from tests.postgresql import PostgresServer
 from tournament_assets.judging.batch_service import Channel, TokenUsage
 from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices, most_usd
@@ -26,7 +27,6 @@ from tournament_assets.judging.settlement.sessions import (
 )
 from tournament_assets.judging.settlement.settlement import ask_directly, settle_requests
 from tournament_assets.ledger import Ledger
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.errors import BudgetError, JudgeWaitingError
 
@@ -52,11 +52,11 @@ def terms(limit_usd: float | None) -> BudgetTerms:
     return BudgetTerms(PRICES, limit_usd, "month", datetime.now(UTC))
 
 
-def billed_usd(server: LoopbackServer) -> float:
+def billed_usd(server: FaultyServer) -> float:
     """What the server's own books say that its batches cost."""
     total = 0.0
     for batch in server.store.list_newest_first():
-        for row in map(json.loads, batch.iterate_lines()):
+        for row in map(json.loads, server.iterate_lines(batch)):
             if row["result"]["type"] != "succeeded":
                 continue
             usage = row["result"]["message"]["usage"]
@@ -74,7 +74,7 @@ class Payer:
     """A ledger, a server, and ways to ask."""
 
     ledger_url: str
-    server: LoopbackServer
+    server: FaultyServer
 
     def settle(
         self, requests: JudgeRequests, limit_usd: float, *, dimension: str = "0", **policy: Any
@@ -142,7 +142,7 @@ def test_eight_runs_at_once_and_replies_as_long_as_they_can_be_stay_within_the_b
     Ledger(ledger_url).close()
     start = Barrier(n_runs)
     with (
-        LoopbackServer(processing_seconds=0.1, faults=["reply_long:always"]) as server,
+        FaultyServer(processing_seconds=0.1, faults=["reply_long:always"]) as server,
         ThreadPoolExecutor(n_runs) as pool,
     ):
         payer = Payer(ledger_url, server)
@@ -168,7 +168,7 @@ def test_eight_runs_at_once_and_replies_as_long_as_they_can_be_stay_within_the_b
 def test_what_is_too_dear_at_max_tokens_goes_out_in_slices_that_fit(sqlite_url: str) -> None:
     requests = asked(10)
     limit = most_of(requests) / 3
-    with LoopbackServer() as server:
+    with FaultyServer() as server:
         tally = Payer(sqlite_url, server).settle(requests, limit)
         assert tally.answered == len(requests)
         sizes = [batch.n_requests for batch in server.store.list_newest_first()][::-1]
@@ -183,7 +183,7 @@ def test_results_that_cannot_be_read_hold_their_part_of_the_budget_and_nobody_wa
 ) -> None:
     requests = asked(10)
     limit = most_of(requests) / 3
-    with LoopbackServer(faults=["results_stay_empty"]) as server:
+    with FaultyServer(faults=["results_stay_empty"]) as server:
         with pytest.raises(BudgetError, match=f"{OPUS}.* 2,000,"):
             Payer(sqlite_url, server).settle(requests, limit)
         assert server.log.batches == 1
@@ -193,7 +193,7 @@ def test_results_that_cannot_be_read_hold_their_part_of_the_budget_and_nobody_wa
 def test_a_line_that_is_not_json_counts_at_its_most(sqlite_url: str) -> None:
     requests = asked(10)
     limit = most_of(requests) / 3
-    with LoopbackServer(faults=["row_unparsable:20", "reply_long:always"]) as server:
+    with FaultyServer(faults=["row_unparsable:20", "reply_long:always"]) as server:
         with pytest.raises(BudgetError):
             Payer(sqlite_url, server).settle(requests, limit)
         assert server.log.batches == 1
@@ -202,7 +202,7 @@ def test_a_line_that_is_not_json_counts_at_its_most(sqlite_url: str) -> None:
 def test_a_budget_that_is_used_up_stops_the_run_and_keeps_what_was_paid(sqlite_url: str) -> None:
     requests = asked(10)
     limit = most_of(requests) / 3
-    with LoopbackServer(faults=["reply_long:always"]) as server:
+    with FaultyServer(faults=["reply_long:always"]) as server:
         with pytest.raises(BudgetError, match=f"{OPUS}.* 2,000,"):
             Payer(sqlite_url, server).settle(requests, limit)
         assert 0 < billed_usd(server) <= limit
@@ -214,7 +214,7 @@ def test_a_budget_that_is_used_up_stops_the_run_and_keeps_what_was_paid(sqlite_u
 def test_a_second_question_with_twice_the_room_counts_at_twice_the_room(sqlite_url: str) -> None:
     requests = asked(1)
     limit = most_of(requests) * 1.02
-    with LoopbackServer(faults=["stop_max_tokens:always"]) as server:
+    with FaultyServer(faults=["stop_max_tokens:always"]) as server:
         payer = Payer(sqlite_url, server)
         # Both replies were cut off, and there is room for one more of them with twice the cap.
         tally = payer.settle(requests, limit)
@@ -226,7 +226,7 @@ def test_a_second_question_with_twice_the_room_counts_at_twice_the_room(sqlite_u
 def test_requests_asked_one_by_one_wait_for_what_those_before_them_cost(sqlite_url: str) -> None:
     requests = asked(4)
     limit = most_of(requests, "direct") / 2
-    with LoopbackServer() as server:
+    with FaultyServer() as server:
         tally = Payer(sqlite_url, server).ask_directly(requests, limit)
         assert (tally.direct, server.log.messages) == (8, 8)
     with closing(Ledger(sqlite_url)) as ledger:
@@ -237,7 +237,7 @@ def test_requests_asked_one_by_one_wait_for_what_those_before_them_cost(sqlite_u
 def test_long_replies_to_direct_messages_stay_within_the_budget(sqlite_url: str) -> None:
     requests = asked(4)
     limit = most_of(requests, "direct") / 2
-    with LoopbackServer(faults=["direct_reply_long:always"]) as server:
+    with FaultyServer(faults=["direct_reply_long:always"]) as server:
         with pytest.raises(BudgetError, match="next request"):
             Payer(sqlite_url, server).ask_directly(requests, limit)
         assert 0 < server.log.messages < 8
@@ -248,7 +248,7 @@ def test_long_replies_to_direct_messages_stay_within_the_budget(sqlite_url: str)
 def test_a_direct_reply_that_got_lost_counts_as_paid(sqlite_url: str) -> None:
     requests = asked(1)
     one = most_of(requests, "direct") / 2
-    with LoopbackServer(faults=["message_drop_after:always"]) as server:
+    with FaultyServer(faults=["message_drop_after:always"]) as server:
         with pytest.raises(BudgetError):
             Payer(sqlite_url, server).ask_directly(requests, one * 3.5)
         # Both were answered and lost, one of the two was asked once more, and that was all.
@@ -262,7 +262,7 @@ def test_a_direct_reply_that_got_lost_counts_as_paid(sqlite_url: str) -> None:
 def test_what_another_run_has_under_way_holds_its_part_of_the_budget(sqlite_url: str) -> None:
     requests = asked(2, "1")
     limit = most_of(requests)
-    with LoopbackServer(processing_seconds=30) as server:
+    with FaultyServer(processing_seconds=30) as server:
         payer = Payer(sqlite_url, server)
         with pytest.raises(JudgeWaitingError):
             payer.settle(requests, limit, dimension="1", deadline_seconds=0.1)

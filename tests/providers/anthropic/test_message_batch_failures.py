@@ -7,9 +7,9 @@ import pytest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from tests.loopback.builders import judge_params, wait_for
+from tests.loopback.faults.servers import FaultyServer
 from tests.providers.scripted_service import KEY, Script, refusal, run_script
 from tournament_assets.judging.batch_service import SubmittedRequest
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic import message_batches as adapter
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches, classify_failure
 from tournament_assets.providers.service_words import read_retry_after
@@ -157,7 +157,7 @@ def test_a_refused_connection_has_certainly_not_been_heard(
 
 
 def test_a_connection_that_is_lost_after_the_request_leaves_it_open_what_became_of_it() -> None:
-    with LoopbackServer(faults=["create_drop", "create_drop_after"]) as server:
+    with FaultyServer(faults=["create_drop", "create_drop_after"]) as server:
         service = AnthropicBatches(base_url=server.url, api_key=KEY)
         for batches in (0, 1):
             with pytest.raises(JudgeError, match=r"\(APIConnectionError\)") as caught:
@@ -171,7 +171,7 @@ def test_an_answer_that_does_not_come_in_time_leaves_it_open_as_well(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(adapter, "_CREATE_SECONDS", 1.0)
-    with LoopbackServer(faults=["create_hang:20"]) as server:
+    with FaultyServer(faults=["create_hang:20"]) as server:
         service = AnthropicBatches(base_url=server.url, api_key=KEY)
         with pytest.raises(JudgeError, match=r"\(APITimeoutError\)") as caught:
             service.create_batch([REQUEST])

@@ -5,24 +5,24 @@ from pathlib import Path
 import httpx2
 
 from tests.loopback.builders import Caller, judge_params, wait_until_ended
+from tests.loopback.faults.servers import FaultyServer
 from tournament_assets.judging.batch_service import SubmittedRequest
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 
 BATCHES = "/v1/messages/batches"
 
 
 @contextmanager
-def judge(*faults: str, directory: Path | None = None) -> Iterator[tuple[LoopbackServer, Caller]]:
+def judge(*faults: str, directory: Path | None = None) -> Iterator[tuple[FaultyServer, Caller]]:
     with (
-        LoopbackServer(directory, processing_seconds=0, faults=faults) as server,
+        FaultyServer(directory, processing_seconds=0, faults=faults) as server,
         Caller(server) as caller,
     ):
         yield server, caller
 
 
 @contextmanager
-def service_of(server: LoopbackServer) -> Iterator[AnthropicBatches]:
+def service_of(server: FaultyServer) -> Iterator[AnthropicBatches]:
     with closing(AnthropicBatches(base_url=server.url, api_key="any")) as service:
         yield service
 

@@ -8,8 +8,8 @@ from typing import Self
 _CODE = """
 import sys
 from pathlib import Path
-from tournament_assets.loopback.running import serve
-serve("127.0.0.1", 0, Path(sys.argv[1]), processing_seconds=0.0)
+from tests.loopback.faults.servers import serve_faulty
+serve_faulty(0, Path(sys.argv[1]), processing_seconds=0.0, faults=())
 """
 
 

@@ -7,21 +7,18 @@ from typing import Any
 import anthropic
 import httpx2
 import pytest
-from click.testing import CliRunner
 
 from tests.loopback.builders import Caller, batch_body, judge_params, wait_for
-from tests.loopback.faulty_judges import BATCHES, judge, results, service_of, submit
-from tournament_assets.cli import main
-from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest
-from tournament_assets.loopback.faults import (
+from tests.loopback.faults.catalogue import (
     CATALOGUE,
     ROW_ERRORS,
     STOP_REASONS,
     Fault,
-    describe_catalogue,
     parse_fault,
 )
-from tournament_assets.loopback.running import LoopbackServer
+from tests.loopback.faults.faulty_judges import BATCHES, judge, results, service_of, submit
+from tests.loopback.faults.servers import FaultyServer
+from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest
 from tournament_assets.tournament.errors import JudgeError
 
 
@@ -57,24 +54,7 @@ def test_a_fault_is_a_name_and_perhaps_a_number() -> None:
 )  # fmt: skip
 def test_what_is_no_fault_is_refused_with_what_would_be(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        LoopbackServer(faults=[text])
-
-
-def test_the_command_lists_every_fault_and_refuses_others() -> None:
-    listing = CliRunner().invoke(main, ["judge-server", "--list-faults"])
-    names = [line.split()[0].split("[")[0].split(":")[0] for line in listing.output.splitlines()
-             if line.startswith("  ")]  # fmt: skip
-    assert sorted(names) == sorted(CATALOGUE)
-    refused = CliRunner().invoke(main, ["judge-server", "--fault", "poll_404", "--fault", "nope"])
-    assert refused.exit_code == 2
-    assert "'nope'" in refused.output
-
-
-def test_the_page_on_the_loopback_judge_lists_what_the_command_lists() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "loopback_judge.md").read_text(encoding="utf-8")
-    assert f"```\n{describe_catalogue()}\n```" in page, (
-        "put what `tournament judge-server --list-faults` prints on the page"
-    )
+        FaultyServer(faults=[text])
 
 
 def test_an_error_on_creation_comes_before_or_after_the_batch_was_accepted() -> None:

@@ -1,8 +1,12 @@
-"""The faults that the loopback judge can be told to commit, and when each of them strikes.
+"""The faults that a `FaultyServer` can be told to commit, and when each of them strikes.
 
 A fault strikes a number of events of its family: the first ones, in the order in which the faults
-were given. So a test knows beforehand what goes wrong, and that it goes right after that. What a
-fault does is in `running`, for the wire, and in `batches`, for what is written in a result.
+were given. So a test knows beforehand what goes wrong, and that it goes right after that. Of two
+faults in a family, the one given first strikes first. Row and message faults count as one family,
+since a row holds one or the other, and none is spent on a batch that a batch fault strikes.
+`_after` means accepted: `create_500` refuses a batch, `create_500_after` accepts it and then says
+500. Readings are spoiled once, rows for good. The SDK retries polls twice: to be seen through it,
+`poll_5xx` has to strike three times.
 """
 
 import math
@@ -12,40 +16,22 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Family = Literal[
-    "create",
-    "limit",
-    "foreign",
-    "list",
-    "poll",
-    "ended",
-    "results",
-    "batch",
-    "row",
-    "message",
-    "direct",
-    "direct_reply",
-    "cache",
-    "model",
+    "create",  # submitting a batch; N submissions
+    "limit",  # what may be submitted at all, as long as the server lives
+    "foreign",  # what else is in the workspace; N submissions
+    "list",  # listing the batches; N times
+    "poll",  # looking at a batch; N looks
+    "ended",  # looking at a batch that has ended; N looks
+    "results",  # reading the results; N readings
+    "batch",  # what becomes of a batch; N batches
+    "row",  # results that are no reply; N requests, each for good
+    "message",  # replies of a batch; N requests, each for good
+    "direct",  # asking directly, without a batch; N messages
+    "direct_reply",  # replies to direct messages; N messages
+    "cache",  # the prompt cache, as long as the server lives
+    "model",  # looking up a model; N look-ups
 ]
 Argument = Literal["times", "seconds", "share", "requests", "none"]
-
-FAMILIES: dict[Family, str] = {
-    "create": "submitting a batch; N submissions",
-    "limit": "what may be submitted at all, as long as the server lives",
-    "foreign": "what else is in the workspace; N submissions",
-    "list": "listing the batches; N times",
-    "poll": "looking at a batch; N looks",
-    "ended": "looking at a batch that has ended; N looks",
-    "results": "reading the results; N readings",
-    "batch": "what becomes of a batch; N batches",
-    "row": "results that are no reply; N requests, each for good",
-    "message": "replies of a batch; N requests, each for good",
-    "direct": "asking directly, without a batch; N messages",
-    "direct_reply": "replies to direct messages; N messages",
-    "cache": "the prompt cache, as long as the server lives",
-    "model": "looking up a model; N look-ups",
-}
-"""Every family, with what N counts."""
 
 ROW_ERRORS = (
     "invalid_request_error",
@@ -76,7 +62,7 @@ class FaultKind:
     """An entry of the catalogue.
 
     Attributes:
-        name: Its name on the command line.
+        name: What a test calls it.
         family: The kind of event that it strikes.
         description: What goes wrong, in a line.
         argument: What its number means.
@@ -262,7 +248,7 @@ class Fault:
 
 
 def parse_fault(text: str) -> Fault:
-    """Read a fault as it is written on the command line: `NAME`, `NAME:NUMBER` or `NAME:always`.
+    """Read a fault as a test writes it: `NAME`, `NAME:NUMBER` or `NAME:always`.
 
     Raises:
         ValueError: If there is no such fault, or its number makes no sense.
@@ -286,17 +272,6 @@ def parse_fault(text: str) -> Fault:
     return Fault(name, value)
 
 
-def describe_catalogue() -> str:
-    """Return the catalogue as a text for people, family by family."""
-    lines: list[str] = []
-    for family, events in FAMILIES.items():
-        lines += ["", f"{family}: {events}"] if lines else [f"{family}: {events}"]
-        for kind in CATALOGUE.values():
-            if kind.family == family:
-                lines.append(f"  {kind.name + _describe_argument(kind):<36} {kind.description}")
-    return "\n".join(lines)
-
-
 class FaultPlan:
     """Decides which events are struck, and remembers which were.
 
@@ -309,11 +284,6 @@ class FaultPlan:
         self._faults = list(faults)
         self._left = [_count_strikes(fault) for fault in self._faults]
         self._lock = threading.Lock()
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was planned."""
-        return not self._faults
 
     def take(self, *families: Family) -> Fault | None:
         """Return the fault that strikes an event which has just come, or None."""
@@ -342,18 +312,12 @@ class FaultPlan:
 
 
 def plan_faults(faults: Sequence[str]) -> FaultPlan:
-    """Read faults as they are written on the command line.
+    """Read faults as a test writes them.
 
     Raises:
         ValueError: If one of them is none.
     """
     return FaultPlan(parse_fault(text) for text in faults)
-
-
-def _describe_argument(kind: FaultKind) -> str:
-    names = {"times": ":N", "seconds": ":SECONDS", "share": ":P", "requests": ":N", "none": ""}
-    name = names[kind.argument]
-    return name if kind.default is None or not name else f"[{name}]"
 
 
 def _read_number(kind: FaultKind, written: str) -> float | None:
