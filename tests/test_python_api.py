@@ -150,9 +150,9 @@ def test_what_comes_from_outside_is_escaped(run: ta.Run) -> None:
 
 def test_battles_of_a_run_give_its_ratings(run: ta.Run) -> None:
     rated = ta.rate(run.battles, ["elo", "bradley-terry"], settings=run.rating_settings)
-    by_method = {name: rows.set_index("model") for name, rows in rated.frame.groupby("method")}
+    by_method = {name: rows.set_index("entrant_id") for name, rows in rated.frame.groupby("method")}
     board = run.frame.set_index("entrant_id")
-    elo, strength = by_method["elo"], by_method["bradley-terry"]
+    elo, strength = by_method["elo"], by_method["bradley_terry"]
     assert elo["rank"].to_dict() == board["rank"].to_dict()
     for ours, theirs in (
         (elo["rating"], board["mean"]),
@@ -181,7 +181,7 @@ def test_the_odds_of_two_models_are_their_wins() -> None:
     battles = [fight(question_id=f"q{number}") for number in range(3)]
     rated = ta.rate(frame_of(*battles, fight("model_b", question_id="q3")))
     ada, bob = rated.frame["rating"]
-    assert list(rated.frame["model"]) == ["ada", "bob"]
+    assert list(rated.frame["entrant_id"]) == ["ada", "bob"]
     assert ada - bob == pytest.approx(400 * math.log10(3), abs=1e-6)
 
 

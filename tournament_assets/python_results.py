@@ -5,7 +5,7 @@ Each holds what was found, gives it as a pandas frame, and shows itself in a not
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -16,7 +16,13 @@ from tournament_assets.battles.rating import (
     BattleRatings,
 )
 from tournament_assets.judging.costs.estimates import JudgingEstimate
-from tournament_assets.ratings.rating_methods import EFFECT, TIES
+from tournament_assets.ratings.rating_methods import (
+    EFFECT,
+    ELO,
+    METHODS,
+    TIES,
+    rows_of_ratings,
+)
 from tournament_assets.reports.cost_estimate import (
     budget_sentence,
     estimate_notes,
@@ -26,6 +32,7 @@ from tournament_assets.reports.cost_estimate import (
     response_sentences,
     workload_table,
 )
+from tournament_assets.reports.rating_method_tables import rating_table
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.run_comparison.comparison import (
@@ -42,13 +49,11 @@ from tournament_assets.run_comparison.gate import (
     gate_table,
 )
 from tournament_assets.storage.tables import derive_schema, make_table
-from tournament_assets.tournament.asset_rows import EstimateRow
+from tournament_assets.tournament.asset_rows import EstimateRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
+from tournament_assets.tournament.estimates import Rating
 from tournament_assets.tournament.formatting import (
-    ABSENT,
     format_confidence,
-    format_interval,
-    format_rating,
 )
 
 _SHOWN_CHANGES = 20
@@ -119,18 +124,6 @@ class Picture:
         return f"data:image/svg+xml;base64,{base64.b64encode(self.svg).decode('ascii')}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RatedModel:
-    dimension: Annotated[str | None, "the quality that was judged"]
-    method: Annotated[str, "bradley-terry, elo or davidson"]
-    rank: Annotated[int | None, "1 is best; equal ratings share the better; absent: see the note"]
-    model: Annotated[str, "the entrant that is rated"]
-    rating: Annotated[float | None, "in Elo points; absent: see the note"]
-    low: Annotated[float | None, "lower end of the prompt-resampling interval"]
-    high: Annotated[float | None, "upper end of that interval"]
-    note: Annotated[str | None, "why a rating or a bound is absent"]
-
-
 @dataclass(frozen=True)
 class Ratings:
     """Ratings from battles alone.
@@ -149,12 +142,8 @@ class Ratings:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """A row for each dimension, method and model, best first.
-
-        Columns: `dimension`, `method`, `rank`, `model`, `rating`, `low` and `high` (ends of the
-        prompt-resampling interval, absent for methods without one), `note`.
-        """
-        return _frame([row for each in self.dimensions for row in _rated_models(each)], _RatedModel)
+        """A row for each dimension, method and model, best first: rows of table "ratings"."""
+        return _frame([row for each in self.dimensions for row in _rated_models(each)], RatingRow)
 
     def _repr_html_(self) -> str:
         confidence = format_confidence(self.settings.confidence)
@@ -163,7 +152,10 @@ class Ratings:
                 each.dimension or "",
                 each.notes,
                 tuple(
-                    (method, _rating_table([row for row in rows if row.method == method]))
+                    (
+                        METHODS[method].title,
+                        rating_table([row for row in rows if row.method == method]),
+                    )
                     for method in dict.fromkeys(row.method for row in rows)
                 ),
             )
@@ -182,52 +174,25 @@ class Ratings:
         )
 
 
-def _rated_models(ratings: BattleRatings) -> list[_RatedModel]:
-    by_method: dict[str, list[tuple[str, float | None, float | None, float | None, str | None]]]
-    by_method = {}
-    for elo in ratings.elo:
-        if elo.is_primary:
-            by_method.setdefault("elo", []).append(
-                (elo.entrant_id, elo.mean, elo.sampling_low, elo.sampling_high, elo.note)
-            )
-    for row in ratings.ratings:
-        if row.method not in (TIES, EFFECT):
-            by_method.setdefault(row.method.replace("_", "-"), []).append(
-                (row.entrant_id, row.rating, row.low, row.high, row.note)
-            )
-    return [
-        _RatedModel(
-            dimension=ratings.dimension,
-            method=method,
-            rank=None
-            if rating is None
-            else 1 + sum(other is not None and other > rating for _, other, *_ in rows),
-            model=model,
-            rating=rating,
-            low=low,
-            high=high,
-            note=note,
+def _rated_models(ratings: BattleRatings) -> list[RatingRow]:
+    elo = (
+        Rating(
+            row.mean,
+            row.sampling_low,
+            row.sampling_high,
+            row.n_entrant_matches,
+            row.note,
+            entrant=row.entrant_id,
         )
-        for method, rows in by_method.items()
-        for model, rating, low, high, note in rows
-    ]
-
-
-def _rating_table(rows: Sequence[_RatedModel]) -> ReportTable:
-    return ReportTable(
-        ("rank", "model", "rating", "sampling interval", "why not"),
-        tuple(
-            (
-                ABSENT if row.rank is None else str(row.rank),
-                row.model,
-                format_rating(row.rating),
-                format_interval(row.low, row.high, absent=ABSENT),
-                row.note or "",
-            )
-            for row in rows
-        ),
-        n_labels=2,
+        for row in ratings.elo
+        if row.is_primary
     )
+    rows = [*rows_of_ratings(elo, ELO), *ratings.ratings]
+    return [
+        replace(row, dimension=ratings.dimension or "")
+        for row in rows
+        if row.method not in (TIES, EFFECT)
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

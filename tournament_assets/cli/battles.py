@@ -34,6 +34,7 @@ from tournament_assets.battles.registry import (
 )
 from tournament_assets.cli.options import json_option
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, DAVIDSON, EFFECT, STYLE
+from tournament_assets.reports.rating_method_tables import rating_table
 from tournament_assets.reports.rendering import escape_terminal, show_controls
 from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow
@@ -329,30 +330,11 @@ def print_battle_ratings(
 
 def _more_tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
     if davidson := ratings.by(DAVIDSON):
-        yield (
-            "davidson: ties at a rate of their own",
-            ReportTable(
-                ("model", "rating", "why not"),
-                tuple(
-                    (row.entrant_id, format_rating(row.rating), row.note or "") for row in davidson
-                ),
-            ),
-        )
+        yield "davidson: ties at a rate of their own", rating_table(davidson)
     if style := [*ratings.by(STYLE), *ratings.by(EFFECT)]:
         yield (
             "at equal style (Elo points; a feature's are what one unit of it was worth)",
-            ReportTable(
-                ("model or feature", "points", "interval", "note"),
-                tuple(
-                    (
-                        row.entrant_id,
-                        ABSENT if row.rating is None else f"{row.rating:.1f}",
-                        format_interval(row.low, row.high, absent=ABSENT),
-                        row.note or "",
-                    )
-                    for row in style
-                ),
-            ),
+            rating_table(style),
         )
     if ratings.pairs:
         yield (

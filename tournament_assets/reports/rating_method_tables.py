@@ -73,6 +73,24 @@ def _interval_cell(row: RatingRow) -> str:
     return format_interval(row.low, row.high, absent=ABSENT)
 
 
+def rating_table(rows: Sequence[RatingRow]) -> ReportTable:
+    """Return ratings by one method as people read them, whatever the method."""
+    return ReportTable(
+        ("rank", "model", "rating", "interval", "note"),
+        tuple(
+            (
+                ABSENT if row.rank is None else str(row.rank),
+                row.entrant_id,
+                format_rating(row.rating),
+                _interval_cell(row),
+                row.note or "",
+            )
+            for row in rows
+        ),
+        n_labels=2,
+    )
+
+
 def _is_above(found: Mapping[str, RatingRow], one: str, other: str) -> bool:
     """Whether a method puts one entrant above another; Elo beyond its order noise alone."""
     upper, lower = found[one].rating, found[other].rating
