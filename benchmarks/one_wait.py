@@ -88,7 +88,8 @@ def measure(
             folder / "project", n_entrants=N_ENTRANTS, n_words=N_WORDS, n_prompts=N_PROMPTS
         )
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
-        config["judge"] |= {"poll_initial_seconds": 0.2, "poll_max_seconds": max(latency / 20, 0.2)}
+        quick = {"poll_initial_seconds": 0.2, "poll_max_seconds": max(latency / 20, 0.2)}
+        config["judges"][0]["waiting"] |= quick
         edit(config)
         path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
         clock = StageClock()

@@ -130,7 +130,10 @@ def write_project(
         **template,
         "tournament_id": "large",
         "prompt_bank": {"path": "bank.jsonl"},
-        "pilot": {**template["pilot"], "strata": {"recall": 8, "curated": 8}},
+        "modes": {
+            **template["modes"],
+            "pilot": {**template["modes"]["pilot"], "strata": {"recall": 8, "curated": 8}},
+        },
         "entrants": [
             {
                 "entrant_id": name,
@@ -140,15 +143,11 @@ def write_project(
             for name in names
         ],
     }
-    config["judge"] = {
-        **template["judge"],
-        "allow_unbudgeted": True,
-        "service": "anthropic",
-        "poll_initial_seconds": 0.5,
-        "deadline_seconds": 7200,
-    }
-    for mode in ("pilot", "headline"):
-        config[mode] = {**config[mode], "judge_model": "claude-haiku-4-5"}
+    (judge,) = template["judges"]
+    waiting = {**judge["waiting"], "poll_initial_seconds": 0.5, "deadline_seconds": 7200}
+    asked = {"service": "anthropic", "model": "claude-haiku-4-5", "waiting": waiting}
+    config["judges"] = [{**judge, **asked}]
+    config["judging"] = {**template["judging"], "budget": {"usd": "unlimited"}}
     path = folder / "configs" / "large.yaml"
     path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     return path
@@ -169,7 +168,9 @@ def fill_ledger(config_path: Path, *, seed: int) -> int:
                 _invent_reply(generator, request.request_key, request.params["model"])
                 for request in requests
             )
-            for requests in existing_requests(plan, "headline", ledger=ledger).values()
+            for requests in existing_requests(
+                plan, "headline", plan.config.lead("headline"), ledger=ledger
+            ).values()
         )
 
 

@@ -20,7 +20,7 @@ from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_pric
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import ThreadedServer
 from tournament_assets.tournament.entrants import OpenAiApiEntrant
-from tournament_assets.tournament.judges import ConfiguredPrice, JudgeConfig
+from tournament_assets.tournament.judges import ConfiguredPrice, Judge, Waiting
 from tournament_assets.tournament.places import ServerAddress
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.workflows.api_responses import complete_by_service
@@ -180,7 +180,7 @@ def response_terms(limit_usd: float | None = None, price: float | None = None) -
         "month",
         datetime.now(UTC),
         on_responses=True,
-        setting="generation.budget_usd",
+        setting="generation.budget.usd",
     )
 
 
@@ -204,7 +204,13 @@ def complete(
         prompts=prompts,
         ledger=ledger,
         judge=JudgeConnection(Path()),
-        config=JudgeConfig(service="loopback", deadline_seconds=deadline_seconds),
+        judges=[
+            Judge(
+                service="loopback",
+                model="loopback",
+                waiting=Waiting(deadline_seconds=deadline_seconds),
+            )
+        ],
         environment=environment or {},
         may_pay_again=False,
         log=(log if log is not None else []).append,

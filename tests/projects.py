@@ -105,6 +105,41 @@ class SmallProject:
         config = yaml.safe_load(self.config_path.read_text())
         self.config_path.write_text(yaml.safe_dump({**config, **changes}, sort_keys=False))
 
+    def merge_config(self, **changes: Any) -> None:
+        """Change keys inside sections; all other keys of a section stay."""
+        config = yaml.safe_load(self.config_path.read_text())
+        self.edit_config(**merge(config, changes))
+
+    def seat(self, *judges: Mapping[str, Any]) -> None:
+        """Let some judges judge in every mode, each as the first does but for what is said."""
+        config = yaml.safe_load(self.config_path.read_text())
+        first = {key: value for key, value in config["judges"][0].items() if key != "name"}
+        modes = {
+            name: {key: value for key, value in mode.items() if key != "judges"}
+            for name, mode in config["modes"].items()
+        }
+        self.edit_config(judges=[merge(first, judge) for judge in judges], modes=modes)
+
+    def draw(self, **strata: int) -> None:
+        """Let the pilot draw so many prompts of each source, and of no other."""
+        modes = yaml.safe_load(self.config_path.read_text())["modes"]
+        self.edit_config(modes={**modes, "pilot": {**modes["pilot"], "strata": strata}})
+
+    def edit_judges(self, **changes: Any) -> None:
+        """Change every judge; keys inside `waiting` are changed by themselves."""
+        judges = yaml.safe_load(self.config_path.read_text())["judges"]
+        self.edit_config(judges=[merge(judge, changes) for judge in judges])
+
+
+def merge(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values with changes at any depth; lists are replaced."""
+    merged = dict(values)
+    for key, value in changes.items():
+        old = merged.get(key)
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        merged[key] = merge(old, value) if both else value  # type: ignore[arg-type]
+    return merged
+
 
 @dataclass(frozen=True)
 class FinishedPilot:
@@ -194,24 +229,34 @@ def make_project(
     config = {
         "tournament_id": "small",
         "prompt_bank": {"path": "bank.jsonl"},
-        "pilot": {
-            "judge_model": f"{prefix}-pilot",
-            "strata": {GOLD_SOURCE: 4, "curated": 2},
-            "pilot_seed": 3,
+        "modes": {
+            "pilot": {
+                "judges": ["pilot"],
+                "strata": {GOLD_SOURCE: 4, "curated": 2},
+                "draw_seed": 3,
+                "prewarm": False,
+            },
+            "headline": {"judges": ["headline"]},
         },
-        "headline": {"judge_model": f"{prefix}-headline"},
         "dimensions": {
             dimension: {"rubric": f"rubrics/{dimension}.txt", **rules[dimension]}
             for dimension in dimensions
         },
-        "judge": {
-            "service": service,
-            "max_tokens": 512,
-            "allow_unbudgeted": True,
-            "poll_initial_seconds": 0.05,
-            "poll_max_seconds": 0.2,
-            "deadline_seconds": 30,
-        },
+        "judges": [
+            {
+                "name": mode,
+                "service": service,
+                "model": f"{prefix}-{mode}",
+                "max_tokens": 512,
+                "waiting": {
+                    "poll_initial_seconds": 0.05,
+                    "poll_max_seconds": 0.2,
+                    "deadline_seconds": 30,
+                },
+            }
+            for mode in ("pilot", "headline")
+        ],
+        "judging": {"budget": {"usd": "unlimited"}},
         "entrants": [
             {
                 "entrant_id": entrant,

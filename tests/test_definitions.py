@@ -122,7 +122,7 @@ def test_secrets_are_named_and_not_copied_into_resources() -> None:
 def half_broken(tmp_path: Path) -> SmallProject:
     """A tournament with a schedule, beside a twin of it and a file with a mistyped key."""
     project = make_project(tmp_path / "project")
-    project.edit_config(automation={"headline_schedule": {"cron": "0 6 * * 1"}})
+    project.merge_config(modes={"headline": {"schedule": {"cron": "0 6 * * 1"}}})
     configs = project.folder / "configs"
     (configs / "twin.yaml").write_text(project.config_path.read_text())
     (configs / "mistyped-ä.yaml").write_text("tournament_id: other\nbnak: `bank.jsonl`\n")

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import yaml
 from dagster._utils.interrupts import capture_interrupts
 
 from tests.projects import SmallProject, make_project
@@ -20,8 +19,7 @@ from tournament_assets.graph.local_runs import noticed_interrupts
 def patient_project(folder: Path) -> SmallProject:
     """A project whose judge takes long enough to be interrupted."""
     project = make_project(folder)
-    judge = yaml.safe_load(project.config_path.read_text())["judge"]
-    project.edit_config(judge={**judge, "poll_initial_seconds": 600.0, "poll_max_seconds": 600.0})
+    project.edit_judges(waiting={"poll_initial_seconds": 600.0, "poll_max_seconds": 600.0})
     return project
 
 

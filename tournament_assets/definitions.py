@@ -1,10 +1,10 @@
 """Wires everything, also into a project of somebody else's; the only reader of the environment.
 
 Environment variables:
-    ANTHROPIC_API_KEY       the key of the judge, where judge.service is anthropic, and of entrants
+    ANTHROPIC_API_KEY       the key of a judge whose service is anthropic, and of entrants
                             whose loader is anthropic_api; other services have their own variables
                             (tournament/judge_services.py)
-    ANTHROPIC_BASE_URL      another address of the provider's API; comes before judge.base_url
+    ANTHROPIC_BASE_URL      another address of the provider's API; comes before a judge's base_url
     TOURNAMENT_PROJECT      the folder with configs/; the working directory unless given
     TOURNAMENT_STORAGE      where assets are kept: a folder or s3://…; storage/ in the project
     TOURNAMENT_LEDGER_URL   the ledger's database; ledger/ledger.sqlite in the project
@@ -120,12 +120,7 @@ def build_resources(
 ) -> dict[str, Any]:
     """Configure the resources. Secrets are named, not copied: Dagster shows configured values."""
     keys = [service.key_variable for service in SERVICES.values()]
-    keys += [
-        access.key_variable
-        for plan in plans
-        for mode in plan.config.mode_names
-        for access in plan.in_mode(mode).config.judge.accesses
-    ]
+    keys += [judge.key_variable for plan in plans for judge in plan.config.judges]
     storage = storage_of(project, environment)
     return {
         "parquet_io_manager": ParquetIOManager(base_path=storage),

@@ -126,7 +126,7 @@ def run_tournament(
                     on_fresh(stage, label)
                     continue
                 on_start(stage, label)
-                told = texts_told(rubrics, str(key).split("|")[0])
+                told = texts_told(rubrics)
                 names = [each.path[-1] for each in work[key]] or stage.assets
                 result = definitions.resolve_job_def(stage.job_name).execute_in_process(
                     instance=instance,
@@ -184,18 +184,17 @@ def estimate_tournament(
         InputError: If the config, the bank, a rubric or a recorded file cannot be used.
         JudgeError: If the service does not count.
     """
-    with opened_ledger(config_path, environment) as (whole, ledger), ExitStack() as stack:
-        plan = whole.in_mode(mode)
-        problem = plan.config.judge.model_problem(judge_model or plan.config.judge_model(mode))
-        if problem is not None:
-            raise InputError(problem)
+    with opened_ledger(config_path, environment) as (plan, ledger), ExitStack() as stack:
+        lead = plan.config.lead(mode, model=judge_model)
+        if lead.model_problem is not None:
+            raise InputError(lead.model_problem)
         counter: TokenCounter | None = None
         if counts_tokens:
             judge = JudgeConnection.from_environment(environment, plan.project.folder)
-            service = stack.enter_context(judge.service(plan.config.judge))
+            service = stack.enter_context(judge.service(lead))
             if not isinstance(service, TokenCounter):
                 raise InputError(
-                    f"the service {plan.config.judge.service!r} counts no tokens; expected one "
+                    f"the service {lead.service!r} counts no tokens; expected one "
                     "that does; estimate without --count-tokens"
                 )
             counter = service
@@ -226,8 +225,8 @@ def plan_tournament(
     estimate = estimate_tournament(
         config_path, mode, environment=environment, judge_model=judge_model
     )
-    with opened_ledger(config_path, environment) as (whole, _ledger):
-        return plan_prompts(estimate, whole.in_mode(mode), pilot=run)
+    with opened_ledger(config_path, environment) as (plan, _ledger):
+        return plan_prompts(estimate, plan, pilot=run)
 
 
 @contextmanager
@@ -292,7 +291,7 @@ class StoredTables:
         Raises:
             InputError: If there is no such mode.
         """
-        self._plan, self._mode = plan.in_mode(mode), mode
+        self._plan, self._mode = plan, mode
         self._definitions = build_definitions([plan], plan.project.folder, environment)
         self._home = prepare_dagster_home(plan.project.folder, environment.get("DAGSTER_HOME"))
         self._problems = Problems()

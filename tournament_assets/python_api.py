@@ -52,6 +52,7 @@ from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.battles import BattleSource, RatingSettings
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.judges import label_judges
 from tournament_assets.workflows.plan import plan_of
 
 
@@ -362,7 +363,7 @@ class Tournament:
             ("config", str(self.config_path)),
             ("entrants", ", ".join(config.entrant_ids)),
             ("dimensions", ", ".join(config.dimension_names)),
-            ("judge", config.judge_label),
+            ("judge", label_judges(config.judges)),
         )
         table = ReportTable(("", ""), facts, look="pairs")
         section = ReportSection("", (), (("What it is", table),))

@@ -35,7 +35,7 @@ def ran(
     """A tournament whose pilot was run, with a schedule that is not due for months."""
     folder = tmp_path_factory.mktemp("ran")
     project = finished_pilot.copy(folder / "project")
-    project.edit_config(automation={"headline_schedule": {"cron": "0 6 1 1 *"}})
+    project.merge_config(modes={"headline": {"schedule": {"cron": "0 6 1 1 *"}}})
     home = prepare_dagster_home(project.folder, project.environment["DAGSTER_HOME"])
     look_often(home)
     with dagster_dev(project.folder, home, folder / "dagster_dev.log") as url:

@@ -13,7 +13,7 @@ from tournament_assets.launching import run_tournament
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import as_identifier, load_config, write_new_project
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.judges import JudgeConfig
+from tournament_assets.tournament.judges import JudgingConfig
 from tournament_assets.workflows.ledger_lookup import existing_requests
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.preflight import refuse_bad_input
@@ -43,7 +43,7 @@ def test_every_key_of_the_demo_is_on_the_page() -> None:
 
 
 def test_a_key_without_a_meaning_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(JudgeConfig, "__doc__", "How the judge is asked.")
+    monkeypatch.setattr(JudgingConfig, "__doc__", "How the judge is asked.")
     with pytest.raises(ValueError, match="domain, instructions"):
         render_page()
 
@@ -135,7 +135,7 @@ def systems_of(plan: TournamentPlan, folder: Path) -> dict[str, str]:
     """Return what the judge is told first, by dimension."""
     ledger = Ledger(f"sqlite:///{folder / 'other.sqlite'}")
     try:
-        requests = existing_requests(plan, "headline", ledger=ledger)
+        requests = existing_requests(plan, "headline", plan.config.lead("headline"), ledger=ledger)
         return {name: each[0].params["system"][0]["text"] for name, each in requests.items()}
     finally:
         ledger.close()
@@ -188,19 +188,21 @@ def test_no_key_and_no_rubric_of_a_new_project_is_medical(tmp_path: Path) -> Non
 def test_the_commented_lines_of_a_new_config_are_keys_that_exist(tmp_path: Path) -> None:
     config = write_new_project(tmp_path).config
     text = config.read_text().replace("  # instructions: judge", "  instructions: judge")
-    text = text.replace("  domain: code review\n", "").replace("  service: loopback\n", "")
+    text = text.replace("  domain: code review\n", "").replace("  # What judging may", "# What may")
     for line in (
-        "service: ",
-        "budget_usd: ",
+        "- service: anthropic",
+        "  model: claude",
+        "budget: ",
         "- entrant_id: mine",
         *(f"  {key}: " for key in _KEYS),
     ):
         assert f"  # {line}" in text, line
         text = text.replace(f"  # {line}", f"  {line}")
-    config.write_text(text.replace("loopback-lexical", "claude-opus-5-5"))
+    config.write_text(text)
     values = load_config(config).config
-    assert values.judge.budget_usd == 20
-    assert values.judge.instructions == "judge_instructions.txt"
+    assert [each.service for each in values.judges] == ["loopback", "anthropic"]
+    assert values.judging.budget.usd == 20
+    assert values.judging.instructions == "judge_instructions.txt"
     assert values.entrant_ids == ("plain", "with_checklist", "mine")
 
 

@@ -53,7 +53,7 @@ def test_a_pilot_prints_its_leaderboard_and_where_the_report_is(project: SmallPr
 
 
 def test_bad_input_ends_with_exit_code_2_and_every_problem(project: SmallProject) -> None:
-    project.edit_config(judge={"service": "anthropic"}, ratings={"k_facter": 3})
+    project.edit_config(ratings={"k_facter": 3})
     code, output = run("run", "--config", str(project.config_path), "--mode", "pilot")
     assert code == 2
     assert "1 problem " in output
@@ -128,7 +128,7 @@ def test_an_estimate_needs_neither_weights_nor_key_and_names_the_price(tmp_path:
 def test_an_estimate_for_a_model_without_a_price_says_so(
     project: SmallProject,
 ) -> None:
-    project.edit_config(judge={"service": "anthropic"})
+    project.seat({"service": "anthropic", "model": "claude-1"})
     code, output = run(
         *("estimate", "--config", str(project.config_path), "--mode", "pilot"),
         *("--judge-model", "claude-unheard-of"),
@@ -293,6 +293,6 @@ def test_a_storage_is_written_to_and_has_to_have_room(
 def test_what_the_config_wants_to_go_on_by_itself_and_is_off_is_named(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     assert "small_rerun_after_edits" not in findings(doctor(project, "--json"))
-    project.edit_config(automation={"rerun_after_edits": True})
+    project.merge_config(modes={"pilot": {"rerun_after_edits": True}})
     found = findings(doctor(project, "--json"))["small_rerun_after_edits"]
     assert (found["health"], bool(found["advice"])) == ("look", True)

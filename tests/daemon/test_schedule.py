@@ -25,8 +25,8 @@ def test_the_daemon_makes_up_for_sixty_missed_ticks_once_although_it_is_killed_o
     tmp_path: Path,
 ) -> None:
     with paid_project(tmp_path) as paid:
-        paid.project.edit_config(automation={"headline_schedule": {"cron": "* * * * *"}})
-        paid.configure_judge(anchor_pairs=ANCHORS)
+        paid.project.merge_config(modes={"headline": {"schedule": {"cron": "* * * * *"}}})
+        paid.project.merge_config(judging={"tests": {"anchor_pairs": ANCHORS}})
         plan = build_plan(load_config(paid.project.config_path), paid.environment)
         home = prepare_dagster_home(paid.project.folder, paid.environment["DAGSTER_HOME"])
         look_often(home)

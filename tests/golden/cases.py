@@ -6,7 +6,7 @@ another processor may generate other tokens. `inputs/` has these, and people's v
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -55,12 +55,12 @@ STOPPING = {"goal": "bank", "rounds": 4, "tail": 0.2, "min_prompts": 10}
 
 def jury(folder: Path) -> Numbers:
     """Three judges, one of whom errs more often, and one who judges half of the pairs."""
-    return _run(_project(folder, "factuality", judge={"panel": PANEL}))
+    return _run(_project(folder, "factuality", judges=PANEL))
 
 
 def adaptive(folder: Path) -> Numbers:
     """Pairs that stop once it is known who is ahead."""
-    return _run(_project(folder, "calibration", judge={"adaptive": STOPPING}))
+    return _run(_project(folder, "calibration", adaptive=STOPPING))
 
 
 def samples(folder: Path) -> Numbers:
@@ -70,28 +70,28 @@ def samples(folder: Path) -> Numbers:
 
 def jury_adaptive(folder: Path) -> Numbers:
     """Three judges whose pairs stop."""
-    return _of_pairs(_run(_project(folder, "factuality", judge=_TOGETHER)))
+    return _of_pairs(_run(_project(folder, "factuality", **_TOGETHER)))
 
 
 def jury_samples(folder: Path) -> Numbers:
     """Three judges of two samples of each prompt."""
-    return _of_pairs(_run_samples(folder, judge={"panel": PANEL}))
+    return _of_pairs(_run_samples(folder, judges=PANEL))
 
 
 def adaptive_samples(folder: Path) -> Numbers:
     """Pairs of two samples of each prompt that stop."""
-    return _of_pairs(_run_samples(folder, judge={"adaptive": STOPPING}))
+    return _of_pairs(_run_samples(folder, adaptive=STOPPING))
 
 
 def adaptive_people(folder: Path) -> Numbers:
     """Labels and battles of people beside pairs that stop."""
-    return _of_pairs(_run_with_people(folder, judge={"adaptive": STOPPING}))
+    return _of_pairs(_run_with_people(folder, adaptive=STOPPING))
 
 
 def everything(folder: Path) -> Numbers:
     """Three judges whose pairs stop, two samples, people, and the gate."""
     battles = {"file": {"path": "arena.jsonl"}, "min_battles": 5, "names": {"olmo": "base_olmo"}}
-    numbers = _run_samples(folder, judge=_TOGETHER, human_battles=battles)
+    numbers = _run_samples(folder, **_TOGETHER, human_battles=battles)
     (run,) = (folder / "runs").iterdir()
     who = ("--candidate", "security_plus_robustness", "--baseline", "base_olmo")
     gate = CliRunner().invoke(main, ["gate", str(run), *who, "--margin", "200", "--json"])
@@ -99,7 +99,7 @@ def everything(folder: Path) -> Numbers:
     return {**_of_pairs(numbers), **read_json("gate", json.dumps(found))}
 
 
-_TOGETHER = {"panel": PANEL, "adaptive": STOPPING}
+_TOGETHER: dict[str, Any] = {"judges": PANEL, "adaptive": STOPPING}
 _OF_PAIRS = (
     *("judge_verdicts", "judging_decisions", "jury", "win_rates", "elo_ratings", "ratings"),
     "people_ratings",
@@ -127,7 +127,7 @@ def _run_samples(folder: Path, **more: Any) -> Numbers:
         served["max_new_tokens"] = 64
         sampling = {**served, "entrant_id": "sampling", "temperature": 0.9}
         entrants = [*RECORDED[::2], sampling, {**served, "entrant_id": "greedy"}]
-        changes = {"entrants": entrants, "generation": {"n_samples": 2}, **more}
+        changes: dict[str, Any] = {"entrants": entrants, "generation": {"n_samples": 2}, **more}
         return _run(_project(folder, "clinical_utility", every=2, **changes))
 
 
@@ -178,7 +178,13 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _project(
-    folder: Path, dimension: str = "", *, every: int = 1, judge: Any = (), **changes: Any
+    folder: Path,
+    dimension: str = "",
+    *,
+    every: int = 1,
+    judges: Sequence[Mapping[str, Any]] = ({},),
+    adaptive: Any = None,
+    **changes: Any,
 ) -> SmallProject:
     """Make the demo's project; of one dimension, its headline has the prompts of the pilot."""
     shutil.copytree(INPUTS, folder)
@@ -186,14 +192,17 @@ def _project(
     shutil.copytree(ROOT / "configs", folder / "configs")
     config = yaml.safe_load((folder / "configs" / "demo.yaml").read_text())
     config |= {"entrants": RECORDED, **changes}
-    config["judge"] |= {"poll_initial_seconds": 0.02, **dict(judge)}
+    (judge,) = config["judges"]
+    judge["waiting"]["poll_initial_seconds"] = 0.02
+    config["judges"] = [{**judge, **each} for each in judges]
+    config["modes"]["headline"] |= {"adaptive": adaptive} if adaptive else {}
     if dimension:
         answered = {row["prompt_id"] for row in _rows(RESPONSES)}
         bank = [row for row in _rows(BANK) if row["prompt_id"] in answered]
         write_json_lines(folder / "bank.jsonl", bank[::every])
         config["prompt_bank"] = {"path": "bank.jsonl"}
         config["dimensions"] = {dimension: config["dimensions"][dimension]}
-        config["headline"]["prewarm"] = False
+        config["modes"]["headline"]["prewarm"] = False
         config["ratings"] |= {"n_permutations": 40, "n_bootstraps": 200}
     project = SmallProject(folder)
     project.config_path.write_text(yaml.safe_dump(config, sort_keys=False))

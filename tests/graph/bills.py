@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -25,15 +24,10 @@ def make_priced_project(
 ) -> SmallProject:
     """Make a project whose pilot is judged by a model with a price, without a budget."""
     project = make_project(folder, service="anthropic", dimensions=dimensions)
-    project.edit_config(
-        pilot={"judge_model": OPUS, "strata": {"recall": 4, "curated": 2}, "pilot_seed": 3}
-    )
+    judges = yaml.safe_load(project.config_path.read_text())["judges"]
+    judges[0]["model"] = OPUS
+    project.edit_config(judges=judges)
     return project
-
-
-def edit_judge(project: SmallProject, **changes: Any) -> None:
-    config = yaml.safe_load(project.config_path.read_text())
-    project.edit_config(judge={**config["judge"], **changes})
 
 
 def plan_of(project: SmallProject) -> TournamentPlan:

@@ -8,7 +8,6 @@ from typing import Any
 
 import dagster as dg
 import pytest
-import yaml
 
 from tests.loopback.faults.servers import FaultyServer
 from tests.projects import SmallProject, make_project, recorded_responses, write_json_lines
@@ -51,10 +50,6 @@ class PaidProject:
 
     def tables(self, until: str | None = None, **options: Any) -> PlainRun:
         return self.project.tables(until, environment=self.environment, **options)
-
-    def configure_judge(self, **changes: Any) -> None:
-        config = yaml.safe_load(self.project.config_path.read_text())
-        self.project.edit_config(judge={**config["judge"], **changes})
 
     def let_length_win(self) -> None:
         """Take no offence at the length of responses: the better are the longer ones here."""

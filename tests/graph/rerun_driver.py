@@ -175,11 +175,11 @@ class Driver:
 
 
 @contextmanager
-def driver(paid: PaidProject, *, anchor_pairs: int = 0, **automation: Any) -> Iterator[Driver]:
+def driver(paid: PaidProject, *, anchor_pairs: int = 0) -> Iterator[Driver]:
     """Configure a headline schedule and stand in for the daemon."""
-    paid.configure_judge(anchor_pairs=anchor_pairs)
+    paid.project.merge_config(judging={"tests": {"anchor_pairs": anchor_pairs}})
     schedule = {"cron": "0 6 * * 1", "time_zone": "Europe/Berlin"}
-    paid.project.edit_config(automation={"headline_schedule": schedule, **automation})
+    paid.project.merge_config(modes={"headline": {"schedule": schedule}})
     home: Path = prepare_dagster_home(paid.project.folder, paid.environment["DAGSTER_HOME"])
     with dg.DagsterInstance.from_config(str(home)) as instance:
         yield Driver(paid, instance)

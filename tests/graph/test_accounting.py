@@ -23,7 +23,7 @@ def manifest_of(summary: RunSummary) -> dict[str, Any]:
 
 def test_nothing_is_rated_while_a_presentation_is_pending(tmp_path: Path) -> None:
     with paid_project(tmp_path, "row_expired:always") as paid:
-        paid.configure_judge(max_rounds=1, max_direct=0)
+        paid.project.edit_judges(waiting={"max_rounds": 1, "max_direct": 0})
         with pytest.raises(WorkError, match="24 presentations"):
             paid.run()
         assert not (paid.project.folder / "storage" / "small" / "judge_verdicts").exists()
@@ -33,7 +33,7 @@ def test_nothing_is_rated_while_a_presentation_is_pending(tmp_path: Path) -> Non
 
 def test_a_run_sends_what_keeps_failing_in_as_many_rounds_as_are_configured(tmp_path: Path) -> None:
     with paid_project(tmp_path, "row_expired:always") as paid:
-        paid.configure_judge(max_rounds=2, max_direct=0)
+        paid.project.edit_judges(waiting={"max_rounds": 2, "max_direct": 0})
         for n_runs in (1, 2):
             with pytest.raises(WorkError, match="24 presentations"):
                 paid.tables("judge_verdicts")
@@ -45,7 +45,7 @@ def test_a_run_sends_what_keeps_failing_in_as_many_rounds_as_are_configured(tmp_
 
 def test_the_accounting_check_stops_the_run_and_says_what_is_missing(tmp_path: Path) -> None:
     with paid_project(tmp_path, THREE_EXPIRE) as paid:
-        paid.configure_judge(max_rounds=1, max_direct=0)
+        paid.project.edit_judges(waiting={"max_rounds": 1, "max_direct": 0})
         with pytest.raises(WorkError, match=r"24 presentations .* 21 .* 3 pending.*--partial"):
             paid.run()
         assert (paid.project.folder / "storage" / "small" / "judge_verdicts").exists()
@@ -54,7 +54,7 @@ def test_the_accounting_check_stops_the_run_and_says_what_is_missing(tmp_path: P
 
 def test_the_next_run_asks_only_for_what_is_pending(tmp_path: Path) -> None:
     with paid_project(tmp_path, THREE_EXPIRE) as paid:
-        paid.configure_judge(max_rounds=1, max_direct=0)
+        paid.project.edit_judges(waiting={"max_rounds": 1, "max_direct": 0})
         paid.let_length_win()
         with pytest.raises(WorkError):
             paid.tables("judge_verdicts")
@@ -66,7 +66,7 @@ def test_the_next_run_asks_only_for_what_is_pending(tmp_path: Path) -> None:
 
 def test_a_partial_rating_says_so_in_everything_people_read(tmp_path: Path) -> None:
     with paid_project(tmp_path, THREE_EXPIRE) as paid:
-        paid.configure_judge(max_rounds=1, max_direct=0)
+        paid.project.edit_judges(waiting={"max_rounds": 1, "max_direct": 0})
         summary = paid.run(partial=True)
         (warning,) = [each for each in summary.warnings if each.startswith("accounting")]
         assert "PARTIAL" in warning
@@ -159,7 +159,7 @@ def test_identical_responses_are_a_pair_that_nobody_is_asked_about(tmp_path: Pat
 def test_identical_responses_are_asked_about_if_the_config_says_so(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid:
         paid.make_alike("careful", "mixed")
-        paid.configure_judge(identical_responses_tie=False)
+        paid.project.merge_config(judging={"identical_responses_tie": False})
         paid.tables("judge_verdicts")
         assert paid.n_asked == 8 + 4  # both presentations are one request
         assert {row["result_type"] for row in paid.rows("judge_replies")} == {"succeeded"}
@@ -169,7 +169,7 @@ def test_a_structured_reply_is_asked_for_and_read(
     whole: tuple[PaidProject, RunSummary],
 ) -> None:
     paid, _ = whole
-    paid.configure_judge(reply_format="json_schema")
+    paid.project.merge_config(judging={"reply_format": "json_schema"})
     asked = paid.n_asked
     made = paid.tables("judge_verdicts")
     assert paid.n_asked - asked == PRESENTATIONS
@@ -182,7 +182,10 @@ def test_long_replies_end_a_run_within_its_budget_and_what_was_paid_can_be_rated
 ) -> None:
     price = {"input": 4.0, "output": 20.0}
     with paid_project(tmp_path, "reply_long:always") as paid:
-        paid.configure_judge(budget_usd=0.3, max_tokens=4096, prices={"claude-pilot": price})
+        paid.project.edit_judges(max_tokens=4096)
+        paid.project.merge_config(
+            judging={"prices": {"claude-pilot": price}, "budget": {"usd": 0.3}}
+        )
         # What is expected of them fits; that they took all of max_tokens shows in the first slice.
         with pytest.raises(WorkError, match=r" \$0\.30 .*budget"):
             paid.tables("judge_verdicts")
@@ -201,8 +204,12 @@ def test_long_replies_end_a_run_within_its_budget_and_what_was_paid_can_be_rated
 
 def test_short_replies_are_bought_in_slices_where_the_budget_is_small(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid:
-        paid.configure_judge(
-            budget_usd=0.3, max_tokens=4096, prices={"claude-pilot": {"input": 4.0, "output": 20.0}}
+        paid.project.edit_judges(max_tokens=4096)
+        paid.project.merge_config(
+            judging={
+                "prices": {"claude-pilot": {"input": 4.0, "output": 20.0}},
+                "budget": {"usd": 0.3},
+            }
         )
         paid.tables("judge_verdicts")
         assert paid.n_asked == PRESENTATIONS

@@ -36,10 +36,11 @@ STREAMED = ("match_list", "judge_replies", "judge_verdicts")
 
 
 @contextmanager
-def larger_project(folder: Path, **judge: Any) -> Iterator[PaidProject]:
+def larger_project(folder: Path, *, adaptive: Any) -> Iterator[PaidProject]:
     """A project of 60 prompts, on which `careful` is far ahead and the others are close."""
     with paid_project(folder) as paid:
-        make_larger(paid.project, prices=PRICES, **judge)
+        make_larger(paid.project, adaptive=adaptive)
+        paid.project.merge_config(judging={"prices": PRICES})
         paid.let_length_win()
         yield paid
 
@@ -261,10 +262,8 @@ def test_one_round_stores_what_a_run_without_the_key_does(tmp_path: Path) -> Non
     stored = {}
     for name, changes in {"off": {}, "one": {"adaptive": {"rounds": 1}}}.items():
         with paid_project(tmp_path / name) as paid:
-            paid.configure_judge(**changes)
             paid.let_length_win()
-            headline = {"judge_model": "claude-headline", "prewarm": False}
-            paid.project.edit_config(headline=headline)
+            paid.project.merge_config(modes={"headline": {"prewarm": False, **changes}})
             paid.run(mode="headline")
             stored[name] = paid.project.stored_files()
     decisions = [name for name in stored["one"] if "/judging_decisions/" in name]
@@ -277,7 +276,9 @@ def test_one_round_stores_what_a_run_without_the_key_does(tmp_path: Path) -> Non
 def test_the_budget_holds_for_every_round_and_nothing_is_asked_twice(tmp_path: Path) -> None:
     with larger_project(tmp_path, adaptive=ADAPTIVE) as paid:
         # A bill that is known beforehand: it does not depend on how long the replies are.
-        paid.configure_judge(prices={"claude-headline": {"input": 4.0, "output": 0.0}})
+        paid.project.merge_config(
+            judging={"prices": {"claude-headline": {"input": 4.0, "output": 0.0}}}
+        )
         most = estimate(paid)[1]["rounds"]
         place = {
             "config": str(paid.project.config_path),
@@ -285,12 +286,12 @@ def test_the_budget_holds_for_every_round_and_nothing_is_asked_twice(tmp_path: P
             "judge_url": paid.server.url,
         }
         # Room for the first round and not for the second.
-        paid.configure_judge(budget_usd=round(most["usd_now"] * 1.25, 6))
+        paid.project.merge_config(judging={"budget": {"usd": round(most["usd_now"] * 1.25, 6)}})
         with pytest.raises(BudgetError):
             ask_in_rounds(**place)
         first = paid.n_asked
         assert most["to_ask_now"] <= first < most["to_ask_at_most"]
-        paid.configure_judge(budget_usd=50.0)
+        paid.project.merge_config(judging={"budget": {"usd": 50.0}})
         ask_in_rounds(**place)
         asked = paid.n_asked
         assert first < asked < most["to_ask_at_most"]

@@ -149,19 +149,19 @@ def test_a_run_that_is_killed_while_its_batch_is_under_way_pays_once(
 def test_a_budget_for_responses_is_estimated_and_kept_before_anything_is_asked(
     project: SmallProject, tmp_path: Path
 ) -> None:
-    project.edit_config(generation={"budget_usd": 0.01})
+    project.edit_config(generation={"budget": {"usd": 0.01}})
     told = estimate_tournament(project.config_path, "headline", environment=project.environment)
     assert [(each.entrant_id, each.workload.to_ask) for each in told.responses] == [("claude", 12)]
     assert told.response_problem is not None
-    assert "generation.budget_usd" in told.response_problem
+    assert "generation.budget.usd" in told.response_problem
     asked, budget = response_sentences(told)
     assert "claude-opus-5-5): 12 " in asked
     assert budget.count("$0.0100") == 2
     with serve(tmp_path) as server:
         paid = PaidProject(project, server)
-        with pytest.raises(WorkError, match=r"generation\.budget_usd"):
+        with pytest.raises(WorkError, match=r"generation\.budget\.usd"):
             paid.tables("entrant_responses", mode="headline")
         assert server.log.requests == 0
-        project.edit_config(generation={"budget_usd": 1.0})
+        project.edit_config(generation={"budget": {"usd": 1.0}})
         paid.tables("entrant_responses", mode="headline")
         assert len(rows(project)) == 12

@@ -155,23 +155,22 @@ def test_a_budget_is_estimated_and_kept_and_a_larger_one_goes_on(
     project: SmallProject, chat: ChatServer
 ) -> None:
     chat.usage = {"prompt_tokens": 30, "completion_tokens": 64}
-    judge = yaml.safe_load(project.config_path.read_text())["judge"]
-    project.edit_config(
-        judge={**judge, "prices": {MODEL: {"input": 1000.0, "output": 1000.0}}},
-        generation={"budget_usd": 0.01},
+    project.merge_config(
+        judging={"prices": {MODEL: {"input": 1000.0, "output": 1000.0}}},
+        generation={"budget": {"usd": 0.01}},
     )
     told = estimate_tournament(project.config_path, "headline", environment=project.environment)
     assert [(each.entrant_id, each.workload.to_ask) for each in told.responses] == [("served", 12)]
     assert told.response_problem is not None
-    assert "generation.budget_usd" in told.response_problem
+    assert "generation.budget.usd" in told.response_problem
     assert "12 to ask, $" in response_sentences(told)[0]
     for budget, n_asked in ((0.01, 0), (1.0, 3)):
-        project.edit_config(generation={"budget_usd": budget})
-        with pytest.raises(WorkError, match=r"generation\.budget_usd"):
+        project.edit_config(generation={"budget": {"usd": budget}})
+        with pytest.raises(WorkError, match=r"generation\.budget\.usd"):
             project.tables("entrant_responses", mode="headline")
         assert len(chat.asked) >= n_asked
         assert len(chat.asked) * 0.094 <= budget
-    project.edit_config(generation={"budget_usd": 10.0})
+    project.edit_config(generation={"budget": {"usd": 10.0}})
     project.tables("entrant_responses", mode="headline")
     assert len(chat.asked) == len(served_rows(project)) == 12
     assert (

@@ -165,7 +165,7 @@ def test_the_button_runs_a_mode_in_order_to_the_report_and_nothing_on_request(
 
 def test_a_price_beyond_the_budget_ends_it_before_the_judge_is_asked(tmp_path: Path) -> None:
     with paid_project(tmp_path, dimensions=DIMENSIONS) as paid:
-        paid.configure_judge(budget_usd=0.000001)
+        paid.project.merge_config(judging={"budget": {"usd": 0.000001}})
         with button(paid) as backfill:
             backfill.run("pilot")
         assert backfill.failed == ["pilot"]
@@ -175,7 +175,7 @@ def test_a_price_beyond_the_budget_ends_it_before_the_judge_is_asked(tmp_path: P
 
 def test_a_headline_without_a_budget_is_judged_only_where_a_tag_says_so(tmp_path: Path) -> None:
     with paid_project(tmp_path, dimensions=("factuality",)) as paid:
-        paid.configure_judge(allow_unbudgeted=False)
+        paid.project.merge_config(judging={"budget": {"usd": None}})
         with button(paid) as backfill:
             backfill.run("headline")
             assert backfill.failed == ["headline"]

@@ -47,13 +47,7 @@ def judged_by(tmp_path: Path) -> Iterator[Callable[[Callable[[str], str]], PaidP
                     for n, p in enumerate(prompts)
                 ],
             )
-        project.edit_config(
-            pilot={
-                "judge_model": "claude-pilot",
-                "strata": {"recall": N_PROMPTS},
-                "pilot_seed": 3,
-            }
-        )
+        project.draw(recall=N_PROMPTS)
         return PaidProject(project, server)
 
     with pytest.MonkeyPatch.context() as environment:

@@ -18,7 +18,7 @@ from tournament_assets.tournament.errors import BudgetError
 from tournament_assets.tournament.judges import Rubric
 from tournament_assets.workflows.judge_requests import build_approval, judging_terms
 
-from .bills import OPUS, begin, bill, edit_judge, ledger_of, make_priced_project, plan_of
+from .bills import OPUS, begin, bill, ledger_of, make_priced_project, plan_of
 
 RUBRIC = Rubric("factuality", "1", "# version: 1\nJudge.")
 TEN_CENTS = TokenUsage(output_tokens=10_000)  # in a batch
@@ -54,9 +54,10 @@ class Treasurer:
     ) -> None:
         plan = self.plan
         if limit is not None:
-            judge = plan.config.judge.model_copy(update={"budget_usd": limit})
-            plan = replace(plan, config=plan.config.model_copy(update={"judge": judge}))
-        terms = judging_terms(plan, since=self.since)
+            budget = plan.config.judging.budget.model_copy(update={"usd": limit})
+            judging = plan.config.judging.model_copy(update={"budget": budget})
+            plan = replace(plan, config=plan.config.model_copy(update={"judging": judging}))
+        terms = judging_terms(plan, since=self.since, judges=plan.config.judges)
         approval = build_approval(terms, ledger=self.ledger)
         approval(requests(count, model), channel)
 
@@ -76,7 +77,7 @@ class Treasurer:
 @pytest.fixture
 def project(tmp_path: Path) -> SmallProject:
     made = make_priced_project(tmp_path / "project")
-    edit_judge(made, budget_usd=1.0)
+    made.merge_config(judging={"budget": {"usd": 1.0}})
     return made
 
 
@@ -127,7 +128,7 @@ def test_what_another_model_is_being_asked_counts_at_its_own_price(
 def test_a_budget_for_a_run_does_not_count_what_was_before_it(
     project: SmallProject, ledger: Ledger
 ) -> None:
-    edit_judge(project, budget_period="run")
+    project.merge_config(judging={"budget": {"period": "run"}})
     earlier = Treasurer(project, ledger)
     alone = earlier.smallest_budget(100)
     bill(ledger, "n1", [TEN_CENTS])
@@ -165,11 +166,11 @@ def test_what_the_loopback_judge_was_asked_is_no_spending(
 
 
 def test_without_a_budget_everything_is_approved(project: SmallProject, ledger: Ledger) -> None:
-    edit_judge(project, budget_usd=None)
+    project.merge_config(judging={"budget": {"usd": None}})
     Treasurer(project, ledger).approve(2, model="claude-unheard-of")
 
 
 def test_the_loopback_judge_may_always_be_asked(tmp_path: Path, ledger: Ledger) -> None:
     free = make_project(tmp_path / "free")
-    edit_judge(free, budget_usd=0.0)
+    free.merge_config(judging={"budget": {"usd": 0.0}})
     Treasurer(free, ledger).approve(2, model="loopback-lexical")

@@ -167,8 +167,7 @@ def test_a_price_in_the_config_is_part_of_the_price_lists_version(tmp_path: Path
         return found.version
 
     listed = version()
-    judge = yaml.safe_load(project.config_path.read_text())["judge"]
-    project.edit_config(judge={**judge, "prices": {"own": {"input": 1.0, "output": 2.0}}})
+    project.merge_config(judging={"prices": {"own": {"input": 1.0, "output": 2.0}}})
     assert version() != listed
 
 

@@ -34,10 +34,8 @@ def outage(tmp_path_factory: pytest.TempPathFactory) -> SmallProject:
         json.loads(line)
         for line in (project.folder / "responses_sloppy.jsonl").read_text().splitlines()
     ]
-    config = yaml.safe_load(project.config_path.read_text())
-    project.edit_config(
-        pilot={**config["pilot"], "strata": {"recall": 8, "curated": 4}},
-        families={"careful": "loopback"},
+    project.merge_config(
+        modes={"pilot": {"strata": {"recall": 8, "curated": 4}}}, families={"careful": "loopback"}
     )
     # Whoever answers nothing to a prompt leaves it out for everyone.
     kept = [row for row in rows if row["prompt_id"] not in ("recall-1", "curated-0")]

@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
 from tests.graph.test_edits import out_of_date
@@ -256,12 +255,9 @@ def test_labels_rate_calibrate_and_stand_in_the_report(project: SmallProject) ->
 
 def test_people_are_put_beside_what_a_jury_says_together(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project", dimensions=("factuality",))
-    judge = yaml.safe_load(project.config_path.read_text())["judge"]
     models = ["loopback-hasty", "loopback-pilot", "loopback-headline"]
-    jury = {**judge, "panel": [{"model": name} for name in models]}
-    pilot = yaml.safe_load(project.config_path.read_text())["pilot"]
-    pilot = {**pilot, "judge_model": models[0]}
-    project.edit_config(judge={**jury, "aggregate": "equal"}, pilot=pilot)
+    project.seat(*({"model": name} for name in models))
+    project.merge_config(judging={"aggregate": "equal"})
     asked = project.tables("judge_verdicts").metadata["judge_requests", ""]
     assert asked["requests_submitted_now"] > 0
     verdicts = rows_of(project, "judge_verdicts/factuality/pilot")

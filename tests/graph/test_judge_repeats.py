@@ -40,7 +40,7 @@ PRESENTATIONS = 2 * ANCHORS
 def judged(tmp_path: Path) -> Iterator[PaidProject]:
     """A pilot that is judged."""
     with paid_project(tmp_path / "judged") as paid:
-        paid.configure_judge(anchor_pairs=ANCHORS)
+        paid.project.merge_config(judging={"tests": {"anchor_pairs": ANCHORS}})
         paid.tables("judge_verdicts")
         yield paid
 
@@ -57,7 +57,7 @@ def repeat(
     plan = build_plan(load_config(paid.project.config_path), paid.environment)
     log = cast("Log", logging.getLogger("step"))
     return judge_repeats(
-        Step(plan.in_mode("pilot"), "pilot", "factuality", log, lambda asset, partition: None),
+        Step(plan, "pilot", "factuality", log, lambda asset, partition: None),
         pairs,
         verdicts,
         RepeatOptions(occasion, wait_seconds),

@@ -21,7 +21,7 @@ CHECKS = {
 @pytest.fixture(scope="module")
 def tested(tmp_path_factory: pytest.TempPathFactory) -> PaidProject:
     with paid_project(tmp_path_factory.mktemp("tested")) as paid:
-        paid.configure_judge(anchor_pairs=5, control_pairs=2)
+        paid.project.merge_config(judging={"tests": {"anchor_pairs": 5, "control_pairs": 2}})
         paid.tables("judge_verdicts")
         before = paid.project.stored_files()
         for name in TABLES:
@@ -66,7 +66,7 @@ def test_what_is_asked_to_test_the_judge_is_never_rated(tested: PaidProject) -> 
 
 def test_the_job_makes_what_a_run_in_python_makes(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid:
-        paid.configure_judge(anchor_pairs=5, control_pairs=2)
+        paid.project.merge_config(judging={"tests": {"anchor_pairs": 5, "control_pairs": 2}})
         paid.tables("judge_verdicts")
         assert paid.events(JOB).success
         assert paid.events(REPEATS).success
@@ -82,7 +82,7 @@ def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
     tmp_path: Path,
 ) -> None:
     with paid_project(tmp_path) as paid:
-        paid.configure_judge(anchor_pairs=5, control_pairs=2)
+        paid.project.merge_config(judging={"tests": {"anchor_pairs": 5, "control_pairs": 2}})
         paid.project.edit_config(checks=CHECKS)
         untested = paid.tables("measures").warnings
         before = panel_of(paid)

@@ -46,17 +46,15 @@ from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.asset_rows import EstimateRow
 from tournament_assets.tournament.errors import InputError, WorkError
-from tournament_assets.tournament.prompts import draw_stratified
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.estimates import plan_prompts
 from tournament_assets.workflows.judge_requests import requests_for_pairs
-from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.plan import TournamentPlan, select_prompts
 
 from .bills import (
     OPUS,
     begin,
     bill,
-    edit_judge,
     ledger_of,
     ledger_url,
     make_priced_project,
@@ -90,8 +88,8 @@ def project(tmp_path: Path) -> SmallProject:
 
 def pilot_pairs(plan: TournamentPlan, dimension: str) -> list[PairToJudge]:
     bank = load_prompt_bank(plan.project.folder / "bank.jsonl")
-    pilot, entrants = plan.config.pilot, plan.config.entrant_ids
-    prompts = draw_stratified(bank, strata=pilot.strata, seed=pilot.pilot_seed)
+    entrants = plan.config.entrant_ids
+    prompts = select_prompts(plan.config, "pilot", bank)
     texts = {
         (entrant, row.prompt_ids[0]): row.response or ""
         for entrant in entrants
@@ -190,13 +188,13 @@ def test_a_budget_that_is_too_small_ends_the_run_before_the_first_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", project.environment["DAGSTER_HOME"])
-    edit_judge(project, budget_usd=0.01)
+    project.merge_config(judging={"budget": {"usd": 0.01}})
     before = judge_server.log.to_dict()
     arguments = ["--config", str(project.config_path), "--mode", "pilot"]
     result = CliRunner().invoke(main, ["run", *arguments])
     assert result.exit_code == 1
     assert "within_budget: pilot: " in result.output
-    assert "judge.budget_usd" in result.output
+    assert "judging.budget.usd" in result.output
     assert judge_server.log.to_dict() == before
     assert not (project.folder / "runs").exists()
     told = CliRunner().invoke(main, ["estimate", *arguments])
@@ -210,13 +208,13 @@ def test_a_budget_that_is_too_small_ends_the_run_before_the_first_request(
 def test_what_was_paid_is_spent_and_a_budget_that_is_used_up_still_lets_it_be_rated(
     project: SmallProject, judge_server: LoopbackServer, served: dict[str, str]
 ) -> None:
-    edit_judge(project, budget_usd=5.0)
+    project.merge_config(judging={"budget": {"usd": 5.0}})
     project.tables("judge_verdicts", environment=served, limit_pairs=6)
     asked = judge_server.log.requests
     told = estimate(project)
     assert told.budget is not None
     assert 0 < told.budget.spent_usd == told.month.usd
-    edit_judge(project, budget_usd=0.0)
+    project.merge_config(judging={"budget": {"usd": 0.0}})
     with pytest.raises(WorkError, match="within_budget"):
         project.tables("judge_verdicts", environment=served)
     project.tables("elo_ratings", environment=served, limit_pairs=6)
@@ -227,7 +225,7 @@ def test_what_was_paid_is_spent_and_a_budget_that_is_used_up_still_lets_it_be_ra
 def test_the_estimate_says_that_what_is_too_dear_at_max_tokens_goes_out_in_slices(
     project: SmallProject,
 ) -> None:
-    edit_judge(project, budget_usd=1000.0)
+    project.merge_config(judging={"budget": {"usd": 1000.0}})
     told = estimate(project)
     most = told.most_usd
     assert most is not None
@@ -235,7 +233,7 @@ def test_the_estimate_says_that_what_is_too_dear_at_max_tokens_goes_out_in_slice
     assert told.planned_usd < most
     assert format_usd(most) in budget_sentence(told)
     assert "slices" not in budget_sentence(told)
-    edit_judge(project, budget_usd=most * 0.8)
+    project.merge_config(judging={"budget": {"usd": most * 0.8}})
     sliced = estimate(project)
     assert sliced.budget_problem is None
     assert " slices " in budget_sentence(sliced)
@@ -244,7 +242,7 @@ def test_the_estimate_says_that_what_is_too_dear_at_max_tokens_goes_out_in_slice
 
 def test_the_loopback_judge_has_no_budget_and_no_cache_to_pay_for(tmp_path: Path) -> None:
     free = make_project(tmp_path / "free", dimensions=["factuality"])
-    edit_judge(free, budget_usd=0.0)
+    free.merge_config(judging={"budget": {"usd": 0.0}})
     result = materialise(free)
     assert check(result, "within_budget")[0]
     assert check(result, "caching_pays")[0]
@@ -256,7 +254,7 @@ def test_a_model_without_a_price_is_refused_only_where_there_is_a_budget_to_keep
 ) -> None:
     unpriced = make_project(tmp_path / "unpriced", service="anthropic", dimensions=["factuality"])
     assert check(materialise(unpriced), "within_budget")[0]
-    edit_judge(unpriced, budget_usd=100.0)
+    unpriced.merge_config(judging={"budget": {"usd": 100.0}})
     passed, words = check(materialise(unpriced), "within_budget")
     assert not passed
     assert "claude-pilot" in words
@@ -266,14 +264,14 @@ def test_the_advice_on_a_model_without_a_price_works(
     tmp_path: Path, judge_server: LoopbackServer, served: dict[str, str]
 ) -> None:
     unpriced = make_project(tmp_path / "unpriced", service="anthropic", dimensions=["factuality"])
-    edit_judge(unpriced, budget_usd=100.0)
+    unpriced.merge_config(judging={"budget": {"usd": 100.0}})
     passed, words = check(materialise(unpriced), "within_budget")
     assert not passed
     advice = yaml.safe_load(words.split("such as ")[1].split(", or remove")[0])
-    assert list(advice["judge"]["prices"]) == ["claude-pilot"]
-    edit_judge(unpriced, **advice["judge"])
+    assert list(advice["judging"]["prices"]) == ["claude-pilot"]
+    unpriced.merge_config(**advice)
     told = estimate(unpriced)
-    assert told.price_source == "judge.prices"
+    assert told.price_source == "judging.prices"
     # A request of some tokens and a reply of 450, at $4 and $20, in a batch.
     workload = told.workloads["factuality"]
     tokens = workload.to_ask * workload.prefix_tokens + workload.message_tokens
@@ -324,7 +322,7 @@ def test_identical_responses_are_not_priced_unless_the_judge_is_asked_about_them
     # One of a prompt's three pairs is a response and its copy; the other two are the same pair.
     assert (workload.presentations, workload.identical) == (24, 8)
     assert workload.to_ask == 8
-    edit_judge(project, identical_responses_tie=False)
+    project.merge_config(judging={"identical_responses_tie": False})
     asked = estimate(project).workloads["factuality"]
     # Both presentations of a response and its copy are one request.
     assert (asked.presentations, asked.identical, asked.to_ask) == (24, 0, 8 + 4)
@@ -355,7 +353,7 @@ def keys_to_ask(project: SmallProject) -> list[str]:
         plan,
         pilot_pairs(plan, "factuality"),
         load_rubric(plan.config, plan.project, "factuality"),
-        judge=plan.config.judge.named(OPUS),
+        judge=plan.config.lead("pilot", model=OPUS),
     )
     return [request.request_key for request in asked]
 
@@ -363,7 +361,7 @@ def keys_to_ask(project: SmallProject) -> list[str]:
 def test_what_is_under_way_is_committed_and_not_planned_once_more(project: SmallProject) -> None:
     planned = estimate(project).planned_usd
     assert planned is not None
-    edit_judge(project, budget_usd=planned)
+    project.merge_config(judging={"budget": {"usd": planned}})
     with ledger_of(project) as ledger:
         begin(ledger, "n1", keys_to_ask(project)[:18], scope=SCOPE)
     told = estimate(project)

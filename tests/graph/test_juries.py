@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.projects import ENTRANTS, SmallProject, make_project
 from tests.rows import table_rows
@@ -18,11 +17,6 @@ from tournament_assets.tournament.verdicts import Judgment
 DIMENSIONS = ("factuality",)
 
 
-def configure(project: SmallProject, **changes: Any) -> None:
-    config = yaml.safe_load(project.config_path.read_text())
-    project.edit_config(judge={**config["judge"], **changes})
-
-
 def stored(project: SmallProject, name: str) -> list[dict[str, Any]]:
     path = project.folder / "storage" / "small" / name / "factuality" / "pilot.parquet"
     return table_rows(name, decode_parquet(name, path.read_bytes()))
@@ -31,9 +25,7 @@ def stored(project: SmallProject, name: str) -> list[dict[str, Any]]:
 def test_three_judges_judge_all_pairs_or_a_share_and_settle_them_together(tmp_path: Path) -> None:
     project = make_project(tmp_path, dimensions=DIMENSIONS)
     models = ["loopback-pilot", "loopback-headline", "loopback-third"]
-    panel: list[dict[str, Any]] = [{"model": name} for name in models]
-    panel[2] = {**panel[2], "share": 0.5}
-    configure(project, panel=panel)
+    project.seat(*({"model": name, "share": 1.0 if name in models[:2] else 0.5} for name in models))
     for asset in ("jury", "measures", "ratings"):
         made = project.tables(asset)
     replies, verdicts = stored(project, "judge_replies"), stored(project, "judge_verdicts")

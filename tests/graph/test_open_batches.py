@@ -35,7 +35,7 @@ def test_a_step_gives_up_its_place_and_the_sensor_collects_the_batch(
     tmp_path: Path,
 ) -> None:
     with paid_project(tmp_path, processing_seconds=UNTIL_ENDED) as paid:
-        paid.configure_judge(slot_seconds=0.1)
+        paid.project.edit_judges(waiting={"slot_seconds": 0.1})
         paid.tables("judging_estimate")
         result = paid.events(JOB)
         assert not result.success
@@ -58,7 +58,7 @@ def test_a_step_gives_up_its_place_and_the_sensor_collects_the_batch(
 
 def test_a_batch_that_a_run_waits_for_is_none_of_the_sensors_business(tmp_path: Path) -> None:
     with paid_project(tmp_path, processing_seconds=UNTIL_ENDED) as paid:
-        paid.configure_judge(slot_seconds=0.1)
+        paid.project.edit_judges(waiting={"slot_seconds": 0.1})
         paid.tables("judging_estimate")
         assert not paid.events(JOB).success
         with paid.ledger() as ledger:
@@ -72,18 +72,18 @@ def test_a_batch_that_a_run_waits_for_is_none_of_the_sensors_business(tmp_path: 
 
 def test_a_run_waits_beyond_the_place_of_a_step(tmp_path: Path) -> None:
     with paid_project(tmp_path, processing_seconds=1) as paid:
-        paid.configure_judge(slot_seconds=0.1)
+        paid.project.edit_judges(waiting={"slot_seconds": 0.1})
         paid.tables("judge_verdicts")
         assert paid.n_asked == 24
 
 
 def test_a_run_gives_up_at_the_deadline_and_a_later_run_goes_on(tmp_path: Path) -> None:
     with paid_project(tmp_path, processing_seconds=UNTIL_ENDED) as paid:
-        paid.configure_judge(deadline_seconds=0.2)
+        paid.project.edit_judges(waiting={"deadline_seconds": 0.2})
         with pytest.raises(WorkError, match=r"1 of 1 .* 0 s "):
             paid.tables("judge_verdicts")
         paid.end_batches()
-        paid.configure_judge(deadline_seconds=60)
+        paid.project.edit_judges(waiting={"deadline_seconds": 60})
         paid.tables("judge_verdicts")
         assert (paid.server.log.batches, paid.n_asked) == (1, 24)
 
@@ -97,13 +97,13 @@ def test_every_dimension_is_sent_before_any_batch_has_ended_and_collected_by_the
     tmp_path: Path,
 ) -> None:
     with paid_project(tmp_path, dimensions=DIMENSIONS, processing_seconds=UNTIL_ENDED) as paid:
-        paid.configure_judge(deadline_seconds=0.2)
+        paid.project.edit_judges(waiting={"deadline_seconds": 0.2})
         with pytest.raises(WorkError, match=r"1 of 1 "):
             paid.tables("judge_verdicts")
         assert paid.server.log.batches == n_open(paid) == len(DIMENSIONS)
         asked = paid.server.log.requests
         paid.end_batches()
-        paid.configure_judge(deadline_seconds=60)
+        paid.project.edit_judges(waiting={"deadline_seconds": 60})
         paid.tables("judge_verdicts")
         assert (paid.server.log.batches, paid.server.log.requests) == (len(DIMENSIONS), asked)
         assert n_open(paid) == 0
@@ -111,7 +111,7 @@ def test_every_dimension_is_sent_before_any_batch_has_ended_and_collected_by_the
 
 def test_every_served_entrant_is_asked_before_any_batch_has_ended(tmp_path: Path) -> None:
     with paid_project(tmp_path, dimensions=DIMENSIONS, processing_seconds=UNTIL_ENDED) as paid:
-        paid.configure_judge(deadline_seconds=0.2)
+        paid.project.edit_judges(waiting={"deadline_seconds": 0.2})
         models = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5")
         paid.project.edit_config(
             entrants=[
@@ -133,7 +133,7 @@ def test_every_served_entrant_is_asked_before_any_batch_has_ended(tmp_path: Path
         # Nothing is generated here, so nobody holds a place in the pool.
         assert rows_of(plan)["entrant_responses"].pool(plan) is None
         paid.end_batches()
-        paid.configure_judge(deadline_seconds=60)
+        paid.project.edit_judges(waiting={"deadline_seconds": 60})
         made = paid.tables("entrant_responses")
         assert made.metadata["entrant_requests", ""]["generated_now"] == 18
         assert paid.n_asked == 18

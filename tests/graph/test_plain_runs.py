@@ -20,8 +20,8 @@ from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import PromptRow, VerdictRow, WinRateRow
 from tournament_assets.tournament.errors import InputError, WorkError
 
-JURY = [{"model": "loopback-pilot"}, {"model": "loopback-b"}, {"model": "loopback-c", "share": 0.5}]
-NIGHTLY = {"nightly": {"judge_model": "loopback-pilot", "strata": {"recall": 5}, "draw_seed": 4}}
+JURY = (("loopback-pilot", 1.0), ("loopback-b", 1.0), ("loopback-c", 0.5))
+NIGHTLY = {"strata": {"recall": 5}, "draw_seed": 4}
 ARENA = {
     "file": {"path": "arena.jsonl"},
     "min_battles": 5,
@@ -44,12 +44,15 @@ def draw_project(folder: Path, seed: int) -> tuple[SmallProject, str]:
         make_larger(project, adaptive=ADAPTIVE)
         return project, "headline"
     config = yaml.safe_load(project.config_path.read_text())
+    pilot, _ = config["judges"]
+    jury = [{**pilot, "name": name, "model": name, "share": share} for name, share in JURY]
+    judges = {"judges": [] if kind == "jury" else ["pilot"]}
+    modes = {"pilot": judges, "headline": judges, "nightly": {**NIGHTLY, **judges}}
+    project.merge_config(modes=modes)
     project.edit_config(
-        modes=NIGHTLY,
-        headline={"judge_model": "loopback-pilot"},
+        judges=jury if kind == "jury" else [pilot],
         entrants=config["entrants"][: int(rng.integers(2, 4))],
         ratings={**config["ratings"], "k_factor": float(rng.choice([8, 16]))},
-        judge={**config["judge"], **({"panel": JURY} if kind == "jury" else {})},
         generation={"n_samples": 2 if kind == "samples" else 1},
     )
     mode = str(rng.choice(["pilot", "headline", "nightly"]))
@@ -129,7 +132,12 @@ def test_a_check_that_stops_what_comes_next_stops_it_before_anything_is_sent(
     tmp_path: Path,
 ) -> None:
     with paid_project(tmp_path) as paid:
-        paid.configure_judge(budget_usd=0.0, prices={"claude-pilot": {"input": 4.0, "output": 20}})
+        paid.project.merge_config(
+            judging={
+                "budget": {"usd": 0.0},
+                "prices": {"claude-pilot": {"input": 4.0, "output": 20}},
+            }
+        )
         with pytest.raises(WorkError, match=r"\(pilot\) .*within_budget"):
             paid.tables()
         assert paid.n_asked == 0

@@ -78,13 +78,7 @@ def styled_responses(entrant: str) -> list[dict[str, Any]]:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[SmallProject, PlainRun]:
     project = make_project(tmp_path_factory.mktemp("compared") / "project")
     write_json_lines(project.folder / "bank.jsonl", long_bank())
-    project.edit_config(
-        pilot={
-            "judge_model": "loopback-pilot",
-            "strata": {"recall": len(QUALITIES)},
-            "pilot_seed": 3,
-        }
-    )
+    project.draw(recall=len(QUALITIES))
     for entrant in ENTRANTS:
         write_json_lines(project.folder / f"responses_{entrant}.jsonl", styled_responses(entrant))
     return project, project.tables(n_perms=N_ORDERINGS)

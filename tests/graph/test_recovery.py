@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -11,7 +10,6 @@ from click.testing import CliRunner
 
 from tournament_assets.cli import main
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.tournament.config import BUILT_IN_MODES
 from tournament_assets.tournament.errors import WorkError
 
 from .paid_projects import PaidProject, paid_project
@@ -57,24 +55,22 @@ def second_server(tmp_path: Path) -> Iterator[LoopbackServer]:
 
 
 def elsewhere(server: LoopbackServer) -> dict[str, str]:
-    return {"service": "openai_batch", "base_url": f"{server.url}/v1"}
+    return {"service": "openai_batch", "model": "gpt-elsewhere", "base_url": f"{server.url}/v1"}
 
 
-def price_judging_elsewhere(paid: PaidProject, **judge: Any) -> None:
+def price_judging_elsewhere(paid: PaidProject) -> None:
     price = {"gpt-elsewhere": {"input": 1.0, "output": 2.0}}
-    paid.configure_judge(prices=price, budget_usd=50.0, adopt_grace_seconds=1.0, **judge)
+    paid.project.edit_judges(waiting={"adopt_grace_seconds": 1.0})
+    paid.project.merge_config(judging={"prices": price, "budget": {"usd": 50.0}})
 
 
-def test_every_service_is_asked_that_reaches_a_judge_of_a_panel(
+def test_every_service_is_asked_that_reaches_one_of_several_judges(
     tmp_path: Path, second_server: LoopbackServer
 ) -> None:
     with paid_project(tmp_path) as paid:
         claude = {"model": "claude-opus-5-5", "service": "anthropic"}
-        other = {"model": "gpt-elsewhere", **elsewhere(second_server)}
-        price_judging_elsewhere(paid, panel=[claude, other])
-        modes = yaml.safe_load(paid.project.config_path.read_text())
-        led = {name: {**modes[name], "judge_model": claude["model"]} for name in BUILT_IN_MODES}
-        paid.project.edit_config(**led)
+        price_judging_elsewhere(paid)
+        paid.project.seat(claude, elsewhere(second_server))
         paid.tables("judge_verdicts")
         bought = paid.server.log.requests + second_server.log.requests
         lose_ledger(paid)
@@ -86,9 +82,10 @@ def test_the_service_is_asked_that_a_mode_of_its_own_is_judged_by(
 ) -> None:
     with paid_project(tmp_path) as paid:
         price_judging_elsewhere(paid)
-        judge = elsewhere(second_server)
-        nightly = {"judge_model": "gpt-elsewhere", "judge": judge, "share": 1.0}
-        paid.project.edit_config(modes={"nightly": nightly})
+        first, second = yaml.safe_load(paid.project.config_path.read_text())["judges"]
+        other = {**first, **elsewhere(second_server), "name": "other"}
+        nightly = {"judges": ["other"], "share": 1.0}
+        paid.project.merge_config(judges=[first, second, other], modes={"nightly": nightly})
         paid.tables("judge_verdicts", mode="nightly")
         lose_ledger(paid)
         assert recover(paid) == (second_server.log.requests, 1)

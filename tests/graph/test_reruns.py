@@ -218,12 +218,12 @@ def test_a_rerun_of_a_mode_that_the_config_has_no_more_stays_where_it_is(tmp_pat
 def test_the_budget_stops_a_rerun_before_anything_is_asked(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid, driver(paid) as d:
         (price,) = d.begin_at("small_4_estimate", made="match_list")
-        paid.configure_judge(budget_usd=0.0)
+        paid.project.merge_config(judging={"budget": {"usd": 0.0}})
         assert not d.run(price)
         (rerun,) = d.reruns()
         assert (rerun.state, JOBS[rerun.stage_index or 0]) == (RerunState.FAILED, price.job_name)
         assert d.tick_sensor()[1] == []
-        paid.configure_judge(budget_usd=None)
+        paid.project.merge_config(judging={"budget": {"usd": "unlimited"}})
         assert d.execute_again(rerun.newest_runs["headline"])
         _, (following,) = d.tick_sensor()
         assert following.run_key == f"{FIRST_RERUN}/small_5_ask_judge/headline"
@@ -232,7 +232,7 @@ def test_the_budget_stops_a_rerun_before_anything_is_asked(tmp_path: Path) -> No
 
 def test_a_rerun_goes_on_when_a_batch_that_it_gave_up_on_was_collected(tmp_path: Path) -> None:
     with paid_project(tmp_path, processing_seconds=UNTIL_ENDED) as paid, driver(paid) as d:
-        paid.configure_judge(slot_seconds=0.1)
+        paid.project.edit_judges(waiting={"slot_seconds": 0.1})
         (asking,) = d.begin_at("small_5_ask_judge", made="judging_estimate")
         assert not d.run(asking)
         (stopped,) = d.reruns()

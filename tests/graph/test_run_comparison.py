@@ -36,7 +36,7 @@ def rows_of(project: SmallProject) -> list[dict[str, Any]]:
 
 def compare(project: SmallProject, newest: Path | None = None) -> Made[list[MeasureRow]]:
     """Call the asset's function; it must not fail, whatever it finds."""
-    plan = build_plan(load_config(project.config_path), {}).in_mode("pilot")
+    plan = build_plan(load_config(project.config_path), {})
     recorded = {"directory": str(newest or runs_of(project)[-1])}
     log = cast("Log", logging.getLogger("step"))
     return run_comparison(Step(plan, "pilot", "", log, lambda asset, partition: recorded))

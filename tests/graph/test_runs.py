@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from tests.projects import (
@@ -370,12 +371,15 @@ def test_a_whole_run_leaves_nothing_out(finished_pilot: FinishedPilot) -> None:
 
 def test_a_mode_of_ones_own_runs_beside_the_others_and_leaves_its_own_run(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project", dimensions=("factuality",))
-    nightly = {"judge_model": "loopback-lexical", "judge": {"service": "loopback"}, "share": 0.5}
-    project.edit_config(
-        judge={"service": "anthropic", "poll_initial_seconds": 0.05, "poll_max_seconds": 0.2},
-        pilot={"judge_model": "claude-opus-5-5", "strata": {"recall": 1}},
-        headline={"judge_model": "claude-opus-5-5"},
-        modes={"nightly": nightly},
+    (free, _) = yaml.safe_load(project.config_path.read_text())["judges"]
+    claude = {"service": "anthropic", "model": "claude-opus-5-5"}
+    project.merge_config(
+        judges=[claude, {**free, "name": "free"}],
+        modes={
+            "pilot": {"judges": ["claude-opus-5-5"]},
+            "headline": {"judges": ["claude-opus-5-5"]},
+            "nightly": {"judges": ["free"], "share": 0.5},
+        },
     )
     summary = project.run("nightly")
     assert set(summary.leaderboard["dimension"]) == {"factuality"}

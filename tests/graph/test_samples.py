@@ -30,7 +30,6 @@ from tournament_assets.workflows.local_responses import Generator, complete_resp
 from tournament_assets.workflows.plan import select_prompts
 
 N_PROMPTS = 4
-PILOT = {"judge_model": "loopback-pilot", "strata": {"recall": N_PROMPTS}}
 
 
 def rows_of(project: SmallProject, table: str, name: str) -> list[dict[str, Any]]:
@@ -62,13 +61,13 @@ def played(
         recorded = yaml.safe_load(project.config_path.read_text())["entrants"][0]
         project.edit_config(
             generation={"n_samples": 2},
-            pilot=PILOT,
             entrants=[
                 recorded,
                 {**served, "entrant_id": "sampling", "temperature": 0.9},
                 {**served, "entrant_id": "greedy"},
             ],
         )
+        project.draw(recall=N_PROMPTS)
         made = project.tables()
     return project, made, chat
 
@@ -157,8 +156,9 @@ def test_the_estimate_counts_every_sample(tmp_path: Path) -> None:
         "model": "claude-opus-5-5",
     }
     counts = {}
+    project.draw(recall=N_PROMPTS)
     for k in (1, 3):
-        project.edit_config(generation={"n_samples": k}, pilot=PILOT, entrants=[recorded, bought])
+        project.edit_config(generation={"n_samples": k}, entrants=[recorded, bought])
         estimate = estimate_tournament(
             project.config_path, "pilot", environment=project.environment
         )
@@ -222,9 +222,9 @@ def test_models_on_this_machine_answer_twice_and_a_killed_run_goes_on(tmp_path: 
     n_prompts = 3
     project.edit_config(
         generation={"n_samples": 2, "batch_size": 2},
-        pilot={"judge_model": "loopback-pilot", "strata": {"recall": n_prompts}},
         entrants=LOCAL,
     )
+    project.draw(recall=n_prompts)
     url = default_ledger_url(project.folder)
     (project.folder / "ledger").mkdir()
     with closing(LedgerOfAKilledProcess(url)) as ledger, pytest.raises(Killed):

@@ -61,7 +61,9 @@ def test_two_people_who_run_the_same_pilot_at_once_pay_once_and_tear_no_file(
         ) as together,
     ):
         for paid in (alone, together):
-            paid.configure_judge(deadline_seconds=240)  # one may wait for the other
+            paid.project.edit_judges(
+                waiting={"deadline_seconds": 240}
+            )  # one may wait for the other
         alone.run()
         runs = {person: start_run(together, person) for person in ("ada", "bob")}
         reads = 0

@@ -14,7 +14,8 @@ from tournament_assets.project.project_files import Project, load_prompt_bank, l
 from tournament_assets.project.recorded_responses import OUTSIDE, load_recorded_responses
 from tournament_assets.tournament.entrants import RecordedEntrant
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
-from tournament_assets.tournament.prompts import CURATED_SOURCE, Prompt, draw_stratified
+from tournament_assets.tournament.prompts import CURATED_SOURCE, Prompt
+from tournament_assets.workflows.plan import select_prompts
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted(
@@ -82,10 +83,9 @@ def test_no_prompt_gives_its_answer_away(bank: list[Prompt]) -> None:
 
 
 def test_the_pilot_of_the_demo_draws_50_prompts(demo: ConfigFile, bank: list[Prompt]) -> None:
-    pilot = demo.config.pilot
-    drawn = draw_stratified(bank, strata=pilot.strata, seed=pilot.pilot_seed)
+    drawn = select_prompts(demo.config, "pilot", bank)
     assert len(drawn) == 50
-    assert Counter(prompt.source for prompt in drawn) == pilot.strata
+    assert Counter(prompt.source for prompt in drawn) == demo.config.mode("pilot").strata
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
@@ -93,7 +93,7 @@ def test_every_config_loads_and_its_pilot_can_be_drawn(path: Path, bank: list[Pr
     config = load_config(path).config
     assert config.tournament_id == path.stem
     assert config.dimension_names == DIMENSIONS
-    assert draw_stratified(bank, strata=config.pilot.strata, seed=config.pilot.pilot_seed)
+    assert select_prompts(config, "pilot", bank)
 
 
 def test_the_configs_are_the_demo_the_real_one_and_its_ablation() -> None:
@@ -136,7 +136,7 @@ def test_the_ablation_shares_its_responses_with_the_real_one() -> None:
 
 
 def test_the_demo_asks_for_no_key_no_variable_and_no_network(demo: ConfigFile) -> None:
-    assert demo.config.judge.service == "loopback"
+    assert [each.service for each in demo.config.judges] == ["loopback"]
     assert "'env': '" not in str(demo.config.model_dump())
 
 

@@ -7,22 +7,22 @@ from pydantic import ValidationError
 from tournament_assets.project.config_files import ConfigFile, find_project, load_config
 from tournament_assets.tournament.entrants import OpenAiApiEntrant
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.judges import JudgeConfig
+from tournament_assets.tournament.judges import Judge
 
 GOOD = """\
 tournament_id: tiny
 prompt_bank: {path: bank.jsonl}
-pilot:
-  judge_model: small
-  strata: {recall: 2}
-headline:
-  judge_model: large
+modes:
+  pilot:
+    strata: {recall: 2}
+  headline: {}
 dimensions:
   factuality:
     rubric: rubrics/factuality.txt
-judge:
-  service: loopback
-  max_tokens: 1024
+judges:
+  - service: loopback
+    model: loopback-large
+    max_tokens: 1024
 entrants:
   - entrant_id: ada
     loader: recorded
@@ -87,10 +87,10 @@ def test_comments_and_layout_do_not_change_the_fingerprint(path: Path) -> None:
     ("old", "new", "problem"),
     [
         (
-            "  max_tokens: 1024",
-            "  max_token: 1024",
-            f"13: unknown key 'judge.max_token'; expected one of "
-            f"{', '.join(sorted(JudgeConfig.model_fields))}; did you mean 'max_tokens'?",
+            "    max_tokens: 1024",
+            "    max_token: 1024",
+            f"13: unknown key 'judges.0.max_token'; expected one of "
+            f"{', '.join(sorted(Judge.model_fields))}; did you mean 'max_tokens'?",
         ),
         (
             "    temperature: 0.7",
@@ -106,24 +106,24 @@ def test_comments_and_layout_do_not_change_the_fingerprint(path: Path) -> None:
         (
             "    rubric: rubrics/factuality.txt",
             "    rubric: rubrics/factuality.txt\n    needs_gold: true",
-            "11: unknown key 'dimensions.factuality.needs_gold'; expected one of "
+            "10: unknown key 'dimensions.factuality.needs_gold'; expected one of "
             "needs_gold_answer, rubric, shows_expected_behavior, shows_gold_answer; "
             "did you mean 'needs_gold_answer'?",
         ),
         (
             "  max_tokens: 1024",
             "  max_tokens: many",
-            "13: judge.max_tokens is 'many'; expected it to be a valid integer",
+            "13: judges.0.max_tokens is 'many'; expected it to be a valid integer",
         ),
         (
             "  max_tokens: 1024",
             "  max_tokens: 10",
-            "13: judge.max_tokens is 10; expected it to be greater than or equal to 64",
+            "13: judges.0.max_tokens is 10; expected it to be greater than or equal to 64",
         ),
         (
             "  strata: {recall: 2}",
             "  strata: {recall: -2}",
-            "5: pilot.strata.recall is -2; expected it to be greater than or equal to 0",
+            "5: modes.pilot.strata.recall is -2; expected it to be greater than or equal to 0",
         ),
         (
             "  k_sweep: [1.0, 16]",
@@ -131,9 +131,9 @@ def test_comments_and_layout_do_not_change_the_fingerprint(path: Path) -> None:
             "29: ratings.k_sweep.1 is 'zero'; expected it to be a valid number",
         ),
         (
-            "  service: loopback",
-            "  service: oracle",
-            "12: judge.service is 'oracle'; expected it to be 'loopback' or 'anthropic' or "
+            "service: loopback",
+            "service: oracle",
+            "11: judges.0.service is 'oracle'; expected it to be 'loopback' or 'anthropic' or "
             "'openai_batch' or 'openai_api'",
         ),
         (
@@ -148,7 +148,11 @@ def test_comments_and_layout_do_not_change_the_fingerprint(path: Path) -> None:
             "15: entrants.0 has loader None; expected one of "
             "vanilla_hf, custom_poe, recorded, openai_api, anthropic_api",
         ),
-        ("  service: loopback\n", "", "11: judge.service is missing; add it"),
+        (
+            "  - service: loopback\n    model: loopback-large\n",
+            "  - model: loopback-large\n",
+            "11: judges.0.service is missing; add it",
+        ),
         (
             "prompt_bank: {path: bank.jsonl}\n",
             "",
@@ -163,7 +167,7 @@ def test_comments_and_layout_do_not_change_the_fingerprint(path: Path) -> None:
         (
             "    rubric: rubrics/factuality.txt",
             "    rubric: rubrics/factuality.txt\n    needs_gold_answer: true",
-            "9: dimensions.factuality: needs_gold_answer is true and shows_gold_answer is not; "
+            "8: dimensions.factuality: needs_gold_answer is true and shows_gold_answer is not; "
             "expected a dimension that needs the gold answer to show it to the judge",
         ),
         (
@@ -190,15 +194,14 @@ def test_one_entrant_is_too_few(path: Path) -> None:
 
 def test_all_problems_are_told_at_once_in_the_order_of_the_lines(path: Path) -> None:
     text = (
-        GOOD.replace("judge_model: large", "judge_modle: large")
+        GOOD.replace("headline: {}", "headline: {prewrm: true}")
         .replace("max_tokens: 1024", "max_tokens: many")
         .replace("loader: recorded", "loader: magic")
         .replace("temperature: 0.7", "temperature: -1")
         .replace("entrant_id: cyd", "entrant_id: bob")
     )
     assert [problem.split(":")[0] for problem in problems_of(path, text)] == [
-        "6",  # headline.judge_model is missing
-        "7",  # headline.judge_modle is unknown
+        "6",
         "13",
         "15",
         "22",
@@ -215,11 +218,11 @@ def test_too_few_entrants_are_told_together_with_what_is_wrong_with_the_one(path
 
 
 def test_a_key_that_stands_twice_names_both_lines(path: Path) -> None:
-    text = edited("  service: loopback\n", "  service: loopback\n  service: anthropic\n")
-    problems = problems_of(path, f"{text}judge: {{}}\n")
+    text = edited("  - service: loopback\n", "  - service: loopback\n    service: anthropic\n")
+    problems = problems_of(path, f"{text}judges: []\n")
     assert [re.findall(r"\d+|'\w+'", problem) for problem in problems] == [
-        ["13", "'service'", "12"],
-        ["29", "'judge'", "11"],
+        ["12", "'service'", "11"],
+        ["29", "'judges'", "10"],
     ]
 
 
@@ -388,12 +391,13 @@ def test_a_misspelled_key_deep_inside_an_entrant_is_told_with_its_line(path: Pat
 
 
 def with_gateway(address: str) -> str:
-    return edited("  service: loopback\n", f"  service: anthropic\n  base_url: {address}\n")
+    claude = f"  - service: anthropic\n    base_url: {address}\n    model: claude-1\n"
+    return edited("  - service: loopback\n    model: loopback-large\n", claude)
 
 
 def test_where_the_judge_is_asked_is_configured_and_part_of_no_result(path: Path) -> None:
     config = load(path, with_gateway("https://gateway.example/anthropic")).config
-    assert config.judge.base_url == "https://gateway.example/anthropic"
+    assert config.judges[0].base_url == "https://gateway.example/anthropic"
     elsewhere = load(path, with_gateway("http://10.0.0.7:8080")).config
     assert elsewhere.fingerprint == config.fingerprint
 
@@ -413,14 +417,14 @@ def test_a_gateway_with_a_secret_in_its_address_is_refused_and_the_secret_not_sh
     path: Path, address: str
 ) -> None:
     (problem,) = problems_of(path, with_gateway(address))
-    assert "judge.base_url" in problem
+    assert "judges.0.base_url" in problem
     assert "hunter2" not in problem
     with pytest.raises(ValidationError) as caught:
-        JudgeConfig.model_validate({"service": "anthropic", "base_url": address})
+        Judge.model_validate({"service": "anthropic", "model": "claude-1", "base_url": address})
     assert "hunter2" not in str(caught.value)
 
 
 def test_the_loopback_judge_takes_no_address(path: Path) -> None:
-    text = edited("  service: loopback\n", "  service: loopback\n  base_url: http://h\n")
+    text = edited("  - service: loopback\n", "  - service: loopback\n    base_url: http://h\n")
     (problem,) = problems_of(path, text)
     assert re.search(r"\banthropic\b.*\bopenai_batch\b.*\bopenai_api\b", problem)

@@ -154,10 +154,10 @@ def config_with(*, instructions: str | None = None, **rubrics: str) -> Tournamen
         {
             "tournament_id": "tiny",
             "prompt_bank": {"path": "bank.jsonl"},
-            "pilot": {"judge_model": "j", "strata": {"recall": 1}},
-            "headline": {"judge_model": "j"},
+            "modes": {"pilot": {}, "headline": {}},
             "dimensions": {name: {"rubric": rubric} for name, rubric in rubrics.items()},
-            "judge": {"service": "loopback", "instructions": instructions},
+            "judges": [{"service": "loopback", "model": "loopback-j"}],
+            "judging": {"instructions": instructions},
             "entrants": entrants,
         }
     )

@@ -139,7 +139,7 @@ def test_the_budget_line_says_what_was_spent_what_is_under_way_and_what_is_left(
     )
     without = budget_sentence(estimate())
     assert re.findall(r"\$[\d.]+\d", without) == ["$1.50"]
-    assert "judge.budget_usd" in without
+    assert "judging.budget.usd" in without
     assert "claude-old" in budget_sentence(estimate(month=Bill(1.5, ("claude-old",))))
 
 

@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from tests.ledger.builders import select
 from tests.loopback.faults.accounts import Accounts, read_accounts
 from tests.projects import SmallProject, make_project
@@ -60,9 +58,7 @@ class RealProject:
         self._project = make_project(
             folder / "project", service="anthropic", dimensions=("factuality",)
         )
-        config = yaml.safe_load(self._project.config_path.read_text())
-        changes = {"adopt_grace_seconds": 2, "deadline_seconds": 120}
-        self._project.edit_config(judge={**config["judge"], **changes})
+        self._project.edit_judges(waiting={"adopt_grace_seconds": 2, "deadline_seconds": 120})
         self._began: list[subprocess.Popen[bytes]] = []
 
     @property

@@ -14,8 +14,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
-import yaml
-
 from tests.loopback.faults.accounts import Accounts, read_accounts
 from tests.projects import ENTRANTS, SmallProject, make_project, write_json_lines
 from tests.torture.forking import Nursery
@@ -27,7 +25,7 @@ _GOOD = "The tray shows the {gold} for this sample number, because it was labell
 _BAD = "Certainly a zebra without any doubt at all"
 
 
-def make_larger(project: SmallProject, **judge: Any) -> None:
+def make_larger(project: SmallProject, *, adaptive: Any = None) -> None:
     """Give a project 60 prompts, on which `careful` is far ahead and the others are close."""
     bank = [
         {
@@ -47,18 +45,18 @@ def make_larger(project: SmallProject, **judge: Any) -> None:
             end = "" if number % 12 == 0 else f" {entrant}."
             rows.append({"prompt_id": prompt["prompt_id"], "response": text + end})
         write_json_lines(project.folder / f"responses_{entrant}.jsonl", rows)
-    config = yaml.safe_load(project.config_path.read_text())
-    pilot = {**config["pilot"], "strata": {"recall": 6}}
-    project.edit_config(pilot=pilot, judge={**config["judge"], **judge})
+    project.draw(recall=6)
+    if adaptive:
+        project.merge_config(modes={"headline": {"adaptive": adaptive}})
 
 
 def ask_in_rounds(*, config: str, ledger_url: str, judge_url: str) -> int:
     """Ask the judge about the headline as the step `judge_requests` does; the killed process."""
     from tournament_assets.definitions import build_plan
-    from tournament_assets.graph.assets.judging import AskingOptions, judge_requests
+    from tournament_assets.graph.assets.judging import judge_requests
     from tournament_assets.graph.rows import Log, Step
     from tournament_assets.project.config_files import load_config
-    from tournament_assets.workflows.judge_requests import JudgeConnection
+    from tournament_assets.workflows.judge_requests import AskingOptions, JudgeConnection
 
     variables = {"ANTHROPIC_API_KEY": "any", "ANTHROPIC_BASE_URL": judge_url}
     plan = build_plan(load_config(Path(config)), variables)
@@ -147,8 +145,9 @@ def run_killed(nursery: Nursery, folder: Path, *, lives: Iterator[float | None])
         lives: How many seconds each process lives; None lets it end.
     """
     project = make_project(folder / "project", service="anthropic", dimensions=("factuality",))
-    make_larger(project, adaptive=ADAPTIVE, adopt_grace_seconds=0.3)
-    project.edit_config(headline={"judge_model": "claude-headline", "prewarm": False})
+    make_larger(project, adaptive=ADAPTIVE)
+    project.edit_judges(waiting={"adopt_grace_seconds": 0.3})
+    project.merge_config(modes={"headline": {"prewarm": False}})
     judge = Judge(nursery, folder)
     kills = 0
     try:

@@ -1,25 +1,56 @@
 import copy
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
 from pydantic import ValidationError
 
 from tournament_assets.project.config_files import config_problems
-from tournament_assets.tournament.config import DimensionConfig, TournamentConfig
+from tournament_assets.project.project_files import Project
+from tournament_assets.tournament.config import (
+    DimensionConfig,
+    ModeConfig,
+    RatingsConfig,
+    TournamentConfig,
+)
 from tournament_assets.tournament.entrants import RecordedEntrant, VanillaHfEntrant
+from tournament_assets.tournament.judges import Judge
+from tournament_assets.tournament.places import FROM_LIST
+from tournament_assets.workflows import plan
 
+SETTINGS = (
+    "draw_settings",
+    "pairing_settings",
+    "asking_settings",
+    "reading_settings",
+    "stopping_settings",
+    "jury_settings",
+    "rating_settings",
+    "noticing_settings",
+    "trusting_settings",
+    "comparing_settings",
+)
 VALUES: dict[str, Any] = {
     "tournament_id": "tiny",
     "prompt_bank": {"path": "bank.jsonl"},
-    "pilot": {"judge_model": "small", "strata": {"recall": 2}},
-    "headline": {"judge_model": "large"},
+    "modes": {
+        "pilot": {"judges": ["small"], "strata": {"recall": 2}},
+        "headline": {"judges": ["large"]},
+    },
     "dimensions": {"zeal": {"rubric": "z.txt"}, "accuracy": {"rubric": "a.txt"}},
-    "judge": {"service": "loopback"},
+    "judges": [
+        {"name": name, "service": "loopback", "model": f"loopback-{name}"}
+        for name in ("small", "large")
+    ],
     "entrants": [
         {"entrant_id": "ada", "loader": "recorded", "responses": {"path": "ada.jsonl"}},
         {"entrant_id": "bob", "loader": "vanilla_hf", "weights": {"path": "bob"}},
     ],
 }
+
+
+def plan_of(config: TournamentConfig) -> plan.TournamentPlan:
+    return plan.TournamentPlan(config, Path("tiny.yaml"), Project(Path(), {}))
 
 
 def values(**changed: object) -> dict[str, Any]:
@@ -44,12 +75,16 @@ def test_entrants_and_dimensions_keep_the_order_of_the_file() -> None:
 
 def test_each_mode_has_its_judge() -> None:
     config = load()
-    assert [config.judge_model(mode) for mode in config.mode_names] == ["small", "large"]
+    assert [config.lead(mode).name for mode in config.mode_names] == ["small", "large"]
+    assert config.lead("pilot").model == "loopback-small"
 
 
 def test_the_label_says_when_the_judge_is_no_language_model() -> None:
-    assert load().judge_label == "loopback (lexical, not a language model)"
-    assert load(judge={"service": "anthropic"}).judge_label.startswith("Claude")
+    assert load().label_of("pilot") == "loopback (lexical, not a language model)"
+    claude = load(
+        judges=[{"service": "anthropic", "model": "claude-1"}], modes={"pilot": {}, "headline": {}}
+    )
+    assert claude.label_of("pilot").startswith("Claude")
 
 
 def test_the_fingerprint_follows_values_and_not_their_order() -> None:
@@ -59,11 +94,66 @@ def test_the_fingerprint_follows_values_and_not_their_order() -> None:
     assert load(ratings={"n_permutations": 501}).fingerprint != load().fingerprint
 
 
-def test_the_fingerprint_of_a_config_with_heads_is_what_it_was() -> None:
-    heads = {"security": {"folder": {"path": "s"}, "rank": 8}}
-    poe = {"entrant_id": "poe", "loader": "custom_poe", "weights": {"path": "w"}, "hydra": heads}
-    config = load(entrants=[*VALUES["entrants"], poe])
-    assert config.fingerprint == "1c7eb153b6ffe69e698e37b1bc2f7d50a7a09eecb6b9dd9c04c5ad24c95007c7"
+class _NewerJudge(Judge):
+    patience: float = 0.5
+
+
+class _NewerMode(ModeConfig):
+    extent: str = "whole"
+
+
+class _NewerEntrant(RecordedEntrant):
+    trimmed: bool = False
+
+
+class _NewerRatings(RatingsConfig):
+    spread: float | None = None
+
+
+class _NewerConfig(TournamentConfig):
+    colour: str = "plain"
+    judges: Annotated[tuple[_NewerJudge, ...], FROM_LIST]
+    modes: dict[str, _NewerMode]  # type: ignore[assignment]
+    ratings: _NewerRatings = _NewerRatings()
+    entrants: Annotated[tuple[_NewerEntrant, ...], FROM_LIST]
+
+
+def test_a_key_that_is_added_with_a_default_changes_no_hash() -> None:
+    ada = VALUES["entrants"][0]
+    given = values(entrants=[ada, {**ada, "entrant_id": "bob", "format": "alpaca-eval"}])
+    older, newer = TournamentConfig.model_validate(given), _NewerConfig.model_validate(given)
+    assert newer.fingerprint == older.fingerprint
+    for name in SETTINGS:
+        count = getattr(plan, name)
+        assert count(plan_of(newer)) == count(plan_of(older)), name
+    for before, after in zip(older.entrants, newer.entrants, strict=True):
+        assert after.fingerprint("content") == before.fingerprint("content")
+    changed = newer.model_copy(update={"colour": "bright"})
+    assert changed.fingerprint != older.fingerprint
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"judging": {"budget": {"usd": 5.0}, "prices": {"m": {"input": 1.0, "output": 2.0}}}},
+        {"generation": {"budget": {"usd": 5.0}}},
+        {"owners": ["team:evaluation"]},
+        {"gate": {"candidate": "ada", "baseline": "bob"}},
+    ],
+    ids=str,
+)
+def test_what_work_may_cost_and_who_looks_at_it_is_part_of_no_result(changed: Any) -> None:
+    assert load(**changed).fingerprint == load().fingerprint
+
+
+def test_how_a_judge_is_reached_and_waited_for_is_part_of_no_result() -> None:
+    claude = {"service": "anthropic", "model": "claude-1"}
+    modes: dict[str, Any] = {"pilot": {}, "headline": {}}
+    ways = {"base_url": "https://g.example", "max_in_flight": 9, "waiting": {"max_rounds": 1}}
+    here = load(judges=[claude], modes=modes)
+    assert load(judges=[{**claude, **ways}], modes=modes).fingerprint == here.fingerprint
+    other = load(judges=[{**claude, "max_tokens": 512}], modes=modes)
+    assert other.fingerprint != here.fingerprint
 
 
 def test_lists_of_the_file_become_tuples_that_cannot_change() -> None:
@@ -88,11 +178,14 @@ def test_a_dimension_that_needs_the_gold_answer_must_show_it() -> None:
         {"tournament_id": "Has Spaces"},
         {"dimensions": {}},
         {"dimensions": {"Not-A-Name": {"rubric": "a.txt"}}},
-        {"pilot": {"judge_model": "small", "strata": {"recall": -1}}},
-        {"pilot": {"judge_model": "small", "strata": {}}},
-        {"judge": {"service": "loopback", "max_tokens": 63}},
-        {"judge": {"service": "loopback", "max_tokens": "1024"}},
-        {"judge": {"service": "loopback", "max_tokens": True}},
+        {"modes": {"pilot": {"strata": {"recall": -1}}, "headline": {}}},
+        {"modes": {"pilot": {"strata": {}}, "headline": {}}},
+        {"modes": {"pilot": {}}},
+        {"modes": {"pilot": {}, "headline": {}, "Night|ly": {}}},
+        {"judges": []},
+        {"judges": [{"service": "loopback", "model": "loopback", "max_tokens": 63}]},
+        {"judges": [{"service": "loopback", "model": "loopback", "max_tokens": "1024"}]},
+        {"judges": [{"service": "loopback", "model": "loopback", "max_tokens": True}]},
         {"ratings": {"k_factor": 0}},
         {"ratings": {"k_sweep": [16.0, 0.0]}},
         {"ratings": {"n_permutations": 0}},
@@ -113,10 +206,10 @@ def test_what_the_judge_is_told_of_the_domain_is_a_phrase_of_sixty_characters_at
     name: str,
 ) -> None:
     phrase = "law, tax & é" * 5
-    assert getattr(load(judge={"service": "loopback", name: phrase}).judge, name) == phrase
+    assert getattr(load(judging={name: phrase}).judging, name) == phrase
     for wrong in (f"{phrase}x", " law", "law ", "law\n", "law. Be kind"):
         with pytest.raises(ValidationError):
-            load(judge={"service": "loopback", name: wrong})
+            load(judging={name: wrong})
 
 
 def test_good_values_have_no_further_problems() -> None:
@@ -145,8 +238,7 @@ def test_problems_are_looked_for_in_whatever_was_written(entrants: object) -> No
 def test_a_family_of_nobody_is_refused() -> None:
     values = {
         "entrants": [{"entrant_id": "ada"}, {"entrant_id": "bob"}],
-        "pilot": {"judge_model": "judge-x"},
-        "headline": {"judge_model": "judge-y"},
+        "judges": [{"model": "judge-x"}, {"model": "judge-y"}],
         "families": {"ada": "olmo", "judge-y": "claude", "eve": "gpt"},
     }
     ((where, problem),) = config_problems(values)

@@ -96,14 +96,14 @@ def test_what_changes_a_response_changes_the_fingerprint(changes: dict[str, Any]
 @pytest.mark.parametrize(
     ("changes", "known"),
     [
-        ({}, "bcf0cae4812320f02e5d8f7ef42bd67ca05a9274ad55140a1bf3d9b09d53d8fe"),
+        ({}, "8c7926f05ce44042a410e70629e96a543fb051d70cdfcda59195f5006052e819"),
         (
             {"bypass_jury": True, "temperature": None, "rob_checkpoint": None},
-            "6c028d433ce20dc7ca4b60a5f2e3a409ededf3e9b4a2ba407054b665473f12db",
+            "aa0c5987154c8ea434373891e9a8c92300219547f6bc21aa01a222990c3eaeaa",
         ),
         (
             {"beta": 0.125, "needs_uncertainty": True},
-            "72773e439314f4fd2910d35e1ee26c573ae503d10e0744bdfb587d6c7d3226da",
+            "8a0558f08c9f3b6c0b0ddbaf2137aa18b3d759ea9fc1b39494b417d31c3f1f2d",
         ),
     ],
 )

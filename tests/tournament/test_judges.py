@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.judging.builders import SETTINGS, requests_for
+from tests.tournament.test_config import load
+from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import ANTHROPIC, SERVICES
 from tournament_assets.tournament.judges import (
     Judge,
-    JudgeConfig,
     Rubric,
-    ServiceAccess,
+    label_judges,
     parse_rubric,
 )
 
@@ -21,7 +22,7 @@ TOY = replace(ANTHROPIC, name="toy", key_variable="TOY_KEY", is_in_keys=True)
 
 
 def judge(**settings: Any) -> Judge:
-    return ServiceAccess.model_validate({"service": "anthropic", **settings}).named("claude-1")
+    return Judge.model_validate({"service": "anthropic", "model": "claude-1", **settings})
 
 
 def keys(asked: Judge) -> set[str]:
@@ -76,45 +77,66 @@ def test_a_key_that_a_service_keeps_to_itself_goes_to_no_other_address(
 @pytest.mark.parametrize("given", [{"base_url": "http://127.0.0.1:1"}, {"api_key_env": "MINE"}])
 def test_a_service_on_this_machine_has_neither_an_address_nor_a_key(given: dict[str, str]) -> None:
     with pytest.raises(ValidationError, match=f"{next(iter(given))}.*'loopback'"):
-        judge(service="loopback", **given)
+        judge(service="loopback", model="loopback", **given)
 
 
-def panel_of(*panel: dict[str, Any], **changes: Any) -> JudgeConfig:
-    return JudgeConfig.model_validate({"service": "loopback", "panel": list(panel), **changes})
+def jury_of(
+    *judges: dict[str, Any], names: tuple[str, ...] = (), **judging: Any
+) -> TournamentConfig:
+    modes: dict[str, Any] = {"pilot": {}, "headline": {"judges": list(names)}}
+    return load(judges=list(judges), modes=modes, judging=judging)
 
 
-ONE, TWO, THREE = ({"model": f"loopback-{name}"} for name in ("one", "two", "three"))
+ONE, TWO, THREE = (
+    {"service": "loopback", "model": f"loopback-{name}"} for name in ("one", "two", "three")
+)
+CLAUDE = {"service": "anthropic", "model": "claude-opus", "name": "opus"}
 
 
-def test_members_are_reached_as_the_judge_is_unless_they_say_otherwise() -> None:
-    claude = {"model": "claude-opus", "service": "anthropic", "revision": "2"}
-    found = panel_of(ONE, claude)
-    assert [each.service for each in found.panel] == ["loopback", "anthropic"]
-    assert [each.row.is_free for each in found.accesses] == [True, False]
-    assert panel_of().accesses == (panel_of(),)
+def test_a_mode_is_judged_by_those_it_names_in_their_order_or_by_all() -> None:
+    config = jury_of(ONE, TWO, CLAUDE, names=("opus", "loopback-one"))
+    assert [each.model for each in config.judges_of("pilot")] == [
+        "loopback-one",
+        "loopback-two",
+        "claude-opus",
+    ]
+    assert [each.name for each in config.judges_of("headline")] == ["opus", "loopback-one"]
+    assert config.lead("headline").service == "anthropic"
+    assert label_judges(config.judges_of("headline")).startswith("Claude")
+    assert config.juries == ("pilot", "headline")
+
+
+def test_another_model_is_asked_as_its_judge_is_or_as_the_only_one() -> None:
+    settled = jury_of(ONE, CLAUDE, names=("loopback-one",))
+    assert settled.lead("headline", model="claude-opus").name == "opus"
+    assert settled.lead("headline", model="loopback-x").service == "loopback"
+    with pytest.raises(InputError, match=r"'loopback-x'.*loopback-one, claude-opus"):
+        settled.judges_of("pilot", model="loopback-x")
 
 
 def test_three_judges_are_weighed_and_two_count_alike_unless_told_otherwise() -> None:
-    assert panel_of(ONE, TWO, THREE).aggregation == "judge_aware"
-    assert panel_of(ONE, TWO).aggregation == "equal"
-    assert panel_of(ONE, TWO, aggregate="judge_aware").aggregation == "judge_aware"
+    three = jury_of(ONE, TWO, THREE, names=("loopback-one",))
+    assert [three.aggregation(mode) for mode in three.mode_names] == ["judge_aware", "equal"]
+    assert jury_of(ONE, TWO).aggregation("pilot") == "equal"
+    assert jury_of(ONE, TWO, aggregate="judge_aware").aggregation("pilot") == "judge_aware"
 
 
 @pytest.mark.parametrize(
-    ("panel", "changes", "words"),
+    ("judges", "changes", "words"),
     [
-        ((ONE,), {}, "expected two or more"),
-        ((ONE, ONE), {}, "twice"),
+        ((ONE, ONE), {}, "'loopback-one' twice"),
+        ((ONE, {**ONE, "name": "other"}), {}, "the model 'loopback-one' judges twice"),
         (({**ONE, "share": 0.5}, {**TWO, "share": 0.5}), {}, "judges all pairs"),
-        ((ONE, {"model": "claude-opus"}), {}, "expected a name that begins with 'loopback'"),
-        ((), {"aggregate": "equal"}, "panel is missing"),
+        ((ONE, {**ONE, "model": "claude-opus"}), {}, "a name that begins with 'loopback'"),
+        ((ONE,), {"aggregate": "equal"}, "every mode has one judge"),
+        ((ONE, TWO), {"names": ("loopback-on",)}, "'loopback-on'; expected some of loopback-one"),
     ],
 )
-def test_panels_that_cannot_judge_together_are_refused(
-    panel: tuple[dict[str, Any], ...], changes: dict[str, Any], words: str
+def test_judges_that_cannot_judge_together_are_refused(
+    judges: tuple[dict[str, Any], ...], changes: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(ValidationError, match=words):
-        panel_of(*panel, **changes)
+        jury_of(*judges, **changes)
 
 
 TEXT = "# version: 3\n# dimension: factuality\n\nWhich response is truer?\n  - An indented line.\n"

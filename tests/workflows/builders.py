@@ -16,7 +16,7 @@ from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.ledger import Ledger
 from tournament_assets.ledger.labels import pair_identity
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
-from tournament_assets.tournament.judges import JudgeConfig, Rubric
+from tournament_assets.tournament.judges import Judge, Rubric
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.workflows.api_responses import complete_by_service
 from tournament_assets.workflows.labelling import LabelDesk, draw_label_sample
@@ -61,6 +61,13 @@ def unlimited_terms() -> BudgetTerms:
     return BudgetTerms(load_newest_prices(), None, "month", began, on_responses=True)
 
 
+def claude_judge(asked: dict[str, Any], waits: dict[str, Any]) -> Judge:
+    quick = {"poll_initial_seconds": 0.02, "poll_max_seconds": 0.1, "deadline_seconds": 20}
+    waiting = {**quick, "adopt_grace_seconds": 0.3, **waits}
+    values = {"service": "anthropic", "model": "claude-1", "waiting": waiting, **asked}
+    return Judge.model_validate(values)
+
+
 @dataclass
 class BatchBench:
     """A server, a ledger, and what was said about them."""
@@ -77,6 +84,7 @@ class BatchBench:
         may_pay_again: bool = False,
         ledger: Any = None,
         judge: Any = None,
+        asked: dict[str, Any] | None = None,
         waits: dict[str, Any] | None = None,
         terms: BudgetTerms | None = None,
         **changes: Any,
@@ -86,16 +94,7 @@ class BatchBench:
             prompts=prompts,
             ledger=self.ledger if ledger is None else ledger,
             judge=judge or judge_at(self.server.url, key=key),
-            config=JudgeConfig(
-                **{
-                    "service": "anthropic",
-                    "poll_initial_seconds": 0.02,
-                    "poll_max_seconds": 0.1,
-                    "deadline_seconds": 20,
-                    "adopt_grace_seconds": 0.3,
-                    **(waits or {}),
-                }
-            ),
+            judges=[claude_judge(asked or {}, waits or {})],
             environment={},
             may_pay_again=may_pay_again,
             log=self.log.append,

@@ -11,7 +11,7 @@ from tournament_assets.ratings.sequential import hashed_order
 from tournament_assets.ratings.significance import separate_decided
 from tournament_assets.storage.tables import PairKey, make_table, pair_key
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
-from tournament_assets.tournament.judges import AdaptiveConfig, JudgeConfig
+from tournament_assets.tournament.judges import AdaptiveConfig, JudgingConfig
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 from tournament_assets.workflows.adaptive_judging import (
     Course,
@@ -26,7 +26,7 @@ from tournament_assets.workflows.adaptive_judging import (
 
 ADAPTIVE = AdaptiveConfig(rounds=5, tail=0.25, min_prompts=10)
 PROMPTS = tuple(f"prompt {number}" for number in range(100))
-JUDGE = JudgeConfig(service="loopback")
+JUDGING = JudgingConfig()
 TEXTS = {"strong": "yes", "weak": "no", "level": "no, too"}
 
 
@@ -225,7 +225,7 @@ def test_a_refusal_that_was_asked_again_by_hand_stays_without_a_verdict() -> Non
 
 def outcomes_in(table: pd.DataFrame) -> dict[PairKey, Outcome]:
     pair = replace(pairs_of()[0], prompt_id="p", entrant_a="a", entrant_b="b")
-    found = verdicts_in_table(table, JUDGE)([pair])
+    found = verdicts_in_table(table, JUDGING)([pair])
     return {key: row.outcome for key, rows in found.items() for row in rows}
 
 

@@ -36,7 +36,7 @@ from tournament_assets.ledger import Ledger
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
 from tournament_assets.tournament.errors import BudgetError, GenerationError, InputError
-from tournament_assets.tournament.judges import JudgeConfig
+from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.workflows.api_responses import (
     build_response_requests,
@@ -291,7 +291,7 @@ def test_a_lost_ledger_gets_responses_back_that_were_paid_for() -> None:
         with pytest.raises(GenerationError, match="tournament ledger recover"):
             bench.complete(ledger=ledger)
         judge = judge_at(bench.server.url)
-        with judge.service(JudgeConfig(service="anthropic")) as service:
+        with judge.service(Judge(service="anthropic", model="claude-1")) as service:
             assert takes_batches(service)
             report = recover_batches(
                 planned_responses(claude(), PROMPTS),
@@ -308,14 +308,14 @@ def test_a_lost_ledger_gets_responses_back_that_were_paid_for() -> None:
 def test_a_model_is_asked_where_the_judge_is_configured_to_be_asked() -> None:
     with batch_bench() as bench:
         judge = judge_at("")
-        completed = bench.complete(judge=judge, waits={"base_url": bench.server.url})
+        completed = bench.complete(judge=judge, asked={"base_url": bench.server.url})
         assert texts(completed) == ALL
         assert bench.sent == sent(1, len(PROMPTS))
 
 
 def test_the_environment_comes_before_the_config_in_saying_where_the_service_is() -> None:
     with batch_bench() as bench:
-        completed = bench.complete(waits={"base_url": "http://127.0.0.1:9"})
+        completed = bench.complete(asked={"base_url": "http://127.0.0.1:9"})
         assert texts(completed) == ALL
 
 
@@ -347,7 +347,7 @@ class MortalJudge:
         self._life = life
 
     @contextmanager
-    def service(self, _config: JudgeConfig) -> Iterator[Any]:
+    def service(self, _config: Judge) -> Iterator[Any]:
         with closing(AnthropicBatches(base_url=self._url, api_key=KEY)) as service:
             yield Mortal(service, self._life)
 
@@ -413,10 +413,10 @@ def test_responses_have_a_budget_of_their_own_which_long_ones_do_not_exceed() ->
         "month",
         datetime.now(UTC),
         on_responses=True,
-        setting="generation.budget_usd",
+        setting="generation.budget.usd",
     )
     with batch_bench("reply_long:always") as bench:
-        with pytest.raises(BudgetError, match=r"generation\.budget_usd"):
+        with pytest.raises(BudgetError, match=r"generation\.budget\.usd"):
             bench.complete(terms=terms, max_new_tokens=4096)
         billed = prices.add_up(bench.ledger.spending_since(on_responses=True)).usd
         assert 0 < billed <= most / 2

@@ -30,8 +30,9 @@ from tournament_assets.tournament.errors import (
     JudgeError,
     JudgeWaitingError,
 )
-from tournament_assets.tournament.judges import ServiceAccess
-from tournament_assets.workflows.judge_requests import Asking, JudgingStep, ask_together
+from tournament_assets.tournament.judges import Budget
+from tournament_assets.tournament.judges import Judge as JudgeConfig
+from tournament_assets.workflows.judge_requests import Asking, AskingOptions, ask_together
 from tournament_assets.workflows.plan import TournamentPlan
 
 MODEL = "claude-opus-5-5"
@@ -47,7 +48,7 @@ class Judge:
     url: str
     variables: Mapping[str, str] = field(default_factory=dict)
 
-    def service(self, config: ServiceAccess) -> AbstractContextManager[AnthropicBatches]:
+    def service(self, config: JudgeConfig) -> AbstractContextManager[AnthropicBatches]:
         assert config.service == "anthropic"
         return closing(AnthropicBatches(base_url=self.url, api_key="any"))
 
@@ -71,21 +72,20 @@ class Bench:
         allows_unbudgeted: bool = True,
     ) -> list[Tally]:
         """Ask about three dimensions at once."""
-        judge = self.plan.config.judge.model_copy(
-            update={
-                "budget_usd": budget_usd,
-                "allow_unbudgeted": False,
-                "poll_initial_seconds": 0.02,
-                "poll_max_seconds": 0.2,
-            }
+        lead = self.plan.config.lead(mode, model=MODEL)
+        waiting = lead.waiting.model_copy(
+            update={"poll_initial_seconds": 0.02, "poll_max_seconds": 0.2}
         )
-        plan = replace(self.plan, config=self.plan.config.model_copy(update={"judge": judge}))
+        judge = lead.model_copy(update={"waiting": waiting})
+        judging = self.plan.config.judging.model_copy(update={"budget": Budget(usd=budget_usd)})
+        plan = replace(self.plan, config=self.plan.config.model_copy(update={"judging": judging}))
         tallies = ask_together(
             [Asking(scope_of(name, mode), requests_of(name), judge) for name in DIMENSIONS],
             plan=plan,
             ledger=self.ledger,
             judge=Judge(self.server.url),
-            step=JudgingStep(wait_seconds, allows_unbudgeted=allows_unbudgeted),
+            options=AskingOptions(wait_seconds=wait_seconds),
+            allows_unbudgeted=allows_unbudgeted,
             log=self.notes.append,
         )
         return list(tallies.values())
@@ -169,11 +169,12 @@ def test_second_questions_that_the_ledger_has_forgotten_are_not_bought_again(
 
 def test_a_headline_is_not_paid_for_before_anybody_has_set_a_budget(tmp_path: Path) -> None:
     with bench(tmp_path) as at:
-        with pytest.raises(BudgetError, match="budget_usd"):
+        with pytest.raises(BudgetError, match=r"judging\.budget\.usd"):
             at.ask(mode="headline", allows_unbudgeted=False)
         assert (at.server.log.requests, at.server.log.messages) == (0, 0)
         at.ask(mode="headline", allows_unbudgeted=False, budget_usd=3 * most_of_one())
-        assert at.server.log.requests == len(DIMENSIONS) * 2 * N_PAIRS
+        asked = at.server.log.requests + at.server.log.messages
+        assert asked == len(DIMENSIONS) * 2 * N_PAIRS
 
 
 def test_what_fits_one_by_one_and_not_together_is_refused_before_anything_is_sent(

@@ -94,14 +94,12 @@ def test_a_row_of_the_table_makes_a_service_judge_a_tournament(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = make_project(tmp_path / "project", dimensions=("calibration",))
-    judge = {"service": "toy", "max_tokens": 512, "base_url": "https://toy.example"}
-    judge["allow_unbudgeted"] = True
-    models = {
-        "pilot": {"judge_model": "toy-1", "strata": {"recall": 4}, "pilot_seed": 3},
-        "headline": {"judge_model": "toy-1", "prewarm": False},
-        "checks": {"max_length_effect": None, "max_longer_wins": None},
-    }
-    project.edit_config(judge=judge, **models)
+    project.seat({"service": "toy", "model": "toy-1", "base_url": "https://toy.example"})
+    project.draw(recall=4)
+    project.merge_config(
+        modes={"headline": {"prewarm": False}},
+        checks={"max_length_effect": None, "max_longer_wins": None},
+    )
     with pytest.raises(InputError, match="'toy'"):
         project.run("headline")
     monkeypatch.setitem(SERVICES, "toy", TOY)
@@ -150,19 +148,15 @@ def server(tmp_path: Path) -> Iterator[LoopbackServer]:
 
 def judged_by(folder: Path, url: str, **judge: Any) -> SmallProject:
     project = make_project(folder, dimensions=("calibration",))
-    asked = {"service": "openai_api", "base_url": f"{url}/v1", "max_tokens": 512}
-    project.edit_config(
-        judge={**asked, "poll_initial_seconds": 0.05, "poll_max_seconds": 0.2, **judge},
-        pilot={"judge_model": MODEL, "strata": {"recall": 4, "curated": 2}, "pilot_seed": 3},
-        headline={"judge_model": MODEL},
-    )
+    project.seat({"service": "openai_api", "model": MODEL, "base_url": f"{url}/v1", **judge})
     return project
 
 
 def test_a_server_on_this_machine_judges_without_a_key_and_for_nothing(
     tmp_path: Path, server: LoopbackServer
 ) -> None:
-    project = judged_by(tmp_path / "project", server.url, budget_usd=0, max_in_flight=3)
+    project = judged_by(tmp_path / "project", server.url, max_in_flight=3)
+    project.merge_config(judging={"budget": {"usd": 0.0}})
     summary = project.run("pilot")
     assert set(summary.leaderboard["judge"]) == {SERVICES["openai_api"].label}
     assert set(summary.leaderboard["judge_model"]) == {MODEL}
@@ -175,8 +169,9 @@ def test_openais_batch_api_judges_once_its_price_is_written_down(
     tmp_path: Path, server: LoopbackServer
 ) -> None:
     price = {MODEL: {"input": 2.0, "output": 8.0}}
-    asked = {"service": "openai_batch", "adopt_grace_seconds": 1.0, "prices": price}
-    project = judged_by(tmp_path / "project", server.url, **asked, budget_usd=50.0)
+    asked = {"service": "openai_batch", "waiting": {"adopt_grace_seconds": 1.0}}
+    project = judged_by(tmp_path / "project", server.url, **asked)
+    project.merge_config(judging={"prices": price, "budget": {"usd": 50.0}})
     summary = project.run("pilot")
     assert set(summary.leaderboard["judge"]) == {SERVICES["openai_batch"].label}
     assert (server.log.batches, server.log.messages) == (1, 0)
@@ -196,17 +191,9 @@ def test_a_free_judges_replies_are_no_trouble_to_the_budget_of_a_paid_one(
 ) -> None:
     project = judged_by(tmp_path / "project", server.url)
     assert project.run("pilot").requests_submitted > 10
-    project.edit_config(
-        judge={
-            "service": "openai_api",
-            "base_url": f"{server.url}/v1",
-            "max_tokens": 512,
-            "prices": {"paid-judge": {"input": 2.0, "output": 8.0}},
-            "budget_usd": 50.0,
-        },
-        pilot={"judge_model": "paid-judge", "strata": {"recall": 4, "curated": 2}, "pilot_seed": 3},
-        headline={"judge_model": "paid-judge"},
-    )
+    project.seat({"model": "paid-judge"})
+    prices = {"paid-judge": {"input": 2.0, "output": 8.0}}
+    project.merge_config(judging={"prices": prices, "budget": {"usd": 50.0}})
     summary = project.run("pilot")
     assert summary.requests_submitted > 10
     manifest = json.loads((summary.directory / "manifest.json").read_text())

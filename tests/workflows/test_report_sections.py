@@ -70,15 +70,12 @@ def test_responses_from_before_anybody_timed_them_have_no_speed() -> None:
 def test_a_jury_is_named_with_how_it_decides() -> None:
     models = ("loopback-a", "loopback-b")
 
-    def named(**judge: Any) -> str:
-        panel = [{"model": each} for each in models]
-        modes = {
-            "pilot": {"judge_model": models[0], "strata": {"recall": 1}},
-            "headline": {"judge_model": models[0]},
-        }
-        config = load(judge={"service": "loopback", "panel": panel, **judge}, **modes)
-        return judge_sentence(config, models)
+    def named(**judging: Any) -> str:
+        judges = [{"service": "loopback", "model": each} for each in models]
+        modes: dict[str, Any] = {"pilot": {}, "headline": {}}
+        config = load(judges=judges, judging=judging, modes=modes)
+        return judge_sentence(config, "pilot", models)
 
     assert named(aggregate="judge_aware").startswith("The judge is the jury of loopback-a and")
     assert named(aggregate="judge_aware") != named(aggregate="equal") == named()
-    assert judge_sentence(load(), models[:1]) == "The judge is loopback-a."
+    assert judge_sentence(load(), "pilot", models[:1]) == "The judge is loopback-a."

@@ -131,7 +131,7 @@ def test_a_budget_that_is_used_up_stops_the_run_and_a_larger_one_asks_for_the_re
 ) -> None:
     chat.usage = LONG
     # Fits by the usual length of an answer, and not by that of these.
-    with pytest.raises(BudgetError, match=r"generation\.budget_usd"):
+    with pytest.raises(BudgetError, match=r"generation\.budget\.usd"):
         complete(chat, url, 0.9, max_concurrency=2)
     n_asked = len(chat.asked)
     assert 0 < n_asked < len(NAMES)
@@ -272,7 +272,7 @@ def test_what_a_free_server_answered_costs_nothing_though_its_address_is_gone(
 def test_a_server_elsewhere_without_a_price_is_refused_if_there_is_a_budget(
     chat: ChatServer, url: str
 ) -> None:
-    line = "judge: {prices: {tiny: {input: 4.0, output: 20.0}}}"
+    line = "judging: {prices: {tiny: {input: 4.0, output: 20.0}}}"
     with pytest.raises(BudgetError) as caught:
         complete(chat, url, 5.0, price=None, address=REMOTE)
     assert line in str(caught.value)
@@ -285,7 +285,7 @@ def test_a_server_elsewhere_without_a_price_is_refused_if_there_is_a_budget(
     problems = problems_within(5.0)
     assert len(problems) == 2  # no key, and no price
     assert line in problems[1]
-    assert "generation.budget_usd" in problems[1]
+    assert "generation.budget.usd" in problems[1]
     assert len(problems_within(None)) == 1
 
 

@@ -292,7 +292,7 @@ def test_every_setting_is_in_the_request(chat: ChatServer, ledger: Ledger) -> No
 
 def test_the_key_of_a_request_is_that_of_the_entrant_and_the_prompt() -> None:
     (key,) = build_response_requests(api_entrant(), [ADA])
-    assert key == "65b98e4cb77bee53e9db8545f6a92aa5250a7b0420a62dc24a6c6b33d93116d4"
+    assert key == "f18e05eb496b2dd365a2ba3335719f17c771d20f66194fa8d9859d19c29d21b4"
     moved = api_entrant("http://elsewhere:8000/v1", max_tokens_field="max_tokens")
     assert list(build_response_requests(moved, [ADA])) == [key]
     assert list(build_response_requests(api_entrant(seed=3), [ADA])) != [key]

@@ -110,7 +110,9 @@ def test_the_rows_of_an_earlier_cache_answer_todays_requests_or_are_counted(
 ) -> None:
     project = make_project(tmp_path / "project", service="anthropic", dimensions=("factuality",))
     plan = plan_of(project)
-    requests = existing_requests(plan, "pilot", ledger=ledger)["factuality"]
+    requests = existing_requests(plan, "pilot", plan.config.lead("pilot"), ledger=ledger)[
+        "factuality"
+    ]
     one, two, three, four, five, *_ = requests.pairs
     rubric = (project.folder / "rubrics" / "factuality.txt").read_text()
     no_texts: dict[str, Any] = {"response_a": None, "response_b": None}
@@ -169,7 +171,9 @@ def test_a_row_without_texts_is_known_by_its_hash_however_it_was_computed(
     rubric_path.write_text(rubric_path.read_text() + "\nNaïve answers are worse.\n", "utf-8")
     rubric = rubric_path.read_text("utf-8")
     plan = plan_of(project)
-    requests = existing_requests(plan, "pilot", ledger=ledger)["factuality"]
+    requests = existing_requests(plan, "pilot", plan.config.lead("pilot"), ledger=ledger)[
+        "factuality"
+    ]
     one, two, *_ = requests.pairs
     nothing: dict[str, Any] = {"response_a": None, "response_b": None, "raw_text": None}
     turned = turned_round(two)

@@ -118,7 +118,7 @@ def judge_family(judge_model: str, *, named: Mapping[str, str]) -> str | None:
         judge_model: The model that judged, or several with commas between.
         named: Families that the config names, by model; they come before everything else.
     """
-    # The judges of a panel are named together.
+    # Several judges are named together.
     found = (named.get(each) or model_family(each) for each in judge_model.split(", "))
     families = list(dict.fromkeys(found))
     known = [each for each in families if each is not None]

@@ -41,7 +41,7 @@ from tournament_assets.project.project_files import default_ledger_url
 from tournament_assets.reports.rendering import escape_terminal
 from tournament_assets.reports.report_tables import print_sections
 from tournament_assets.tournament.errors import InputError, JudgeError
-from tournament_assets.tournament.judges import JudgeConfig
+from tournament_assets.tournament.judges import Judge
 from tournament_assets.workflows.judge_requests import JudgeConnection, judge_problems
 
 _archive_argument = click.argument("archive", type=click.Path(path_type=Path))
@@ -151,7 +151,7 @@ def _judge_of(
     rejudging: Rejudging, *, folder: Path, environment: Mapping[str, str]
 ) -> Callable[[], AbstractContextManager[AsksDirectly]]:
     """Return what connects to the judge that an archive names."""
-    service = JudgeConfig.model_validate({"service": rejudging.service})
+    service = Judge(service=rejudging.service, model=rejudging.judge_model)
     judge = JudgeConnection.from_environment(environment, folder)
     problems = judge_problems(service, environment)
     if problems:

@@ -117,7 +117,7 @@ def label_group(
     with opened_ledger(config_path, os.environ) as (plan, ledger):
         pairs = pairs_to_label(plan, mode, dimension, ledger=ledger)
         sample = _draw(plan, mode, dimension, pairs, ledger=ledger, **drawing)
-        desk = LabelDesk.of(plan.in_mode(mode), sample, pairs)
+        desk = LabelDesk.of(plan, sample, pairs)
         _print_sample(sample)
         if out is not None:
             count = write_label_page(out, desk, names[0], ledger=ledger, raters=names)

@@ -121,7 +121,6 @@ def load_fair_report(
     """
     plan = build_plan(load_config(config_path), environment)
     stored = StoredTables(plan, mode, environment=environment)
-    plan = plan.in_mode(mode)
     left_out = tuple(dict.fromkeys(excluded))
     verdicts = stored.by("dimension", "judge_verdicts", plan.config.dimension_names)
     if left_out:
@@ -147,7 +146,7 @@ def load_fair_report(
     return FairReport(
         tournament_id=plan.tournament_id,
         mode=mode,
-        judge=plan.config.judge_label,
+        judge=plan.config.label_of(mode),
         confidence=plan.config.ratings.confidence,
         rows=rows,
         families=families_of(plan, mode, verdicts, excluded=left_out),

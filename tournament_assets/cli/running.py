@@ -80,7 +80,7 @@ _OBJECTS_BETWEEN_COLLECTIONS = 20_000
 @click.option(
     "--no-budget",
     is_flag=True,
-    help="Let a mode other than pilot cost money although the config sets no judge.budget_usd.",
+    help="Let a mode other than pilot cost money although the config sets no judging.budget.usd.",
 )
 @click.option(
     "--output-dir",

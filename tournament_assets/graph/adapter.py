@@ -482,13 +482,10 @@ def _surroundings(
     def values() -> Mapping[str, str]:
         return _partition(plan, row, context)
 
-    def here() -> TournamentPlan:
-        return plan.in_mode(values()["mode"]) if "mode" in row.axes else plan
-
     def step() -> Step:
         mode, *name = sorted(values().items(), reverse=True)
         return Step(
-            here(),
+            plan,
             mode[1],
             name[0][1] if name else "",
             cast("Log", context.log),
@@ -497,8 +494,8 @@ def _surroundings(
         )
 
     return {
-        "plan": here,
-        "config": lambda: here().config,
+        "plan": lambda: plan,
+        "config": lambda: plan.config,
         "mode": lambda: values()["mode"],
         "dimension": lambda: values()["dimension"],
         "step": step,

@@ -206,7 +206,6 @@ _OF_ONE_RUN = frozenset(
         "wait_seconds",
         "rejudge",
         "pay_again",
-        "rubric",
         "rubrics",
         "instructions",
     }

@@ -226,7 +226,6 @@ class _Engine:
         ledger: Ledger,
     ) -> None:
         self._plan, self._options = plan, options
-        self._here = plan.in_mode(options.mode)
         self._rows = rows_of(plan)
         self._folder, self._temporary = folder, temporary
         self._resources = Resources(
@@ -354,14 +353,14 @@ class _Engine:
             if each.asset in self._rows
         }
         known: dict[str, Callable[[], Any]] = {
-            "plan": lambda: self._here,
-            "config": lambda: self._here.config,
+            "plan": lambda: self._plan,
+            "config": lambda: self._plan.config,
             "mode": lambda: self._options.mode,
             "dimension": lambda: name,
             "step": lambda: self._step(name),
             "started_at": lambda: self._started_at,
             "upstream": dict,
-            "options": lambda: self._options_of(row, name),
+            "options": lambda: self._options_of(row),
             "resources": lambda: self._resources,
             "ledger": lambda: self._resources.ledger,
             "judge": lambda: self._resources.judge,
@@ -375,13 +374,13 @@ class _Engine:
             return {**found, "inputs": wanted["inputs"](**own)}
         return {**found, **inputs}
 
-    def _options_of(self, row: AssetRow, name: str) -> Any:
-        told = texts_told(self._rubrics, name).get(row.name, {})
+    def _options_of(self, row: AssetRow) -> Any:
+        told = texts_told(self._rubrics).get(row.name, {})
         return row.wanted["options"](**{**self._chosen.get(row.name, {}), **told})
 
     def _step(self, name: str) -> Step:
         tags = {UNBUDGETED_TAG: "yes"} if self._options.no_budget else {}
-        return Step(self._here, self._options.mode, name, _LOG, self._recorded, tags)
+        return Step(self._plan, self._options.mode, name, _LOG, self._recorded, tags)
 
     def _recorded(self, asset: str, partition: str | None) -> Mapping[str, Any] | None:
         name, _, mode = (partition or self._options.mode).rpartition("|")

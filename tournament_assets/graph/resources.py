@@ -30,7 +30,7 @@ from tournament_assets.storage.tables import (
     encode_parquet,
 )
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.judges import ServiceAccess
+from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.yaml_files import read_yaml
 from tournament_assets.workflows.judge_requests import JudgeConnection, open_ledger
 
@@ -50,7 +50,7 @@ class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its p
     loopback_folder: str
     variables: dict[str, str]
 
-    def service(self, config: ServiceAccess) -> AbstractContextManager[AsksDirectly]:
+    def service(self, config: Judge) -> AbstractContextManager[AsksDirectly]:
         """Connect to the service; the loopback judge is started, and stopped again.
 
         Raises:

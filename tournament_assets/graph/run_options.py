@@ -62,7 +62,9 @@ def options_by_asset(
     asked = {
         "judge_model": options.judge_model,
         # Nothing else waits for the place of a run that somebody watches.
-        "wait_seconds": plan.config.judge.deadline_seconds,
+        "wait_seconds": max(
+            each.waiting.deadline_seconds for each in plan.config.judges_of(options.mode)
+        ),
         "run_began_at": started_at.isoformat(),
     }
     by_asset: dict[str, dict[str, Any]] = {
@@ -93,17 +95,14 @@ def options_by_asset(
     }
 
 
-def texts_told(rubrics: Mapping[str, Rubric], dimension: str) -> Mapping[str, Mapping[str, Any]]:
+def texts_told(rubrics: Mapping[str, Rubric]) -> Mapping[str, Mapping[str, Any]]:
     """Return by asset what the judge is told, as it was when the run began.
 
     Args:
         rubrics: The rubrics by dimension.
-        dimension: The partition's dimension; empty where it has none.
     """
     texts = {name: rubric.text for name, rubric in rubrics.items()}
     own = {rubric.instructions for rubric in rubrics.values()} - {None}
     instructions = {"instructions": own.pop()} if own else {}
-    return {
-        "judge_requests": {"rubrics": texts, **instructions},
-        "judge_replies": {"rubric": texts.get(dimension), **instructions},
-    }
+    told = {"rubrics": texts, **instructions}
+    return {"judge_requests": told, "judge_replies": told}

@@ -125,7 +125,7 @@ _TESTED_JUDGE: Mapping[str, Any] = {
 
 
 def _judge_kinds(plan: TournamentPlan) -> set[str]:
-    return {"parquet", plan.config.judge.service}
+    return {"parquet", *(each.service for each in plan.config.judges)}
 
 
 def _entrant_kinds(plan: TournamentPlan) -> set[str]:
@@ -259,7 +259,7 @@ ASSETS = (
         inputs={"pairs_to_judge": "match_list", "replies": "judge_replies"},
         settings=settings.stopping_settings,
         when=judging.is_adaptive,
-        note="with `judge.adaptive`",
+        note="with `adaptive` in a mode",
     ),
     AssetRow(
         verdicts.jury,

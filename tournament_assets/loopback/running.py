@@ -162,7 +162,7 @@ def judge_server_command(port: int, state: Path | None, processing_seconds: floa
     It is a lexical scorer, not a language model. It speaks the Messages and Message Batches
     protocol; to use it, export ANTHROPIC_BASE_URL=http://127.0.0.1:PORT ANTHROPIC_API_KEY=any
 
-    It also speaks OpenAI's chat completions and Batch API, at judge.base_url
+    It also speaks OpenAI's chat completions and Batch API, at a judge's base_url
     http://127.0.0.1:PORT/v1
     """
     serve("127.0.0.1", port, state, processing_seconds=processing_seconds)

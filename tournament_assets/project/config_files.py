@@ -15,7 +15,7 @@ from typing import Any
 
 from tournament_assets.battles.registry import FORMATS
 from tournament_assets.storage.atomic_files import write_bytes_atomically
-from tournament_assets.tournament.config import BUILT_IN_MODES, TournamentConfig
+from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.yaml_files import KeyPath, YamlDocument, read_yaml
 
@@ -128,7 +128,6 @@ def config_problems(values: Mapping[str, Any]) -> list[tuple[tuple[str | int, ..
         *_family_problems(values, seen),
         *_name_problems(values, seen),
         *_gate_problems(values, seen),
-        *_mode_problems(values),
     ]
 
 
@@ -136,10 +135,11 @@ def _family_problems(
     values: Mapping[str, Any], entrant_ids: Sequence[Any]
 ) -> list[tuple[tuple[str | int, ...], str]]:
     """Find families of nobody."""
+    listed = values.get("judges")
     judges = [
-        mode.get("judge_model")
-        for mode in (*(values.get(name) for name in BUILT_IN_MODES), *_own_modes(values).values())
-        if isinstance(mode, Mapping)
+        each.get("model")
+        for each in (listed if isinstance(listed, list) else ())
+        if isinstance(each, Mapping)
     ]
     families = values.get("families")
     known = [name for name in (*entrant_ids, *judges) if name is not None]
@@ -204,28 +204,6 @@ def _gate_problems(
         if isinstance(judged, Mapping) and name not in judged:
             found = f"gate.dimensions has {name!r}; expected one of {', '.join(map(str, judged))}"
             problems.append((("gate", "dimensions", index), found))
-    return problems
-
-
-def _own_modes(values: Mapping[str, Any]) -> Mapping[Any, Any]:
-    modes = values.get("modes")
-    return modes if isinstance(modes, Mapping) else {}
-
-
-def _mode_problems(values: Mapping[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
-    """Find modes that are there already, and names of none."""
-    own, automation = _own_modes(values), values.get("automation")
-    problems: list[tuple[tuple[str | int, ...], str]] = [
-        (("modes", name), f"modes.{name} is every tournament's; give its settings under {name}:")
-        for name in BUILT_IN_MODES
-        if name in own
-    ]
-    known = [*BUILT_IN_MODES, *map(str, own)]
-    named = automation.get("rerun_modes") if isinstance(automation, Mapping) else None
-    for index, name in enumerate(named if isinstance(named, list) else ()):
-        if name not in known:
-            found = f"automation.rerun_modes.{index} is {name!r}; expected one of "
-            problems.append((("automation", "rerun_modes", index), found + ", ".join(known)))
     return problems
 
 

@@ -140,11 +140,11 @@ def _load_rubric(
 
 
 def _load_instructions(config: TournamentConfig, project: Project) -> str | None:
-    name = config.judge.instructions
+    name = config.judging.instructions
     if name is None:
         return None
     path, what = project.folder / name, "the file of the judge's instructions"
-    return parse_instructions(_read_text(path, what=what, key="judge.instructions"), where=name)
+    return parse_instructions(_read_text(path, what=what, key="judging.instructions"), where=name)
 
 
 def _read_text(path: Path, *, what: str, key: str) -> str:

@@ -231,7 +231,7 @@ def budget_sentence(estimate: JudgingEstimate) -> str:
         spent += f" and what {join_names(estimate.month.unpriced)} cost, whose price is not known"
     budget = estimate.budget
     if budget is None:
-        return f"{spent}. No budget is set (judge.budget_usd)."
+        return f"{spent}. No budget is set (judging.budget.usd)."
     return (
         f"{spent}. Budget: {format_usd(budget.limit_usd)} a {budget.period}, of which "
         f"{format_usd(budget.spent_usd)} is spent, {format_usd(budget.committed_usd)} under way "
@@ -378,7 +378,7 @@ def _price_warnings(estimate: JudgingEstimate) -> list[str]:
         return [
             f"the price list of {estimate.prices_of} does not name {estimate.judge_model!r}; "
             "the requests are counted, their price is not known: write it into the config, such as "
-            f"judge: {{prices: {{{estimate.judge_model}: {{input: 4.0, output: 20.0}}}}}}",
+            f"judging: {{prices: {{{estimate.judge_model}: {{input: 4.0, output: 20.0}}}}}}",
         ]
     problems = caching_problems(estimate)
     if not problems and estimate.observed_hit_rate is None:

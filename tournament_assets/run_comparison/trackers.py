@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _RUN_TAG = "tournament.run"
 _SETTINGS = (
     *("mode", "judge", "judge_model", "entrants", "dimensions", "bank_size", "selected_prompts"),
-    *("n_perms", "n_bootstraps", "shuffle_seed", "bootstrap_seed", "pilot_seed", "is_partial"),
+    *("n_perms", "n_bootstraps", "shuffle_seed", "bootstrap_seed", "draw_seed", "is_partial"),
 )
 _FILES = ("manifest.json", "elo_results.json", "leaderboard.parquet", "report.html", "report.md")
 EVENT = "gen_ai.evaluation.result"

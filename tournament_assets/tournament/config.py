@@ -1,7 +1,7 @@
 """The one configuration of a tournament: every number that changes a result, validated once.
 
-Among them: when a headline runs again and what an edit reruns, where checks turn red, families of
-models, and where human battles come from. How YAML is read and a problem's line is told stands in
+Among them: the modes and when they run again, where checks turn red, families of models, and where
+human battles come from. How YAML is read and a problem's line is told stands in
 `yaml_files.py`.
 """
 
@@ -17,10 +17,12 @@ from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judges import (
     AdaptiveConfig,
+    Aggregate,
+    Budget,
     Judge,
-    JudgeConfig,
-    PanelMember,
-    ServiceAccess,
+    JudgingConfig,
+    jury_problem,
+    label_judges,
 )
 from tournament_assets.tournament.places import FROM_LIST, Frozen, Location
 
@@ -63,20 +65,6 @@ class RerunSchedule(Frozen):
                 f"{name!r} is not a time zone; expected an IANA name such as 'Europe/Berlin'{hint}"
             ) from None
         return name
-
-
-class AutomationConfig(Frozen):
-    """What happens without anybody asking; nothing here changes a result.
-
-    Attributes:
-        headline_schedule: When the headline is run again; None builds no schedule.
-        rerun_after_edits: Run again what an edit has made out of date.
-        rerun_modes: The modes for which an edit may do so; a headline costs what a headline costs.
-    """
-
-    headline_schedule: RerunSchedule | None = None
-    rerun_after_edits: bool = False
-    rerun_modes: Annotated[tuple[str, ...], FROM_LIST] = Field(default=("pilot",), min_length=1)
 
 
 class CheckThresholds(Frozen):
@@ -160,64 +148,49 @@ class HumanBattlesConfig(Frozen):
 
 
 Mode = str
-"""The name of a mode: one of those that every tournament has, or one of its own."""
-BUILT_IN_MODES: tuple[Mode, ...] = ("pilot", "headline")
-
-
-class PilotConfig(Frozen):
-    """The cheap sanity gate: a stratified part of the bank.
-
-    Attributes:
-        judge_model: The model that judges.
-        strata: How many prompts to draw from each source.
-        pilot_seed: Seeds the draw.
-    """
-
-    judge_model: str = Field(min_length=1)
-    strata: dict[str, Annotated[int, Field(ge=0)]] = Field(min_length=1)
-    pilot_seed: int = Field(default=0, ge=0)
-
-
-class HeadlineConfig(Frozen):
-    """The table that is published: the whole bank.
-
-    Attributes:
-        judge_model: The model that judges.
-        prewarm: Ask one request directly first, so that the others read the prefix from the cache.
-    """
-
-    judge_model: str = Field(min_length=1)
-    prewarm: bool = True
+"""The name of a mode."""
+EVERY_TOURNAMENT_HAS: tuple[Mode, ...] = ("pilot", "headline")
 
 
 class ModeConfig(Frozen):
-    """A mode of your own, beside pilot and headline: which prompts, who judges, and when.
+    """A mode: which prompts, who judges, how far, and when.
+
+    Every tournament has a `pilot`, the cheap sanity gate, and a `headline`, the table that is
+    published.
 
     Attributes:
-        judge_model: The model that judges.
-        judge: Another service than the tournament's, or another way to it, for this mode alone; in
-            place of a panel, too. What else stands under `judge` holds for it.
+        judges: The names of those who judge; all judges unless given.
         strata: How many prompts to draw from each source; the whole bank unless it or `share` is
             given.
         share: Which share of each source to draw instead, rounded up.
         draw_seed: Seeds the draw.
         prewarm: Ask one request directly first, so that the others read the prefix from the cache.
+        adaptive: Judge in rounds, and stop a pair once it is known who of the two is ahead;
+            everything is judged unless given.
         schedule: When it is run again; None builds no schedule. Part of no result.
+        rerun_after_edits: Run again what an edit has made out of date; a headline costs what a
+            headline costs. Part of no result.
     """
 
-    judge_model: str = Field(min_length=1)
-    judge: ServiceAccess | None = None
+    judges: Annotated[tuple[str, ...], FROM_LIST] = ()
     strata: dict[str, Annotated[int, Field(ge=0)]] | None = Field(default=None, min_length=1)
     share: float | None = Field(default=None, gt=0, le=1)
     draw_seed: int = Field(default=0, ge=0)
     prewarm: bool = True
+    adaptive: AdaptiveConfig | None = None
     schedule: RerunSchedule | None = None
+    rerun_after_edits: bool = False
 
     @model_validator(mode="after")
     def _is_drawn_in_one_way(self) -> "ModeConfig":
         if self.strata is not None and self.share is not None:
             raise ValueError("strata and share are given; expected one of them; remove the other")
         return self
+
+    @property
+    def stops(self) -> AdaptiveConfig | None:
+        """How pairs stop; None where everything is judged, as in a single round."""
+        return None if self.adaptive is None or self.adaptive.rounds == 1 else self.adaptive
 
 
 class DimensionConfig(Frozen):
@@ -300,17 +273,14 @@ class GenerationConfig(Frozen):
         n_samples: How often every entrant answers each prompt, with random numbers of its own each
             time. The first answer of one entrant meets the first of another, and so on; ratings
             average over the answers to a prompt, and intervals are of prompts.
-        budget_usd: The most dollars that responses of entrants behind an API may cost, `openai_api`
-            unless its server is free included; None sets no limit.
-        budget_period: What counts towards that budget: one `run`, or everything that the ledger
-            holds of this calendar `month` (UTC).
+        budget: What responses of entrants behind an API may cost, `openai_api` unless its server is
+            free included.
     """
 
     batch_size: Annotated[int, Field(ge=1)] | Literal["auto"] = 16
     execution: Execution = "eager"
     n_samples: int = Field(default=1, ge=1, le=1000)
-    budget_usd: float | None = Field(default=None, ge=0)
-    budget_period: Literal["run", "month"] = "month"
+    budget: Budget = Budget()
 
     @property
     def rows_per_batch(self) -> int | None:
@@ -325,17 +295,15 @@ class TournamentConfig(Frozen):
         tournament_id: Names its assets and folders.
         description: What a reader should know about it.
         prompt_bank: The bank's JSONL file.
-        pilot: The pilot mode.
-        headline: The headline mode.
-        modes: Further modes, by name.
+        modes: Its modes, by name: `pilot`, `headline` and your own.
         dimensions: The qualities to judge, by name.
-        judge: How the judge is asked.
+        judges: Who judges: one judge, or several.
+        judging: What all judges are told, and what becomes of their replies.
         entrants: Two or more of them, in the order of the tables.
         generation: How responses are generated.
         ratings: How judgments become ratings.
         checks: Where an asset check turns red.
         human_battles: Battles that people decided; None if there are none.
-        automation: What happens without anybody asking; part of no result.
         gate: Whom a finished run lets pass; None asks nothing. Part of no result.
         families: Families of models, by entrant or by judge model, where their names do not tell.
         owners: Whom Dagster's UI names as owners of its assets: e-mail addresses, or teams such as
@@ -345,21 +313,17 @@ class TournamentConfig(Frozen):
     tournament_id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
     description: str = ""
     prompt_bank: Location
-    pilot: PilotConfig
-    headline: HeadlineConfig
-    modes: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], ModeConfig] = Field(
-        default_factory=dict
-    )
+    modes: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], ModeConfig]
     dimensions: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], DimensionConfig] = Field(
         min_length=1
     )
-    judge: JudgeConfig
+    judges: Annotated[tuple[Judge, ...], FROM_LIST] = Field(min_length=1)
+    judging: JudgingConfig = JudgingConfig()
     entrants: Annotated[tuple[Annotated[AnyEntrant, Field(discriminator="loader")], ...], FROM_LIST]
     generation: GenerationConfig = GenerationConfig()
     ratings: RatingsConfig = RatingsConfig()
     checks: CheckThresholds = CheckThresholds()
     human_battles: HumanBattlesConfig | None = None
-    automation: AutomationConfig = AutomationConfig()
     gate: GateConfig | None = None
     families: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
     owners: Annotated[tuple[Annotated[str, Field(pattern=_OWNER)], ...], FROM_LIST] = ()
@@ -384,60 +348,33 @@ class TournamentConfig(Frozen):
         """SHA-256 of all that decides a result; comments and layout of the file do not count.
 
         Nor does where the judge is asked, or for how much: a reply is kept under what was asked.
+        Only what is not the default counts, so that a key that is added changes no fingerprint.
         """
-        ways = {"api_key_env", "base_url", "max_in_flight"}
-        values = self.model_dump(
-            mode="json",
-            exclude={
-                "automation": True,
-                "gate": True,
-                "owners": True,
-                # Not so that a tournament without any has another fingerprint than before.
-                "modes": {name: {"schedule": True, "judge": ways} for name in self.modes} or True,
-                "generation": {"budget_usd", "budget_period"},
-                "judge": {"allow_unbudgeted", "prices", *ways},
-            },
+        ways = ("base_url", "api_key_env", "max_in_flight", "waiting")
+        alike = self.by_default("gate", "owners").model_copy(
+            update={
+                "judges": tuple(each.by_default(*ways) for each in self.judges),
+                "judging": self.judging.by_default("budget", "prices"),
+                "generation": self.generation.by_default("budget"),
+                "modes": {
+                    name: mode.by_default("schedule", "rerun_after_edits")
+                    for name, mode in self.modes.items()
+                },
+            }
         )
-        # So that configs that were written without them are what they were.
-        for name in ("panel", "aggregate", "adaptive"):
-            if getattr(self.judge, name) == JudgeConfig.model_fields[name].default:
-                del values["judge"][name]
-        generation = values["generation"]
-        if self.generation.n_samples == 1:
-            del generation["n_samples"]
-        if self.generation.execution == "eager":
-            del generation["execution"]
-            generation |= {"cuda_graphs": False, "compiled": "auto", "drop_finished_rows": False}
-        for entrant in values["entrants"]:
-            if entrant["loader"] == "custom_poe":
-                entrant["gamma"] = 1
-        return fingerprint(values)
+        return fingerprint(alike.changed())
 
     @property
     def mode_names(self) -> tuple[Mode, ...]:
-        """The modes' names, those that every tournament has first."""
-        return (*BUILT_IN_MODES, *self.modes)
+        """The modes' names, in the order of the file."""
+        return tuple(self.modes)
 
     def mode(self, name: Mode) -> ModeConfig:
-        """Return a mode, whichever of them it is, as its own ones are described.
+        """Return a mode.
 
         Raises:
             InputError: If there is none of that name.
         """
-        if name == "pilot":
-            pilot = self.pilot
-            return ModeConfig(
-                judge_model=pilot.judge_model,
-                strata=pilot.strata,
-                draw_seed=pilot.pilot_seed,
-                prewarm=False,
-            )
-        if name == "headline":
-            return ModeConfig(
-                judge_model=self.headline.judge_model,
-                prewarm=self.headline.prewarm,
-                schedule=self.automation.headline_schedule,
-            )
         if name not in self.modes:
             raise InputError(
                 f"the mode is {name!r}; expected one of {', '.join(self.mode_names)}; "
@@ -445,79 +382,85 @@ class TournamentConfig(Frozen):
             )
         return self.modes[name]
 
-    def in_mode(self, name: Mode) -> "TournamentConfig":
-        """Return the tournament as it is in a mode: judged by whom the mode brings, if anybody.
+    def judges_of(self, mode: Mode, *, model: str | None = None) -> tuple[Judge, ...]:
+        """Return who judges in a mode, or another model in their place.
+
+        A model is asked as the judge of that model is, or else as the mode's only judge.
 
         Raises:
-            InputError: If there is no mode of that name.
+            InputError: If there is no such mode, or another model would judge in place of several.
         """
-        access = self.mode(name).judge
-        if access is None:
-            return self
-        reached = {field: getattr(access, field) for field in ServiceAccess.model_fields}
-        judge = self.judge.model_copy(update={**reached, "panel": (), "aggregate": None})
-        return self.model_copy(update={"judge": judge})
-
-    def adaptive_in(self, mode: Mode) -> AdaptiveConfig | None:
-        """How pairs stop in a mode; None where everything is judged, as in a pilot."""
-        adaptive = self.judge.adaptive
-        is_whole = mode == "pilot" or adaptive is None or adaptive.rounds == 1
-        return None if is_whole else adaptive
-
-    def judge_model(self, mode: Mode) -> str:
-        """The model that judges in a mode."""
-        return self.mode(mode).judge_model
-
-    def judge_of(self, mode: Mode, *, model: str | None = None) -> Judge:
-        """Who judges in a mode; another model of the same service if one is named.
-
-        With a panel this is the judge that the mode names, and no other can be.
-        """
-        wanted = model or self.judge_model(mode)
-        if not self.judge.panel:
-            return self.judge.named(wanted)
-        found = next((each for each in self.judge.panel if each.model == wanted), None)
-        if found is None:
+        names = self.mode(mode).judges
+        judges = tuple(each for name in names for each in self.judges if each.name == name)
+        judges = judges if names else self.judges
+        if model is None:
+            return judges
+        known = [each for each in (*judges, *self.judges) if each.model == model]
+        if not known and len(judges) > 1:
             raise InputError(
-                f"the judge model is {wanted!r} and judge.panel has "
-                f"{', '.join(each.model for each in self.judge.panel)}; expected one of these"
+                f"the judge model is {model!r} and the judges of {mode} are "
+                f"{', '.join(each.model for each in judges)}; expected one of these"
             )
-        return found
+        return (known[0] if known else judges[0].asking(model),)
 
-    def judges_of(self, mode: Mode, *, model: str | None = None) -> tuple[PanelMember, ...]:
-        """Who judges in a mode: the panel, or the one judge with all pairs for its share."""
-        if self.judge.panel and model is None:
-            return self.judge.panel
-        return (PanelMember.model_validate(self.judge_of(mode, model=model).model_dump()),)
+    def lead(self, mode: Mode, *, model: str | None = None) -> Judge:
+        """Return the first judge of a mode, or another model in its place; see `judges_of`."""
+        return self.judges_of(mode, model=model)[0]
 
-    def judged_by(self, judge: Judge) -> "TournamentConfig":
-        """Return the same tournament with one judge in every mode, such as one of its panel."""
-        access = {name: getattr(judge, name) for name in ServiceAccess.model_fields}
-        alone = self.judge.model_copy(update={**access, "panel": (), "aggregate": None})
-        by_it = {"judge_model": judge.model}
-        modes = {name: each.model_copy(update=by_it) for name, each in self.modes.items()}
-        return self.model_copy(
-            update={
-                "pilot": self.pilot.model_copy(update=by_it),
-                "headline": self.headline.model_copy(update=by_it),
-                "modes": modes,
-                "judge": alone,
-            }
-        )
+    def has_jury(self, mode: Mode) -> bool:
+        """Say whether several judges judge in a mode."""
+        return len(self.judges_of(mode)) > 1
+
+    def aggregation(self, mode: Mode) -> Aggregate:
+        """Return what the words of a mode's judges weigh."""
+        if self.judging.aggregate is not None:
+            return self.judging.aggregate
+        return "judge_aware" if len(self.judges_of(mode)) > 2 else "equal"
+
+    def label_of(self, mode: Mode) -> str:
+        """Return what every artifact of a mode says about who judged."""
+        return label_judges(self.judges_of(mode))
 
     @property
-    def judge_label(self) -> str:
-        """What every artifact says about who judged."""
-        return " and ".join(dict.fromkeys(each.row.label for each in self.judge.accesses))
+    def adaptive_modes(self) -> tuple[Mode, ...]:
+        """The modes in which pairs may stop early."""
+        return tuple(name for name, mode in self.modes.items() if mode.adaptive is not None)
+
+    @property
+    def juries(self) -> tuple[Mode, ...]:
+        """The modes in which several judges judge."""
+        return tuple(name for name in self.modes if self.has_jury(name))
+
+    @field_validator("modes")
+    @classmethod
+    def _has_both(cls, modes: dict[str, ModeConfig]) -> dict[str, ModeConfig]:
+        missing = [name for name in EVERY_TOURNAMENT_HAS if name not in modes]
+        if missing:
+            raise ValueError(
+                f"{' and '.join(missing)} is missing; expected pilot and headline, and your own"
+            )
+        return modes
 
     @model_validator(mode="after")
-    def _modes_name_a_member(self) -> "TournamentConfig":
-        models = [each.model for each in self.judge.panel]
-        for mode in self.mode_names if models else ():
-            if self.mode(mode).judge is None and self.judge_model(mode) not in models:
-                place = f"modes.{mode}" if mode in self.modes else mode
+    def _judges_can_judge_together(self) -> "TournamentConfig":
+        names = [each.name for each in self.judges]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(
+                f"judges has {twice!r} twice; expected different names; give one of them a name"
+            )
+        for mode, rules in self.modes.items():
+            unknown = next((name for name in rules.judges if name not in names), None)
+            if unknown is not None:
                 raise ValueError(
-                    f"{place}.judge_model is {self.judge_model(mode)!r} and judge.panel has "
-                    f"{', '.join(models)}; expected one of these"
+                    f"modes.{mode}.judges has {unknown!r}; expected some of {', '.join(names)}"
                 )
+            problem = jury_problem(self.judges_of(mode))
+            if problem is not None:
+                raise ValueError(f"modes.{mode}: {problem}")
+        if self.judging.aggregate is not None and not self.juries:
+            raise ValueError(
+                f"judging.aggregate is {self.judging.aggregate!r} and every mode has one judge; "
+                "expected several; name more, or leave aggregate out"
+            )
         return self

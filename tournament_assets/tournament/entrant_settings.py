@@ -8,10 +8,6 @@ from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.places import Frozen, Location
 
 IDENTIFIER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
-_COUNTED_WITHOUT_A_VALUE = frozenset({"temperature", "system_prompt"})
-"""Settings of the first version. A later one counts only where it is given: its coming made no
-response out of date."""
-
 TemplateArguments = Annotated[dict[str, JsonValue], Field(min_length=1)]
 """Variables of a chat template."""
 ExtraFields = Annotated[dict[str, JsonValue], Field(min_length=1)]
@@ -44,12 +40,7 @@ class EntrantSpec(Frozen):
 
     def settings_without(self, *names: str) -> dict[str, Any]:
         """Return what counts in a fingerprint, but for its names and the fields that are named."""
-        settings = self.model_dump(mode="json", exclude={"entrant_id", "description", *names})
-        return {
-            name: value
-            for name, value in settings.items()
-            if value is not None or name in _COUNTED_WITHOUT_A_VALUE
-        }
+        return self.changed(without=("entrant_id", "description", *names))
 
     def fingerprint(self, content_hash: str) -> str:
         """SHA-256 of everything its responses depend on besides the prompt.

@@ -271,7 +271,6 @@ class CustomPoeEntrant(WrittenEntrant):
     def fingerprint(self, content_hash: str) -> str:
         """SHA-256 of everything its responses depend on; where the files lie does not count."""
         settings = self.settings_without("weights", "hydra", "rob_checkpoint")
-        settings["gamma"] = 1  # Stored responses are kept under it.
         asked = self.uncertainty
         heads = {
             "heads_depth": self.hydra.heads_depth,

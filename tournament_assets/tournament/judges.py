@@ -1,7 +1,7 @@
 """Who judges: services and models, the rubric, how they are asked, and for how much."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -19,28 +19,73 @@ from tournament_assets.tournament.judge_services import (
 from tournament_assets.tournament.places import Frozen, is_private, url_problem
 
 
-class ServiceAccess(Frozen):
-    """A judging service and how it is reached.
+class Waiting(Frozen):
+    """How long a judge's service is waited for, and how often it is tried again.
 
     Attributes:
+        poll_initial_seconds: Wait before the first look at a batch; it doubles from look to look.
+        poll_max_seconds: The longest wait between two looks.
+        slot_seconds: How long a step waits for its batches before it gives up its place; they are
+            kept, and the tournament's sensor collects them. `tournament run` waits to the deadline.
+        deadline_seconds: How long `tournament run` waits for batches; they are kept.
+        prewarm_wait_seconds: How long to wait for the request that warms the cache before the
+            others go out.
+        adopt_grace_seconds: How long a batch whose creation was not confirmed is looked for before
+            its requests are sent again; the service's own by default, such as 600.
+        max_rounds: How often a run sends requests that failed transiently as a batch.
+        max_direct: How many of those that failed every time are then asked one by one.
+    """
+
+    poll_initial_seconds: float = Field(default=30.0, gt=0)
+    poll_max_seconds: float = Field(default=300.0, gt=0)
+    slot_seconds: float = Field(default=3600.0, ge=0)
+    deadline_seconds: float = Field(default=90_000.0, gt=0)
+    prewarm_wait_seconds: float = Field(default=900.0, ge=0)
+    adopt_grace_seconds: float | None = Field(default=None, ge=0)
+    max_rounds: int = Field(default=3, ge=1)
+    max_direct: int = Field(default=200, ge=0)
+
+
+class Judge(Frozen):
+    """One judge: a model of a service, how it is reached, and how long it is waited for.
+
+    Attributes:
+        name: What modes call it; the model unless given.
         service: `loopback`, the lexical judge on 127.0.0.1, or another one, such as `anthropic`.
+        model: The model that judges.
+        revision: Part of what names a request, for a model that changes under the same name:
+            another revision is asked anew.
+        temperature: Sent with every request if given; several models refuse it.
+        max_tokens: The most tokens of one reply, thinking included.
+        share: The share of the pairs that it judges, drawn by their names; of several judges one
+            at least judges all.
         base_url: Where the service is asked, such as a gateway; its own address by default. The
             environment comes first (ANTHROPIC_BASE_URL for `anthropic`).
         api_key_env: The environment variable that holds the key; the service's own by default, such
             as `ANTHROPIC_API_KEY`. A service of the OpenAI protocol at a `base_url` gets no key
             without it.
-        revision: Part of what names a request, for a model that changes under the same name:
-            another revision is asked anew.
-        temperature: Sent with every request if given; several models refuse it.
         max_in_flight: How many requests are asked directly at a time, outside batches.
+        waiting: How long the service is waited for.
     """
 
+    name: str = Field(default="", min_length=1)
     service: Annotated[str, AfterValidator(ServiceName.check), ServiceName()]
-    base_url: str | None = None
-    api_key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    model: str = Field(min_length=1)
     revision: str | None = Field(default=None, min_length=1)
     temperature: float | None = Field(default=None, ge=0, le=2)
+    max_tokens: int = Field(default=8192, ge=64)
+    share: float = Field(default=1.0, gt=0, le=1)
+    base_url: str | None = None
+    api_key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     max_in_flight: int = Field(default=4, ge=1, le=256)
+    waiting: Waiting = Waiting()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_called_by_its_model(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and "name" not in value and "model" in value:
+            return {"name": value["model"], **value}
+        return value
 
     @field_validator("base_url")
     @classmethod
@@ -53,7 +98,7 @@ class ServiceAccess(Frozen):
         return value
 
     @model_validator(mode="after")
-    def _can_be_elsewhere(self) -> "ServiceAccess":
+    def _can_be_asked(self) -> "Judge":
         given = next((name for name in ("base_url", "api_key_env") if getattr(self, name)), None)
         if given is not None and not self.row.is_remote:
             others = [each.name for each in SERVICES.values() if each.is_remote]
@@ -62,6 +107,9 @@ class ServiceAccess(Frozen):
                 f"machine; expected service: {' or '.join(others)} with it; change the one or "
                 "remove the other"
             )
+        problem = self.model_problem
+        if problem is not None:
+            raise ValueError(problem)
         return self
 
     @property
@@ -84,11 +132,21 @@ class ServiceAccess(Frozen):
         return self.row.is_free or is_own
 
     @property
-    def door(self) -> "ServiceAccess":
-        """Where it is reached and with which key, whatever is asked there."""
-        return ServiceAccess(
-            service=self.service, base_url=self.base_url, api_key_env=self.api_key_env
-        )
+    def door(self) -> tuple[str, str | None, str | None]:
+        """Where it is asked and with which key; judges behind one door share a connection."""
+        return self.service, self.base_url, self.api_key_env
+
+    @property
+    def grace_seconds(self) -> float:
+        """How long a batch whose creation was not confirmed is looked for."""
+        own = self.waiting.adopt_grace_seconds
+        return self.row.grace_seconds if own is None else own
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """What names a request besides what is sent: empty for a judge that needs no more."""
+        service = {"service": self.service} if self.row.is_in_keys else {}
+        return service if self.revision is None else {**service, "revision": self.revision}
 
     def url(self, environment: Mapping[str, str]) -> str:
         """Return where the service is asked; empty for its own address."""
@@ -99,72 +157,46 @@ class ServiceAccess(Frozen):
         return self.row.key_problem(
             environment,
             variable=self.key_variable,
-            what=f"judge.service is {self.service!r}",
-            instead=f"use judge.service: {LOOPBACK.name}",
+            what=f"the judge {self.name!r} has service {self.service!r}",
+            instead=f"use service: {LOOPBACK.name}",
         )
 
-    def model_problem(self, judge_model: str) -> str | None:
-        """Say why a model does not go with the service, or None."""
-        expected = expected_model(self.service, judge_model)
+    @property
+    def model_problem(self) -> str | None:
+        """Why the model does not go with the service, or None."""
+        expected = expected_model(self.service, self.model)
         if expected is None:
             return None
         return (
-            f"the judge model is {judge_model!r} and judge.service is {self.service!r}; "
+            f"the judge model is {self.model!r} and the service is {self.service!r}; "
             f"expected {expected}, so that no judge's replies pass for another's"
         )
 
-    def named(self, model: str) -> "Judge":
-        """Return one of the service's models as a judge."""
-        shared = {name: getattr(self, name) for name in ServiceAccess.model_fields}
-        return Judge(**shared, model=model)
+    def asking(self, model: str) -> "Judge":
+        """Return another model of the same service as a judge."""
+        return self.model_copy(update={"name": model, "model": model})
 
 
-class Judge(ServiceAccess):
-    """One judge: a model of a service.
-
-    Attributes:
-        model: The model that judges.
-    """
-
-    model: str = Field(min_length=1)
-
-    @property
-    def identity(self) -> Mapping[str, str]:
-        """What names a request besides what is sent: empty for a judge that needs no more."""
-        service = {"service": self.service} if self.row.is_in_keys else {}
-        return service if self.revision is None else {**service, "revision": self.revision}
+def label_judges(judges: Iterable[Judge]) -> str:
+    """Return what every artifact says about who judged."""
+    return " and ".join(dict.fromkeys(each.row.label for each in judges))
 
 
-class PanelMember(Judge):
-    """One judge of several.
-
-    Attributes:
-        share: The share of the pairs that it judges, drawn by their names; every judge of a panel
-            but one may have less than all.
-    """
-
-    share: float = Field(default=1.0, gt=0, le=1)
-
-
-def panel_problem(panel: Sequence[PanelMember]) -> str | None:
-    """Say what is wrong with several judges together, or None."""
-    models = [each.model for each in panel]
+def jury_problem(judges: Sequence[Judge]) -> str | None:
+    """Say why judges cannot judge together, or None."""
+    models = [each.model for each in judges]
     twice = next((name for name in models if models.count(name) > 1), None)
-    if len(panel) == 1:
-        return (
-            f"panel has one judge, {models[0]!r}; expected two or more; name more or leave it out"
-        )
     if twice is not None:
         return (
-            f"panel has the model {twice!r} twice; expected different models, because every table "
+            f"the model {twice!r} judges twice; expected different models, because every table "
             "knows a judge by its model"
         )
-    if panel and all(each.share < 1 for each in panel):
+    if all(each.share < 1 for each in judges):
         return (
-            f"the shares of panel are {[each.share for each in panel]!r}; expected one judge at "
+            f"the shares of the judges are {[each.share for each in judges]!r}; expected one at "
             "least that judges all pairs"
         )
-    return next(filter(None, (each.model_problem(each.model) for each in panel)), None)
+    return None
 
 
 class ConfiguredPrice(Frozen):
@@ -195,10 +227,41 @@ class ConfiguredPrice(Frozen):
         return self.input if self.cache_read is None else self.cache_read
 
 
-"""In how many orders a pair is shown."""
 Aggregate = Literal["judge_aware", "equal"]
 """What several judges' words weigh."""
-_REACHED_BY = ("service", "base_url", "api_key_env")
+
+
+class Budget(Frozen):
+    """What some work may cost.
+
+    Attributes:
+        usd: The most dollars that may be spent, or `unlimited`.
+        period: What counts towards it: one `run`, or everything that the ledger holds of this
+            calendar `month` (UTC).
+    """
+
+    usd: Annotated[float, Field(ge=0)] | Literal["unlimited"] | None = None
+    period: Literal["run", "month"] = "month"
+
+    @property
+    def limit_usd(self) -> float | None:
+        """The most dollars; None without a limit."""
+        return None if self.usd == "unlimited" else self.usd
+
+
+class JudgeTestsConfig(Frozen):
+    """What the judge is tested with.
+
+    Attributes:
+        control_pairs: Planted controls of each kind.
+        anchor_pairs: Pairs that are judged again on every occasion to see whether the judge repeats
+            itself, and later whether it drifts.
+        seed: Draws both.
+    """
+
+    control_pairs: int = Field(default=20, ge=0)
+    anchor_pairs: int = Field(default=40, ge=0)
+    seed: int = Field(default=0, ge=0)
 
 
 class AdaptiveConfig(Frozen):
@@ -221,8 +284,8 @@ class AdaptiveConfig(Frozen):
     min_prompts: int = Field(default=20, ge=2)
 
 
-class JudgeConfig(ServiceAccess):
-    """How the judge is asked.
+class JudgingConfig(Frozen):
+    """What all judges are told, and what becomes of their replies.
 
     Attributes:
         domain: What the built-in instructions to the judge call the prompts, such as `medical` or
@@ -231,93 +294,33 @@ class JudgeConfig(ServiceAccess):
             place of the built-in one. What is shown and how to reply is added to it.
         experts: Who knows best in this domain, such as `physicians`; named in a text that is
             planted to test the judge.
-        max_tokens: The most tokens of one reply, thinking included.
         reply_format: `line`, a verdict on the reply's last line, or `json_schema`, a JSON object
             that the service holds the model to.
         identical_responses_tie: Settle a pair of identical responses as a tie without asking.
-        panel: Two judges or more instead of one, each of which judges every pair or a share of
-            them. A judge is a model and how it is reached, as under `judge`; without `service` it
-            is reached as `judge` says. The modes' `judge_model` must be one of them.
-        adaptive: Judge in rounds, and stop a pair once it is known who of the two is ahead;
-            everything is judged unless given. A pilot is always judged whole.
-        aggregate: What the words of a panel weigh, whose verdict on a pair is the mean of its
-            judges' shares of the win: `judge_aware` weighs judges by how much their verdicts are
+        aggregate: What the words of a mode's judges weigh, whose verdict on a pair is the mean of
+            their shares of the win: `judge_aware` weighs judges by how much their verdicts are
             about the entrants (with three judges or more, unless said otherwise), `equal` weighs
             them alike.
-        budget_usd: The most dollars that may be spent; None sets no limit.
-        budget_period: What counts towards the budget: one `run`, or everything that the ledger
-            holds of this calendar `month` (UTC).
-        allow_unbudgeted: Let modes other than the pilot be judged by a service that costs money
-            without `budget_usd`; otherwise that is refused before anything is asked.
+        budget: What judging may cost. A mode other than the pilot whose judge costs money is
+            refused without it, before anything is asked.
         prices: Prices by model id, for models that the price list does not name or that cost
             something else here; entrants' models as well.
-        poll_initial_seconds: Wait before the first look at a batch; it doubles from look to look.
-        poll_max_seconds: The longest wait between two looks.
-        slot_seconds: How long a step waits for its batches before it gives up its place; they are
-            kept, and the tournament's sensor collects them. `tournament run` waits to the deadline.
-        deadline_seconds: How long `tournament run` waits for batches; they are kept.
-        prewarm_wait_seconds: How long to wait for the request that warms the cache before the
-            others go out.
-        adopt_grace_seconds: How long a batch whose creation was not confirmed is looked for before
-            its requests are sent again; the service's own by default, such as 600.
-        max_rounds: How often a run sends requests that failed transiently as a batch.
-        max_direct: How many of those that failed every time are then asked one by one.
-        control_pairs: Planted controls of each kind when the judge is tested.
-        anchor_pairs: Pairs that are judged again on every occasion to see whether the judge repeats
-            itself, and later whether it drifts.
-        test_seed: Draws all three.
+        tests: What the judge is tested with.
     """
 
     domain: str = Field(default="", max_length=60, pattern=r"^(?:\w(?:[\w ,/&-]*\w)?)?$")
     instructions: str | None = Field(default=None, min_length=1)
     # A count of repetitions inside the pattern would take longer to compile than all else here.
     experts: str = Field(default="experts", max_length=60, pattern=r"^\w(?:[\w ,/&-]*\w)?$")
-    max_tokens: int = Field(default=8192, ge=64)
     reply_format: Literal["line", "json_schema"] = "line"
     identical_responses_tie: bool = True
-    panel: tuple[PanelMember, ...] = ()
     aggregate: Aggregate | None = None
-    adaptive: AdaptiveConfig | None = None
-    budget_usd: float | None = Field(default=None, ge=0)
-    budget_period: Literal["run", "month"] = "month"
-    allow_unbudgeted: bool = False
+    budget: Budget = Budget()
     prices: dict[Annotated[str, Field(min_length=1)], ConfiguredPrice] = Field(default_factory=dict)
-    poll_initial_seconds: float = Field(default=30.0, gt=0)
-    poll_max_seconds: float = Field(default=300.0, gt=0)
-    slot_seconds: float = Field(default=3600.0, ge=0)
-    deadline_seconds: float = Field(default=90_000.0, gt=0)
-    prewarm_wait_seconds: float = Field(default=900.0, ge=0)
-    adopt_grace_seconds: float | None = Field(default=None, ge=0)
-    max_rounds: int = Field(default=3, ge=1)
-    max_direct: int = Field(default=200, ge=0)
-    control_pairs: int = Field(default=20, ge=0)
-    anchor_pairs: int = Field(default=40, ge=0)
-    test_seed: int = Field(default=0, ge=0)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _members_are_reached_alike(cls, value: Any) -> Any:
-        panel = value.get("panel") if isinstance(value, Mapping) else None
-        if not isinstance(panel, list):
-            return value
-        shared = {name: value[name] for name in _REACHED_BY if name in value}
-        members = (
-            {**shared, **each} if isinstance(each, Mapping) and "service" not in each else each
-            for each in panel
-        )
-        return {**value, "panel": tuple(members)}
+    tests: JudgeTestsConfig = JudgeTestsConfig()
 
     @model_validator(mode="after")
-    def _has_a_panel(self) -> "JudgeConfig":
-        problem = panel_problem(self.panel)
-        if problem is None and self.aggregate is not None and not self.panel:
-            problem = f"aggregate is {self.aggregate!r} and panel is missing; expected both"
-        if problem is not None:
-            raise ValueError(problem)
-        return self
-
-    @model_validator(mode="after")
-    def _has_one_text(self) -> "JudgeConfig":
+    def _has_one_text(self) -> "JudgingConfig":
         if self.domain and self.instructions is not None:
             raise ValueError(
                 f"domain is {self.domain!r} and instructions is {self.instructions!r}; expected "
@@ -325,25 +328,6 @@ class JudgeConfig(ServiceAccess):
                 "remove domain and say it in the file"
             )
         return self
-
-    @property
-    def accesses(self) -> tuple[ServiceAccess, ...]:
-        """How the judges are reached: each of a panel, or the one."""
-        return self.panel or (self,)
-
-    @property
-    def aggregation(self) -> Aggregate:
-        """What the judges' words weigh."""
-        if self.aggregate is not None:
-            return self.aggregate
-        return "judge_aware" if len(self.panel) > 2 else "equal"
-
-    @property
-    def grace_seconds(self) -> float:
-        """How long a batch whose creation was not confirmed is looked for."""
-        if self.adopt_grace_seconds is not None:
-            return self.adopt_grace_seconds
-        return self.row.grace_seconds
 
 
 _VERSION_LINE = re.compile(r"^#\s*version:\s*(?P<version>\S.*?)\s*$")

@@ -2,7 +2,8 @@
 
 import ipaddress
 import socket
-from typing import ClassVar
+from collections.abc import Collection
+from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -15,6 +16,22 @@ class Frozen(BaseModel):
 
     # An input can be a URL with a password in it: no exception repeats what was given.
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+
+    def changed(self, *, without: Collection[str] = ()) -> dict[str, Any]:
+        """Return what differs from its default as JSON values: what counts in a fingerprint.
+
+        A key that is added with a default changes no fingerprint by it.
+
+        Args:
+            without: Fields to leave out.
+        """
+        return self.model_dump(mode="json", exclude_defaults=True, exclude=set(without))
+
+    def by_default(self, *names: str) -> Self:
+        """Return the same with some fields as they are where nobody gives them."""
+        fields = type(self).model_fields
+        defaults = {name: fields[name].get_default(call_default_factory=True) for name in names}
+        return self.model_copy(update=defaults)
 
 
 def _as_tuple(value: object) -> object:

@@ -42,7 +42,7 @@ from tournament_assets.ratings.sequential import (
 )
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import DecisionRow, JudgeReplyRow, VerdictRow
-from tournament_assets.tournament.judges import AdaptiveConfig, JudgeConfig, Rubric
+from tournament_assets.tournament.judges import AdaptiveConfig, JudgingConfig, Rubric
 from tournament_assets.tournament.prompts import prompt_of
 from tournament_assets.workflows.table_rows import reply_rows, settled_rows
 
@@ -418,15 +418,15 @@ def _signed_evidence(known: PairEvidence) -> NDArray[np.float64]:
     return clipped
 
 
-def is_free_with(judge: JudgeConfig) -> Callable[[PairToJudge], bool]:
+def is_free_with(judging: JudgingConfig) -> Callable[[PairToJudge], bool]:
     """Return what says whether a pair is settled without asking: its two responses are one text."""
-    return lambda pair: judge.identical_responses_tie and pair.response_a == pair.response_b
+    return lambda pair: judging.identical_responses_tie and pair.response_a == pair.response_b
 
 
 def verdicts_in_ledger(
     ledger: Ledger,
     rubric: Rubric,
-    judge: JudgeConfig,
+    judging: JudgingConfig,
     build: Callable[[list[PairToJudge]], Sequence[JudgeRequests]],
 ) -> FindVerdicts:
     """Return what reads from the ledger how pairs were settled when they were judged.
@@ -434,10 +434,10 @@ def verdicts_in_ledger(
     Args:
         ledger: Where the replies are.
         rubric: What the judges go by.
-        judge: How replies are read, and whether pairs of one text are asked about.
+        judging: How replies are read, and whether pairs of one text are asked about.
         build: Makes the requests to every judge about some pairs.
     """
-    is_free = is_free_with(judge)
+    is_free = is_free_with(judging)
 
     def find(pairs: Sequence[PairToJudge]) -> Mapping[PairKey, Sequence[VerdictRow]]:
         identical = [each for each in pairs if is_free(each)]
@@ -445,30 +445,32 @@ def verdicts_in_ledger(
         rows = reply_rows(
             by_pair(pairs, requests), pairs, ledger.iterate_replies, rubric, identical=identical
         )
-        return _verdicts(rows, judge)
+        return _verdicts(rows, judging)
 
     return find
 
 
-def verdicts_in_table(replies: AnyTable, judge: JudgeConfig) -> FindVerdicts:
+def verdicts_in_table(replies: AnyTable, judging: JudgingConfig) -> FindVerdicts:
     """Return what reads from the table `judge_replies` how pairs were settled when judged."""
-    found = _verdicts(rows_of(JudgeReplyRow, replies), judge)
+    found = _verdicts(rows_of(JudgeReplyRow, replies), judging)
     return lambda pairs: {key: found[key] for key in map(pair_key, pairs) if key in found}
 
 
 def _verdicts(
-    rows: Iterable[JudgeReplyRow], judge: JudgeConfig
+    rows: Iterable[JudgeReplyRow], judging: JudgingConfig
 ) -> dict[PairKey, Sequence[VerdictRow]]:
     """Settle pairs by what judging itself asks; those that wait for a reply are left out."""
     found: dict[PairKey, Sequence[VerdictRow]] = {}
     for key, about_one_pair in groupby(rows, key=pair_key):
-        replies = [*_asked_of_itself(about_one_pair, judge)]
+        replies = [*_asked_of_itself(about_one_pair, judging)]
         if all(each.result_type != "pending" for each in replies):
-            found[key] = [*settled_rows(replies, judge=judge)]
+            found[key] = [*settled_rows(replies, reply_format=judging.reply_format)]
     return found
 
 
-def _asked_of_itself(rows: Iterable[JudgeReplyRow], judge: JudgeConfig) -> Iterator[JudgeReplyRow]:
+def _asked_of_itself(
+    rows: Iterable[JudgeReplyRow], judging: JudgingConfig
+) -> Iterator[JudgeReplyRow]:
     """Yield each presentation's first reply, or the second where the first is unreadable.
 
     A second one that is still to come is pending.
@@ -476,7 +478,7 @@ def _asked_of_itself(rows: Iterable[JudgeReplyRow], judge: JudgeConfig) -> Itera
     in_order = sorted(rows, key=lambda row: (row.judge_model, row.presentation, row.asking))
     for _, asked in groupby(in_order, key=lambda row: (row.judge_model, row.presentation)):
         first, *later = asked
-        if first.result_type in ("identical", "pending") or not _is_unreadable(first, judge):
+        if first.result_type in ("identical", "pending") or not _is_unreadable(first, judging):
             yield first
         elif later:
             yield later[0]
@@ -484,12 +486,12 @@ def _asked_of_itself(rows: Iterable[JudgeReplyRow], judge: JudgeConfig) -> Itera
             yield replace(first, result_type="pending")
 
 
-def _is_unreadable(row: JudgeReplyRow, judge: JudgeConfig) -> bool:
+def _is_unreadable(row: JudgeReplyRow, judging: JudgingConfig) -> bool:
     verdict, _ = read_reply(
         result_type=row.result_type,
         stop_reason=row.stop_reason,
         text=row.reply,
-        reply_format=judge.reply_format,
+        reply_format=judging.reply_format,
     )
     return needs_second_question(verdict)
 

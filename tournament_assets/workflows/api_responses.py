@@ -41,7 +41,7 @@ from tournament_assets.tournament.judge_services import (
     ServiceConnection,
     is_free_model,
 )
-from tournament_assets.tournament.judges import JudgeConfig, ServiceAccess
+from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.places import is_private, origin_of, url_problem
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
@@ -254,7 +254,7 @@ def complete_by_service(
     prompts: Sequence[Prompt],
     ledger: "Ledger",
     judge: JudgeAccess,
-    config: JudgeConfig,
+    judges: Sequence[Judge],
     environment: Mapping[str, str],
     may_pay_again: bool,
     log: Callable[[str], None],
@@ -272,7 +272,7 @@ def complete_by_service(
         prompts: What to answer.
         ledger: Where batches, replies and responses are kept.
         judge: What leads to the services that judge, where Claude models are asked.
-        config: How the judge is asked: a model is waited for in the same way.
+        judges: Who judges: a judge's service is reached and waited for in the same way.
         environment: Where a chat server's address and key may be.
         may_pay_again: Whether paid results that the service no longer keeps may be bought again.
         log: Told what is happening.
@@ -296,11 +296,11 @@ def complete_by_service(
     if not purchase.is_complete:
         began = time.monotonic()
         try:
-            with _connect(entrant, judge, config, environment) as (service, source):
+            with _connect(entrant, judge, judges, environment) as (service, source):
                 tally = _buy(
                     purchase,
                     service,
-                    config,
+                    judges,
                     may_pay_again=may_pay_again,
                     log=log,
                     terms=terms,
@@ -340,7 +340,10 @@ def planned_responses(
 
 @contextmanager
 def _connect(
-    entrant: ApiEntrant, judge: JudgeAccess, config: JudgeConfig, environment: Mapping[str, str]
+    entrant: ApiEntrant,
+    judge: JudgeAccess,
+    judges: Sequence[Judge],
+    environment: Mapping[str, str],
 ) -> Iterator[tuple[AsksDirectly, str]]:
     """Reach the entrant's service; yield it, and what responses from it are said to be from."""
     if isinstance(entrant, OpenAiApiEntrant):
@@ -352,16 +355,20 @@ def _connect(
     problem = missing_key(entrant, judge.variables)
     if problem is not None:
         raise InputError(problem)
-    with judge.service(entrant_access(entrant, config)) as service:
+    with judge.service(asked_as_a_judge(entrant, judges)) as service:
         yield service, f"{entrant.model} {SERVICES[entrant.service].source}"
 
 
-def entrant_access(entrant: AnthropicApiEntrant, judge: ServiceAccess) -> ServiceAccess:
-    """Return how an entrant's service is reached: as the judge is, where that is the same one."""
+def asked_as_a_judge(entrant: ApiEntrant, judges: Sequence[Judge]) -> Judge:
+    """Return how an entrant's service is reached and waited for: as a judge that it is, too."""
     # The key goes with the address: a gateway's is not for anybody else.
-    return (
-        judge.door if entrant.service == judge.service else ServiceAccess(service=entrant.service)
-    )
+    same = next((each for each in judges if each.service == entrant.service), None)
+    if same is not None and isinstance(entrant, AnthropicApiEntrant):
+        return same
+    first, longest = SERVICES[entrant.service].poll_seconds
+    looks = {"poll_initial_seconds": first, "poll_max_seconds": longest}
+    waiting = judges[0].waiting.model_copy(update={**looks, "adopt_grace_seconds": None})
+    return Judge(service=entrant.service, model=entrant.model, waiting=waiting)
 
 
 def keep_paid_responses(
@@ -374,7 +381,7 @@ def keep_paid_responses(
 def _buy(
     purchase: "_Purchase",
     service: AsksDirectly,
-    config: JudgeConfig,
+    judges: Sequence[Judge],
     *,
     may_pay_again: bool,
     log: Callable[[str], None],
@@ -382,18 +389,10 @@ def _buy(
     sleep: Sleep,
 ) -> Tally:
     entrant = purchase.entrant
-    waits = _waits(entrant, config)
+    asked = asked_as_a_judge(entrant, judges)
     left = purchase.left()
     options = JudgingOptions(
-        policy=WaitingPolicy(
-            poll_initial_seconds=waits.poll_initial_seconds,
-            poll_max_seconds=waits.poll_max_seconds,
-            deadline_seconds=config.deadline_seconds,
-            adopt_grace_seconds=waits.grace_seconds,
-            max_rounds=config.max_rounds,
-            max_direct=config.max_direct,
-            sleep=sleep,
-        ),
+        policy=WaitingPolicy.of(asked, sleep=sleep),
         approve=build_approval(terms, ledger=purchase.ledger),
         terms=terms,
         may_pay_again=may_pay_again,
@@ -427,16 +426,6 @@ def _buy(
             progress=progress,
             options=options,
         )
-
-
-def _waits(entrant: ApiEntrant, config: JudgeConfig) -> JudgeConfig:
-    """Return how often the service is looked at: as the judge's, if it is the judge's."""
-    if isinstance(entrant, AnthropicApiEntrant) and entrant.service == config.service:
-        return config
-    first, longest = SERVICES[entrant.service].poll_seconds
-    return JudgeConfig(
-        service=entrant.service, poll_initial_seconds=first, poll_max_seconds=longest
-    )
 
 
 class _Purchase:

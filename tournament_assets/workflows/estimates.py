@@ -43,7 +43,7 @@ from tournament_assets.tournament.entrants import (
 )
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import SERVICES
-from tournament_assets.tournament.judges import AdaptiveConfig, PanelMember, Rubric
+from tournament_assets.tournament.judges import AdaptiveConfig, Judge, Rubric
 from tournament_assets.tournament.prompts import Prompt, first_samples, sample_of
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.adaptive_judging import (
@@ -114,12 +114,12 @@ def estimate_pairs(
 
     def judges_to_price() -> list[_JudgeToPrice]:
         return [
-            _JudgeToPrice(judge, plan.verdict_scope(mode, "", judge), asked, ledger)
-            for judge, asked in plan.by_judge(mode, model=judge_model)
+            _JudgeToPrice(judge, plan.verdict_scope(mode, "", judge), plan, ledger)
+            for judge in plan.config.judges_of(mode, model=judge_model)
         ]
 
     judges, next_round = judges_to_price(), judges_to_price()
-    adaptive = plan.config.adaptive_in(mode)
+    adaptive = plan.config.mode(mode).stops
     shares: dict[str, float | None] = {}
     for dimension, pairs in pairs_by_dimension:
         possible = pairs
@@ -152,7 +152,7 @@ def _course_so_far(
     mode: Mode,
     pairs: Sequence[PairToJudge],
     rubric: Rubric,
-    judges: Sequence[PanelMember],
+    judges: Sequence[Judge],
     ledger: Ledger,
 ) -> Course:
     return decide(
@@ -160,7 +160,7 @@ def _course_so_far(
         verdicts_in_ledger(
             ledger,
             rubric,
-            plan.config.judge,
+            plan.config.judging,
             lambda own: [
                 requests_for_pairs(
                     plan,
@@ -172,8 +172,8 @@ def _course_so_far(
             ],
         ),
         dimension=rubric.dimension,
-        adaptive=plan.config.adaptive_in(mode),
-        is_free=is_free_with(plan.config.judge),
+        adaptive=plan.config.mode(mode).stops,
+        is_free=is_free_with(plan.config.judging),
         weigh=weigh_judges(plan.config, mode),
         count_shown=count_shown(judges),
     )
@@ -203,15 +203,15 @@ class _JudgeToPrice:
     Args:
         judge: Who is asked, and about which share of the pairs.
         scope: Its work, on no dimension yet.
-        plan: The tournament as this judge alone judges it.
+        plan: The tournament.
         ledger: What is in it is not asked again.
     """
 
     def __init__(
-        self, judge: PanelMember, scope: JudgingScope, plan: TournamentPlan, ledger: Ledger
+        self, judge: Judge, scope: JudgingScope, plan: TournamentPlan, ledger: Ledger
     ) -> None:
         self._judge, self._scope, self._plan, self._ledger = judge, scope, plan, ledger
-        self._terms = judging_terms(plan, since=datetime.now(UTC), models=[judge.model])
+        self._terms = judging_terms(plan, since=datetime.now(UTC), judges=[judge])
         self._channel = judge.row.channel
         self._observation, self._tokens_per_reply = observe_ledger(ledger, judge.model)
         self._workloads: dict[str, Workload] = {}
@@ -220,10 +220,10 @@ class _JudgeToPrice:
         self, pairs: Sequence[PairToJudge], rubric: Rubric, counter: TokenCounter | None
     ) -> None:
         """Count what some pairs of a dimension take."""
-        asking, judge, ledger = self._plan.config.judge, self._judge, self._ledger
+        judging, judge, ledger = self._plan.config.judging, self._judge, self._ledger
         to_ask = draw_share(pairs, judge_model=judge.model, share=judge.share)
         n_identical = 0
-        if asking.identical_responses_tie:
+        if judging.identical_responses_tie:
             to_ask, identical = split_identical(to_ask)
             n_identical = len(identical)
         scope = replace(self._scope, dimension=rubric.dimension)
@@ -247,7 +247,7 @@ class _JudgeToPrice:
             judge_model=model,
             prices_of=prices.date,
             price=prices.models.get(model),
-            price_source="judge.prices" if model in prices.configured else prices.source,
+            price_source="judging.prices" if model in prices.configured else prices.source,
             batch_discount=prices.discount(self._channel),
             workloads=self._workloads,
             assumed_responses=0,
@@ -318,7 +318,7 @@ def estimate_judging(
         judge_model=judge_model,
         assumed_responses=assumed,
         counter=counter,
-        pilot=_shares_of_pilot(plan, ledger=ledger) if config.adaptive_in(mode) else None,
+        pilot=_shares_of_pilot(plan, ledger=ledger) if config.mode(mode).stops else None,
     )
     return replace(
         estimate,
@@ -412,7 +412,7 @@ class _Planner:
             if len(known) == len(costs) and self._workload.presentations
             else None
         )
-        adaptive = config.judge.adaptive or AdaptiveConfig()
+        adaptive = config.mode(estimate.mode).adaptive or AdaptiveConfig()
         self._tail, self._rounds = adaptive.tail, adaptive.rounds
         self._min_prompts = adaptive.min_prompts
 

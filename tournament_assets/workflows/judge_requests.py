@@ -1,9 +1,9 @@
 """What all steps that ask the judge share: the way to it, what may be spent, and asking."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -61,14 +61,14 @@ from tournament_assets.tournament.judge_services import (
     ServiceConnection,
     is_free_model,
 )
-from tournament_assets.tournament.judges import Judge, JudgeConfig, Rubric, ServiceAccess
+from tournament_assets.tournament.judges import Judge, Rubric
 from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
 
 
-def judge_problems(config: ServiceAccess, environment: Mapping[str, str]) -> list[str]:
+def judge_problems(config: Judge, environment: Mapping[str, str]) -> list[str]:
     """Say what keeps the judge from being asked, before anything is spent."""
     problem = config.key_problem(environment)
     return [] if problem is None else [problem]
@@ -81,7 +81,7 @@ class JudgeAccess(Protocol):
     def variables(self) -> Mapping[str, str]:
         """What the environment says of services."""
 
-    def service(self, config: ServiceAccess) -> AbstractContextManager[AsksDirectly]:
+    def service(self, config: Judge) -> AbstractContextManager[AsksDirectly]:
         """Connect to the service that a config names."""
 
 
@@ -132,7 +132,7 @@ class JudgeConnection:
         """
         return cls(folder / "ledger" / "loopback_judge", environment)
 
-    def service(self, config: ServiceAccess) -> AbstractContextManager[AsksDirectly]:
+    def service(self, config: Judge) -> AbstractContextManager[AsksDirectly]:
         """Connect to the service; the loopback judge is started, and stopped again.
 
         Raises:
@@ -176,56 +176,55 @@ def observe_run(
     return (tokens + n_old * expected) / (n_fresh + n_old)
 
 
-def price_problem(config: TournamentConfig, model: str) -> str | None:
+def price_problem(config: TournamentConfig, judge: Judge) -> str | None:
     """Say that nobody knows what a judge costs whose service bills by models of any name, or None.
 
     Args:
         config: The tournament's.
-        model: The model that is to judge.
+        judge: Who is to judge.
     """
-    panel = (each for each in config.judge.panel if each.model == model)
-    judge: ServiceAccess = next(panel, config.judge)
-    if not judge.row.needs_price or model in judge_prices(config, model).models:
+    if not judge.row.needs_price or judge.model in judge_prices(config, judge.model).models:
         return None
     return (
-        f"judge.service is {judge.service!r} and no price of {model!r} is known; expected what a "
-        f"million tokens cost; write judge: {{prices: {{{model}: {{input: 2.0, output: 8.0}}}}}}, "
-        "with 0 for both where it costs nothing"
+        f"the judge {judge.name!r} has service {judge.service!r} and no price of {judge.model!r} "
+        "is known; expected what a million tokens cost; write judging: {prices: "
+        f"{{{judge.model}: {{input: 2.0, output: 8.0}}}}}}, with 0 for both where it costs nothing"
     )
 
 
 def judging_terms(
-    plan: TournamentPlan, *, since: datetime, models: Iterable[str] = ()
+    plan: TournamentPlan, *, since: datetime, judges: Collection[Judge]
 ) -> BudgetTerms:
-    """Return what judging is paid from, by other models than the configured ones if any are named.
+    """Return what judging by some judges is paid from.
 
     Raises:
         InputError: If the price of one of them has to be known and is not.
     """
-    judge, named = plan.config.judge, sorted(models)
-    problems = [price_problem(plan.config, model) for model in named]
+    budget = plan.config.judging.budget
+    by_model = {each.model: each for each in judges}
+    problems = [price_problem(plan.config, by_model[model]) for model in sorted(by_model)]
     known = [problem for problem in problems if problem is not None]
     if known:
         raise InputError(known)
     return BudgetTerms(
-        prices=judge_prices(plan.config, *named),
-        limit_usd=None if all(each.row.is_free for each in judge.accesses) else judge.budget_usd,
-        period=judge.budget_period,
+        prices=judge_prices(plan.config, *by_model),
+        limit_usd=None if all(each.row.is_free for each in judges) else budget.limit_usd,
+        period=budget.period,
         began_at=since,
-        max_tokens=judge.max_tokens,
+        max_tokens=max(each.max_tokens for each in judges),
     )
 
 
 def response_terms(plan: TournamentPlan, *, since: datetime) -> BudgetTerms:
     """Return what the responses of entrants behind an API are paid from."""
-    generation = plan.config.generation
+    budget = plan.config.generation.budget
     return BudgetTerms(
-        prices=load_newest_prices(plan.config.judge.prices),
-        limit_usd=generation.budget_usd,
-        period=generation.budget_period,
+        prices=load_newest_prices(plan.config.judging.prices),
+        limit_usd=budget.limit_usd,
+        period=budget.period,
         began_at=since,
         on_responses=True,
-        setting="generation.budget_usd",
+        setting="generation.budget.usd",
     )
 
 
@@ -334,28 +333,36 @@ def _find_none(_keys: Iterable[str]) -> frozenset[str]:
     return frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class JudgingStep:
-    """How one step asks.
+@dataclass(frozen=True)
+class AskingOptions:
+    """Options of one run.
 
     Attributes:
-        wait_seconds: How long it waits for batches.
-        prewarms: Whether it sends one request ahead to fill the prompt cache.
-        may_pay_again: Whether requests whose results are lost or unread may be asked again.
-        rejudges: Ask what failed again, one by one, instead of what was never answered.
-        failed_since: Requests that failed since then have had their rounds in this run, and are
-            not asked again.
-        since: When the run began, for a budget that is for one run; now by default.
-        allows_unbudgeted: Whether a headline may be paid for without a budget.
+        judge_model: Ask this model instead of the configured one.
+        skip_judging: Ask nothing: take only what the ledger holds.
+        rejudge: Ask what failed again, one by one, instead of what was never answered.
+        pay_again: Ask again for paid results that the service no longer keeps or does not hand out.
+        wait_seconds: Wait this long for batches instead of the judge's waiting.slot_seconds.
+        rubrics: The rubrics' texts by dimension when the run began, so that an edit meanwhile is
+            the next run's; the files' unless given.
+        instructions: The project's own instructions when the run began, where there are any.
+        run_began_at: When the run that this step is a part of began, for a budget that is for one
+            run.
     """
 
-    wait_seconds: float
-    prewarms: bool = False
-    may_pay_again: bool = False
-    rejudges: bool = False
-    failed_since: datetime | None = None
-    since: datetime | None = None
-    allows_unbudgeted: bool = False
+    judge_model: str | None = None
+    skip_judging: bool = False
+    rejudge: bool = False
+    pay_again: bool = False
+    wait_seconds: float | None = None
+    rubrics: dict[str, str] | None = None
+    instructions: str | None = None
+    run_began_at: str | None = None
+
+    @property
+    def began_at(self) -> datetime | None:
+        """When the run began; None if nobody said so."""
+        return None if self.run_began_at is None else datetime.fromisoformat(self.run_began_at)
 
 
 UNBUDGETED_TAG = "tournament/unbudgeted"
@@ -372,9 +379,7 @@ def missing_budget_problem(plan: TournamentPlan, mode: Mode, *, is_allowed: bool
         mode: The mode that is judged.
         is_allowed: Whether the run itself says that it needs no budget.
     """
-    judge = plan.config.judge
-    is_settled = judge.budget_usd is not None or judge.allow_unbudgeted or is_allowed
-    if mode == "pilot" or is_settled:
+    if mode == "pilot" or is_allowed or plan.config.judging.budget.usd is not None:
         return None
     paid = [
         each
@@ -384,10 +389,10 @@ def missing_budget_problem(plan: TournamentPlan, mode: Mode, *, is_allowed: bool
     if not paid:
         return None
     return (
-        f"the {mode} is judged by {paid[0].service!r}, which costs money, and judge.budget_usd is "
-        "not set; expected the most dollars that may be spent; set it, or say that there is to be "
-        "none: judge.allow_unbudgeted: true in the config, or for one run --no-budget on the "
-        f"command line and the tag {UNBUDGETED_TAG}: yes in the UI"
+        f"the {mode} is judged by {paid[0].service!r}, which costs money, and judging.budget.usd "
+        "is not set; expected the most dollars that may be spent; set it, or say that there is to "
+        "be no limit: judging: {budget: {usd: unlimited}} in the config, or for one run "
+        f"--no-budget on the command line and the tag {UNBUDGETED_TAG}: yes in the UI"
     )
 
 
@@ -395,26 +400,21 @@ def requests_for_pairs(
     plan: TournamentPlan, pairs: Sequence[PairToJudge], rubric: Rubric, *, judge: Judge
 ) -> JudgeRequests:
     """Build both presentations of some pairs as a tournament's config says, for one judge."""
-    asking, rules = plan.config.judge, plan.config.dimensions[rubric.dimension]
+    judging, rules = plan.config.judging, plan.config.dimensions[rubric.dimension]
     return build_requests(
         pairs,
         rubric,
         RequestSettings(
             judge_model=judge.model,
-            max_tokens=asking.max_tokens,
+            max_tokens=judge.max_tokens,
             shows_gold_answer=rules.shows_gold_answer,
             shows_expected_behavior=rules.shows_expected_behavior,
-            reply_format=asking.reply_format,
-            domain=asking.domain,
+            reply_format=judging.reply_format,
+            domain=judging.domain,
             temperature=judge.temperature,
             identity=judge.identity,
         ),
     )
-
-
-def prewarms(plan: TournamentPlan, mode: Mode) -> bool:
-    """Say whether a mode sends one request ahead of the others."""
-    return plan.config.mode(mode).prewarm
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,34 +429,7 @@ class Asking:
 
     scope: JudgingScope
     requests: Sequence[JudgeRequest]
-    judge: ServiceAccess
-
-    @property
-    def model(self) -> str:
-        """The model that is asked."""
-        return str(self.requests[0].params["model"])
-
-    @property
-    def access(self) -> ServiceAccess:
-        """The service, whatever model of it is asked."""
-        names = ServiceAccess.model_fields
-        return ServiceAccess(**{name: getattr(self.judge, name) for name in names})
-
-
-def ask_what_is_missing(
-    requests: Sequence[JudgeRequest],
-    *,
-    plan: TournamentPlan,
-    scope: JudgingScope,
-    ledger: "Ledger",
-    judge: JudgeAccess,
-    step: JudgingStep,
-    log: Callable[[str], None],
-) -> Tally:
-    """Get every request of one scope answered that is not; see `ask_together`."""
-    asking = Asking(scope, requests, plan.config.judge)
-    tallies = ask_together([asking], plan=plan, ledger=ledger, judge=judge, step=step, log=log)
-    return tallies[scope]
+    judge: Judge
 
 
 def ask_together(
@@ -465,8 +438,10 @@ def ask_together(
     plan: TournamentPlan,
     ledger: "Ledger",
     judge: JudgeAccess,
-    step: JudgingStep,
+    options: AskingOptions,
     log: Callable[[str], None],
+    failed_since: datetime | None = None,
+    allows_unbudgeted: bool = False,
 ) -> dict[JudgingScope, Tally]:
     """Get every request of all scopes answered that is not.
 
@@ -475,17 +450,29 @@ def ask_together(
     lease, and all have one ledger with one budget. A judge is only reached if there is something to
     ask it.
 
+    Args:
+        askings: What is asked, scope by scope.
+        plan: The tournament.
+        ledger: Where replies are kept.
+        judge: What leads to the services.
+        options: What the run was told.
+        log: Told what is happening.
+        failed_since: Requests that failed since then have had their rounds in this run, and are
+            not asked again.
+        allows_unbudgeted: Whether a headline may be paid for without a budget.
+
     Raises:
         JudgeWaitingError: If a batch has not ended in time; it is kept.
         JudgeError: If a service refuses; what the other scopes were paid for is in the ledger.
         BudgetError: If asking would cost more than may be spent.
     """
+    reply_format = plan.config.judging.reply_format
     left = {
         asking.scope: find_work_left(
             request_keys(asking.requests),
             scope=asking.scope,
             ledger=ledger,
-            reply_format=plan.config.judge.reply_format,
+            reply_format=reply_format,
         )
         for asking in askings
     }
@@ -493,46 +480,61 @@ def ask_together(
     askings = [
         asking
         for asking in askings
-        if asking.requests and (step.rejudges or not left[asking.scope].is_done)
+        if asking.requests and (options.rejudge or not left[asking.scope].is_done)
     ]
     if not askings:
         return tallies
-    models = {asking.model for asking in askings}
-    terms = judging_terms(plan, since=step.since or datetime.now(UTC), models=models)
+    judges = [asking.judge for asking in askings]
+    terms = judging_terms(plan, since=options.began_at or datetime.now(UTC), judges=judges)
     told = one_at_a_time(log)
     with ExitStack() as stack:
-        services: dict[ServiceAccess, AsksDirectly] = {}
-        if not step.rejudges:
-            _refuse_unbudgeted(askings, plan, step)
+        if not options.rejudge:
+            if not allows_unbudgeted:
+                _refuse_unbudgeted(askings, plan)
             _refuse_unaffordable(askings, left, terms, ledger)
-        for access in dict.fromkeys(asking.access for asking in askings):
-            services[access] = stack.enter_context(judge.service(access))
-        places = {access: threading.Semaphore(access.max_in_flight) for access in services}
-        if not step.rejudges:
-            _refuse_to_repay(askings, left, services, plan, ledger, step, told)
+        services: dict[object, AsksDirectly] = {}
+        places: dict[object, threading.Semaphore] = {}
+        for each in judges:
+            if each.door not in services:
+                services[each.door] = stack.enter_context(judge.service(each))
+                behind = [other for other in judges if other.door == each.door]
+                most = max(other.max_in_flight for other in behind)
+                places[each.door] = threading.Semaphore(most)
+        if not options.rejudge:
+            _refuse_to_repay(askings, left, services, plan, ledger, options, told)
         left.clear()  # each settlement looks for itself, and keys are held for hours otherwise
 
         def settle(asking: Asking, sleep: Sleep) -> Tally:
-            scope, work = asking.scope, rejudge_requests if step.rejudges else settle_requests
+            scope, asked = asking.scope, asking.judge
+            work = rejudge_requests if options.rejudge else settle_requests
             title = f"{scope.title} is judged"
             with JudgingBar(title, total=tallies[scope].total, log=told) as progress:
                 return work(
                     asking.requests,
                     scope=scope,
                     ledger=ledger,
-                    service=services[asking.access],
+                    service=services[asked.door],
                     progress=progress,
                     options=JudgingOptions(
-                        policy=replace(_waiting_policy(plan.config.judge, step), sleep=sleep),
+                        policy=WaitingPolicy.of(
+                            asked,
+                            deadline_seconds=(
+                                asked.waiting.slot_seconds
+                                if options.wait_seconds is None
+                                else options.wait_seconds
+                            ),
+                            prewarms=scope.is_of_verdicts and plan.config.mode(scope.mode).prewarm,
+                            sleep=sleep,
+                        ),
                         approve=build_approval(terms, ledger=ledger),
                         terms=terms,
-                        may_pay_again=step.may_pay_again,
-                        failed_since=step.failed_since,
-                        reply_format=plan.config.judge.reply_format,
-                        max_batch_requests=asking.access.row.max_batch_requests,
-                        max_batch_bytes=asking.access.row.max_batch_bytes,
-                        max_in_flight=asking.access.max_in_flight,
-                        places=places[asking.access],
+                        may_pay_again=options.pay_again,
+                        failed_since=failed_since,
+                        reply_format=reply_format,
+                        max_batch_requests=asked.row.max_batch_requests,
+                        max_batch_bytes=asked.row.max_batch_bytes,
+                        max_in_flight=asked.max_in_flight,
+                        places=places[asked.door],
                     ),
                 )
 
@@ -541,10 +543,10 @@ def ask_together(
     return tallies | {each.scope: tally for each, tally in zip(askings, done, strict=True)}
 
 
-def _refuse_unbudgeted(askings: Iterable[Asking], plan: TournamentPlan, step: JudgingStep) -> None:
+def _refuse_unbudgeted(askings: Iterable[Asking], plan: TournamentPlan) -> None:
     # Tests of the judge and asking again are small, and approved by whoever begins them.
     for scope in (asking.scope for asking in askings if asking.scope.is_of_verdicts):
-        problem = missing_budget_problem(plan, scope.mode, is_allowed=step.allows_unbudgeted)
+        problem = missing_budget_problem(plan, scope.mode, is_allowed=False)
         if problem is not None:
             raise BudgetError(problem)
 
@@ -563,7 +565,7 @@ def _refuse_unaffordable(
         positions = first_positions(asking.requests)
         unanswered = [positions[key] for key in left[asking.scope].unanswered]
         asked.append(Selection(asking.requests, unanswered))
-    in_batches = all(asking.access.row.channel == "batch" for asking in askings)
+    in_batches = all(asking.judge.row.channel == "batch" for asking in askings)
     channel: Channel = "batch" if in_batches else "direct"
     check_affordable(asked, channel, terms=terms, ledger=ledger, since=datetime.now(UTC))
 
@@ -571,38 +573,26 @@ def _refuse_unaffordable(
 def _refuse_to_repay(
     askings: Sequence[Asking],
     left: Mapping[JudgingScope, WorkLeft],
-    services: Mapping[ServiceAccess, AsksDirectly],
+    services: Mapping[object, AsksDirectly],
     plan: TournamentPlan,
     ledger: "Ledger",
-    step: JudgingStep,
+    options: AskingOptions,
     log: Callable[[str], None],
 ) -> None:
-    for access, service in services.items():
-        of_service = [asking for asking in askings if asking.access == access]
+    for door, service in services.items():
+        of_service = [asking for asking in askings if asking.judge.door == door]
         unanswered = {
             key
             for work in (left[asking.scope] for asking in of_service)
             for key in (*work.unanswered, *work.unreadable)
         }
         if unanswered:
-            is_free = all(is_free_model(asking.model) for asking in of_service)
+            is_free = all(is_free_model(asking.judge.model) for asking in of_service)
             refuse_to_repay(
                 unanswered,
                 ledger=ledger,
                 service=service,
                 note=log,
                 command=f"tournament ledger recover --config {plan.config_path}",
-                may_pay_again=step.may_pay_again or is_free,
+                may_pay_again=options.pay_again or is_free,
             )
-
-
-def _waiting_policy(config: JudgeConfig, step: JudgingStep) -> WaitingPolicy:
-    return WaitingPolicy(
-        poll_initial_seconds=config.poll_initial_seconds,
-        poll_max_seconds=config.poll_max_seconds,
-        deadline_seconds=step.wait_seconds,
-        prewarm_wait_seconds=config.prewarm_wait_seconds if step.prewarms else None,
-        adopt_grace_seconds=config.grace_seconds,
-        max_rounds=config.max_rounds,
-        max_direct=config.max_direct,
-    )

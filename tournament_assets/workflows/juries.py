@@ -29,7 +29,7 @@ from tournament_assets.tournament.asset_rows import MeasureRow, VerdictRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import RatingError
 from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.judges import PanelMember
+from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import prompt_of
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 from tournament_assets.workflows.adaptive_judging import WeighJudges
@@ -109,7 +109,7 @@ def jury_rows(
     """
     judges = [each.model for each in config.judges_of(mode)]
     fit, n_silent = _fit(by_judge, config, judges)
-    return list(_judge_rows(fit, _weights(fit, config), n_silent, dimension))
+    return list(_judge_rows(fit, _weights(fit, config, mode), n_silent, dimension))
 
 
 def _fit(
@@ -138,17 +138,17 @@ def weigh_judges(config: TournamentConfig, mode: Mode) -> WeighJudges | None:
         return None
 
     def weigh(by_judge: Sequence[VerdictRow]) -> Mapping[str, float]:
-        if not by_judge or config.judge.aggregation == "equal":
+        if not by_judge or config.aggregation(mode) == "equal":
             return dict.fromkeys(judges, 1.0)
         try:
-            return _weights(_fit(by_judge, config, judges)[0], config)
+            return _weights(_fit(by_judge, config, judges)[0], config, mode)
         except RatingError:
             return dict.fromkeys(judges, 1.0)
 
     return weigh
 
 
-def count_shown(judges: Sequence[PanelMember]) -> Callable[[PairToJudge], int]:
+def count_shown(judges: Sequence[Judge]) -> Callable[[PairToJudge], int]:
     """Return what says in how many presentations some judges are shown a pair."""
     return lambda pair: sum(
         2 * len(draw_share([pair], judge_model=each.model, share=each.share)) for each in judges
@@ -164,9 +164,9 @@ def weights_of(jury: AnyTable) -> dict[str, float]:
     }
 
 
-def _weights(fit: JudgeAwareFit, config: TournamentConfig) -> dict[str, float]:
+def _weights(fit: JudgeAwareFit, config: TournamentConfig, mode: Mode) -> dict[str, float]:
     """Return what each judge's word weighs where the judges settle a pair together."""
-    if config.judge.aggregation == "judge_aware" and any(each.counts for each in fit.judges):
+    if config.aggregation(mode) == "judge_aware" and any(each.counts for each in fit.judges):
         return judge_weights(fit, confidence=config.ratings.confidence)
     return {each.judge: 1.0 for each in fit.judges}
 

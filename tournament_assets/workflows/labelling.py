@@ -92,7 +92,6 @@ def pairs_to_label(
         InputError: If there is no such mode or dimension, the bank or a recorded file cannot be
             used, or there is no pair.
     """
-    plan = plan.in_mode(mode)
     names = plan.config.dimension_names
     if dimension is not None and dimension not in names:
         raise InputError(f"the dimension is {dimension!r}; expected one of {', '.join(names)}")

@@ -35,6 +35,7 @@ from tournament_assets.tournament.entrants import (
     answers_once,
 )
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import Prompt, first_samples, prompt_of, sample_of
 from tournament_assets.workflows.judge_requests import requests_for_pairs
 from tournament_assets.workflows.plan import TournamentPlan, select_prompts
@@ -108,14 +109,13 @@ def pairs_of_dimension(
 
 
 def existing_requests(
-    plan: TournamentPlan, mode: Mode, *, ledger: "Ledger"
+    plan: TournamentPlan, mode: Mode, judge: Judge, *, ledger: "Ledger"
 ) -> dict[str, JudgeRequests]:
-    """Return what is asked of the judge about the responses that exist, by dimension.
+    """Return what is asked of a judge about the responses that exist, by dimension.
 
     Raises:
         InputError: If the bank, a rubric or a recorded file cannot be used.
     """
-    plan = plan.in_mode(mode)
     config = plan.config
     bank, prompts = load_bank_and_selection(plan, mode)
     responses = {
@@ -126,13 +126,13 @@ def existing_requests(
     requests: dict[str, JudgeRequests] = {}
     for dimension in config.dimension_names:
         pairs = pairs_of_dimension(plan, dimension, prompts, responses)
-        if config.judge.identical_responses_tie:
+        if config.judging.identical_responses_tie:
             pairs, _ = split_identical(pairs)
         requests[dimension] = requests_for_pairs(
             plan,
             pairs,
             load_rubric(config, plan.project, dimension),
-            judge=config.judge_of(mode),
+            judge=judge,
         )
     return requests
 
@@ -169,8 +169,8 @@ def find_failed_presentations(
     found: list[FailedPresentation] = []
     asked = [
         (plan.verdict_scope(mode, dimension, judge), of_dimension)
-        for judge, by_judge in plan.by_judge(mode, model=judge_model)
-        for dimension, of_dimension in existing_requests(by_judge, mode, ledger=ledger).items()
+        for judge in plan.config.judges_of(mode, model=judge_model)
+        for dimension, of_dimension in existing_requests(plan, mode, judge, ledger=ledger).items()
     ]
     for scope, of_dimension in asked:
         dimension = scope.dimension
@@ -178,7 +178,7 @@ def find_failed_presentations(
             (request.request_key for request in of_dimension),
             scope=scope,
             ledger=ledger,
-            reply_format=plan.config.judge.reply_format,
+            reply_format=plan.config.judging.reply_format,
         )
         found.extend(
             FailedPresentation(

@@ -160,7 +160,7 @@ def run_manifest(
         "tournament": config.tournament_id,
         "mode": mode,
         "config": plan.config_path.as_posix(),
-        "judge": config.judge_label,
+        "judge": config.label_of(mode),
         "judge_model": facts.judge_model,
         "entrants": list(config.entrant_ids),
         "dimensions": list(names),
@@ -181,8 +181,7 @@ def run_manifest(
         "prompts_planned": _prompts_planned(audit, n_entrants=len(config.entrant_ids)),
         "n_perms": n_permutations,
         "shuffle_seed": config.ratings.shuffle_seed,
-        "pilot_seed": config.pilot.pilot_seed,
-        **({"draw_seed": config.modes[mode].draw_seed} if mode in config.modes else {}),
+        "draw_seed": config.modes[mode].draw_seed,
         "bootstrap_seed": config.ratings.bootstrap_seed,
         "n_bootstraps": config.ratings.n_bootstraps,
         "started_at": started_at,
@@ -212,7 +211,7 @@ def _made_again_by(
     """Return the command that makes these results again, with what the run was told besides."""
     command = rerun_command(plan, mode)
     models = {model for each in summaries.values() for model in each.judge_models}
-    if len(models) == 1 and models != {plan.config.judge_model(mode)}:
+    if len(models) == 1 and models != {plan.config.lead(mode).model}:
         command += f" --judge-model {shlex.quote(*models)}"
     recorded = records("elo_traces", f"{plan.config.dimension_names[0]}|{mode}")
     permutations = (recorded or {}).get("permutations")

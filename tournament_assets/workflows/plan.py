@@ -5,7 +5,7 @@ date when these are others than when it was made.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from tournament_assets.project.project_files import Project
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.entrants import RecordedEntrant
 from tournament_assets.tournament.errors import Problems
-from tournament_assets.tournament.judges import Judge, PanelMember
+from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import (
     Prompt,
     draw_samples,
@@ -45,29 +45,10 @@ class TournamentPlan:
         """Prefix of every name the tournament has in Dagster."""
         return self.config.tournament_id
 
-    def judged_by(self, judge: Judge) -> "TournamentPlan":
-        """Return the same tournament with one judge, such as one of its panel."""
-        return replace(self, config=self.config.judged_by(judge))
-
-    def by_judge(
-        self, mode: Mode, *, model: str | None = None
-    ) -> "tuple[tuple[PanelMember, TournamentPlan], ...]":
-        """Return everybody who judges in a mode, each with the tournament as it judges it."""
-        judges = self.config.judges_of(mode, model=model)
-        return tuple((judge, self.judged_by(judge)) for judge in judges)
-
     def verdict_scope(self, mode: Mode, dimension: str, judge: Judge) -> JudgingScope:
         """Return what a judge's work on one dimension is written down as."""
-        purpose = verdicts_of(judge.model) if self.config.judge.panel else VERDICTS
+        purpose = verdicts_of(judge.model) if self.config.has_jury(mode) else VERDICTS
         return JudgingScope(self.tournament_id, mode, dimension, purpose)
-
-    def in_mode(self, mode: Mode) -> "TournamentPlan":
-        """Return the tournament as it is in a mode, which may bring its own judge.
-
-        Raises:
-            InputError: If there is no such mode.
-        """
-        return replace(self, config=self.config.in_mode(mode))
 
     def group(self, stage: str) -> str:
         """Return the asset group of one of the tournament's stages."""
@@ -135,17 +116,16 @@ def select_prompts(config: TournamentConfig, mode: Mode, bank: Sequence[Prompt])
 
 def draw_settings(plan: TournamentPlan) -> Any:
     """Return what decides which prompts are drawn."""
-    pilot = plan.config.pilot.model_dump(mode="json", include={"strata", "pilot_seed"})
-    own = {
-        name: mode.model_dump(mode="json", include={"strata", "share", "draw_seed"})
+    how = ("strata", "share", "draw_seed")
+    drawn = {
+        name: mode.model_dump(mode="json", include={*how}, exclude_defaults=True)
         for name, mode in plan.config.modes.items()
     }
-    n_samples = plan.config.generation.n_samples
-    return {
-        **pilot,
-        **({"modes": own} if own else {}),
-        **({"n_samples": n_samples} if n_samples > 1 else {}),
-    }
+    generation = plan.config.generation
+    return [
+        drawn,
+        generation.model_dump(mode="json", include={"n_samples"}, exclude_defaults=True),
+    ]
 
 
 def pairing_settings(plan: TournamentPlan) -> Any:
@@ -159,67 +139,50 @@ def pairing_settings(plan: TournamentPlan) -> Any:
 
 def asking_settings(plan: TournamentPlan) -> Any:
     """Return what decides what the judge is asked."""
-    judge = plan.config.judge
-    return {
-        "models": [plan.config.judge_model(mode) for mode in plan.config.mode_names],
-        **{
-            name: value
-            for name, value in (("revision", judge.revision), ("temperature", judge.temperature))
-            if value is not None  # so that nothing is out of date that was judged without them
-        },
-        **_asked_by_several(plan),
-        **_asked_in_own_modes(plan),
-        **deciding_settings(plan),
-        "max_tokens": judge.max_tokens,
-        "identical_responses_tie": judge.identical_responses_tie,
+    judging = plan.config.judging
+    return [
+        _judges_by_mode(plan, "service", "model", "revision", "temperature", "max_tokens", "share"),
+        deciding_settings(plan),
+        judging.identical_responses_tie,
         # What a project's own instructions say is an input, beside the rubric.
-        "instructions": judge_system_prompt(
-            judge.reply_format,
-            domain=judge.domain,
-            instructions=None if judge.instructions is None else "",
+        judge_system_prompt(
+            judging.reply_format,
+            domain=judging.domain,
+            instructions=None if judging.instructions is None else "",
         ),
-        "shown": {
+        {
             name: [rule.shows_gold_answer, rule.shows_expected_behavior]
             for name, rule in plan.config.dimensions.items()
         },
+    ]
+
+
+def _judges_by_mode(plan: TournamentPlan, *fields: str) -> Any:
+    return {
+        mode: [
+            each.model_dump(mode="json", include={*fields}, exclude_defaults=True)
+            for each in plan.config.judges_of(mode)
+        ]
+        for mode in plan.config.mode_names
     }
 
 
 def reading_settings(plan: TournamentPlan) -> Any:
-    """Return what decides how replies are read."""
-    judge = plan.config.judge
-    together = [judge.aggregation] if judge.panel else []
+    """Return what decides how replies are read, and whose replies they are."""
+    config = plan.config
     return [
-        judge.reply_format,
+        config.judging.reply_format,
         parsing.READING_VERSION,
-        *together,
-        *_asked_by_several(plan).values(),
+        {mode: config.aggregation(mode) for mode in config.juries},
+        _judges_by_mode(plan, "model", "share") if config.juries else [],
     ]
-
-
-def _asked_by_several(plan: TournamentPlan) -> dict[str, Any]:
-    """Return the panel; nothing where there is none."""
-    judge = plan.config.judge
-    names = {"model", "revision", "temperature", "share"}
-    panel = [each.model_dump(mode="json", include=names) for each in judge.panel]
-    return {"panel": panel} if panel else {}
-
-
-def _asked_in_own_modes(plan: TournamentPlan) -> dict[str, Any]:
-    """Return the judges that modes bring; nothing where none does."""
-    names = {"service", "revision", "temperature"}
-    own = {
-        name: mode.judge.model_dump(mode="json", include=names)
-        for name, mode in plan.config.modes.items()
-        if mode.judge is not None
-    }
-    return {"own_judges": own} if own else {}
 
 
 def deciding_settings(plan: TournamentPlan) -> dict[str, Any]:
     """Return what decides when a pair stops; nothing where everything is asked."""
-    adaptive = plan.config.judge.adaptive
-    return {} if adaptive is None else {"adaptive": adaptive.model_dump(mode="json")}
+    modes = plan.config.modes
+    adaptive = {name: modes[name].adaptive for name in plan.config.adaptive_modes}
+    return {name: rule.changed() for name, rule in adaptive.items() if rule is not None}
 
 
 def stopping_settings(plan: TournamentPlan) -> Any:
@@ -229,22 +192,17 @@ def stopping_settings(plan: TournamentPlan) -> Any:
 
 def jury_settings(plan: TournamentPlan) -> Any:
     """Return what decides how several judges are weighed, and what they rate."""
-    judge = plan.config.judge
-    return [
-        reading_settings(plan),
-        rating_settings(plan),
-        judge.aggregation,
-    ]
+    return [reading_settings(plan), rating_settings(plan)]
 
 
 def rating_settings(plan: TournamentPlan) -> Any:
     """Return what decides ratings."""
-    return plan.config.ratings.model_dump(mode="json")
+    return plan.config.ratings.changed()
 
 
 def noticing_settings(plan: TournamentPlan) -> Any:
     """Return what decides what is said first of a run: where its checks turn red."""
-    return plan.config.checks.model_dump(mode="json")
+    return plan.config.checks.changed()
 
 
 def reporting_settings(plan: TournamentPlan) -> Any:
@@ -254,7 +212,7 @@ def reporting_settings(plan: TournamentPlan) -> Any:
 
 def trusting_settings(plan: TournamentPlan) -> Any:
     """Return what decides the lights of the trust panel."""
-    return [rating_settings(plan), plan.config.checks.model_dump(mode="json")]
+    return [rating_settings(plan), plan.config.checks.changed()]
 
 
 def comparing_settings(plan: TournamentPlan) -> Any:

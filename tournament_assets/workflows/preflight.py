@@ -71,7 +71,6 @@ def refuse_bad_input(
     Raises:
         InputError: With every problem found.
     """
-    plan = plan.in_mode(mode)
     problems = Problems()
     bank: list[Prompt] = []
     with problems.collected():
@@ -85,11 +84,8 @@ def refuse_bad_input(
     problems.extend(_entrant_problems(plan, bank))
     problems.extend(_service_problems(plan, mode, ledger_url))
     with problems.collected():
-        for judge, asked in plan.by_judge(mode, model=judge_model):
-            for problem in (
-                judge.model_problem(judge.model),
-                price_problem(asked.config, judge.model),
-            ):
+        for judge in plan.config.judges_of(mode, model=judge_model):
+            for problem in (judge.model_problem, price_problem(plan.config, judge)):
                 if problem is not None:
                     problems.add(problem)
             if not skip_judging:
@@ -334,9 +330,8 @@ def diagnose_tournament(
             problem or "every input can be read",
         )
     names = plan.config.mode_names
-    judges = dict.fromkeys(
-        judge for mode in names for judge in plan.in_mode(mode).config.judges_of(mode)
-    )
+    used = {judge.name: judge for mode in names for judge in plan.config.judges_of(mode)}
+    judges = used.values()
     problems = dict.fromkeys(
         problem for each in judges for problem in judge_problems(each, environment)
     )

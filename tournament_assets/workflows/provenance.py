@@ -106,7 +106,7 @@ class Bill:
 
     def cost_usd(self, config: TournamentConfig) -> float | None:
         """Return the dollars; None where a price is not known, 0 for the loopback judge."""
-        if all(each.row.is_free for each in config.judge.accesses):
+        if all(each.row.is_free for each in config.judges):
             return 0.0
         prices = judge_prices(config, *(model for model, _ in self._by_price))
         total = 0.0
@@ -503,7 +503,7 @@ def version_values(versions: Versions) -> dict[str, Any]:
 
 
 def provenance_lines(
-    plan: TournamentPlan, inputs: InputHashes, versions: Versions
+    plan: TournamentPlan, mode: Mode, inputs: InputHashes, versions: Versions
 ) -> list[tuple[str, str]]:
     """Return the hashes, thresholds and seeds as people read them."""
     config = plan.config
@@ -533,7 +533,7 @@ def provenance_lines(
             if versions.project_commit is not None
             else []
         ),
-        ("pilot seed", str(config.pilot.pilot_seed)),
+        ("draw seed", str(config.mode(mode).draw_seed)),
         ("shuffle seed", str(config.ratings.shuffle_seed)),
         ("bootstrap seed", str(config.ratings.bootstrap_seed)),
     ]

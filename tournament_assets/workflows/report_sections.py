@@ -31,7 +31,7 @@ from tournament_assets.tournament.asset_rows import (
     PromptFindingRow,
     RatingRow,
 )
-from tournament_assets.tournament.config import TournamentConfig
+from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.entrants import (
     AnyEntrant,
     ApiEntrant,
@@ -50,6 +50,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 def report_sections(
     plan: TournamentPlan,
+    mode: Mode,
     *,
     trust: Sequence[MeasureRow],
     audit: Sequence[CoverageRow],
@@ -64,6 +65,7 @@ def report_sections(
 
     Args:
         plan: The tournament.
+        mode: The mode.
         trust: Rows of the table `measures`, all dimensions.
         audit: Rows of the table `audit`.
         prompt_audit: Rows of the table `prompt_audit`.
@@ -78,7 +80,7 @@ def report_sections(
     confidence = plan.config.ratings.confidence
     missing, strata = audit_sections(audit, prompt_audit, check=missingness_of(plan, audit))
     judges = {}
-    adaptive = plan.config.judge.adaptive
+    adaptive = plan.config.mode(mode).adaptive
     if decisions and adaptive is not None:
         judges["stopping"] = stopping_section(
             decisions, confidence=adaptive.confidence, prices=prices or {}
@@ -102,19 +104,20 @@ _TOGETHER = {
 }
 
 
-def judge_sentence(config: TournamentConfig, models: Collection[str]) -> str:
+def judge_sentence(config: TournamentConfig, mode: Mode, models: Collection[str]) -> str:
     """Say who the judge is whose verdicts stand beside people's: a model, or several together.
 
     Args:
         config: Who judges, and how the verdicts of several become one.
+        mode: The mode.
         models: The models that replied.
     """
-    panel = [each.model for each in config.judge.panel]
+    panel = [each.model for each in config.judges_of(mode)]
     others = sorted(set(models).difference(panel))
     names = join_names([*(model for model in panel if model in models), *others])
-    if len(models) < 2 or not panel:
+    if len(models) < 2 or not config.has_jury(mode):
         return f"The judge is {names}."
-    together = _TOGETHER[config.judge.aggregation]
+    together = _TOGETHER[config.aggregation(mode)]
     return f"The judge is the jury of {names}: its verdict on a pair is {together}."
 
 
@@ -185,7 +188,7 @@ def entrant_economies(
         An entrant each, in the order of the config. Responses whose tokens nobody counted, or that
         nobody timed, count neither way; tables from before responses were timed have no speed.
     """
-    prices = load_newest_prices(config.judge.prices)
+    prices = load_newest_prices(config.judging.prices)
     return [
         EntrantEconomy(name, usd=_usd(entrant, rows, prices), speed=_speed(rows))
         for name, table in responses.items()

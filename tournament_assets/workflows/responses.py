@@ -83,7 +83,7 @@ def answer_prompts(
     Raises:
         InputError: If the entrant's files or its server's address cannot be used.
         GenerationError: If it cannot answer; what it answered is kept.
-        BudgetError: If its responses would cost more than `generation.budget_usd` leaves.
+        BudgetError: If its responses would cost more than `generation.budget.usd` leaves.
     """
     if answers_once(entrant) and any(sample_of(each.prompt_id) > 1 for each in prompts):
         answered = answer_prompts(
@@ -108,7 +108,7 @@ def answer_prompts(
                 prompts=prompts,
                 ledger=ledger,
                 judge=resources.judge,
-                config=plan.config.judge,
+                judges=plan.config.judges,
                 environment=plan.project.environment,
                 may_pay_again=may_pay_again,
                 log=log,
@@ -145,7 +145,7 @@ def answer_together(
     Raises:
         InputError: If the address of a server cannot be used.
         GenerationError: If one of them cannot answer; what the others answered is kept.
-        BudgetError: If responses would cost more than `generation.budget_usd` leaves.
+        BudgetError: If responses would cost more than `generation.budget.usd` leaves.
     """
     told = one_at_a_time(log)
 

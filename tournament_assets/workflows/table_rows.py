@@ -34,7 +34,7 @@ from tournament_assets.tournament.asset_rows import (
     PromptRow,
     VerdictRow,
 )
-from tournament_assets.tournament.judges import JudgeConfig, Rubric
+from tournament_assets.tournament.judges import Rubric
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
@@ -258,16 +258,17 @@ def judgments_of(verdicts: AnyTable) -> list[Judgment]:
     return [*rows_of(Judgment, verdicts, shares_texts=True)]
 
 
-def settled_rows(replies: Iterable[JudgeReplyRow], *, judge: JudgeConfig) -> Iterator[VerdictRow]:
+def settled_rows(
+    replies: Iterable[JudgeReplyRow], *, reply_format: ReplyFormat
+) -> Iterator[VerdictRow]:
     """Settle the pairs of the table `judge_replies` into rows of the table `judge_verdicts`.
 
     Args:
         replies: Rows of one dimension; those about one pair follow one another.
-        judge: How the judges were told to write their verdicts, and in how many orders they were
-            shown a pair.
+        reply_format: How the judges were told to write their verdicts.
 
     Yields:
         A row for each pair and judge, in the order of the replies.
     """
     for _, about_one_pair in groupby(replies, key=pair_key):
-        yield from settle_pairs(about_one_pair, reply_format=judge.reply_format)
+        yield from settle_pairs(about_one_pair, reply_format=reply_format)

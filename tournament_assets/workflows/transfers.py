@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -43,10 +43,10 @@ from tournament_assets.tournament.entrants import (
 )
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.json_lines import numbered_lines, parse_object, read_json_lines
-from tournament_assets.tournament.judges import ServiceAccess
+from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import GeneratedResponse
 from tournament_assets.workflows.api_responses import (
-    entrant_access,
+    asked_as_a_judge,
     keep_paid_responses,
     planned_responses,
 )
@@ -150,9 +150,9 @@ def _asked_today(
     rubric = (plan.project.folder / plan.config.dimensions[dimension].rubric).read_text("utf-8")
     asked: dict[tuple[str, str, str], list[_Asked]] = {}
     for requests in (
-        existing_requests(by_judge, mode, ledger=ledger)[dimension]
+        existing_requests(plan, mode, judge, ledger=ledger)[dimension]
         for mode in plan.config.mode_names
-        for _, by_judge in plan.by_judge(mode)
+        for judge in plan.config.judges_of(mode)
     ):
         for position, request in enumerate(requests):
             pair = requests.pair_of(position)
@@ -348,7 +348,9 @@ def export_judgments(
     """
     written: dict[Path, int] = {}
     folder.mkdir(parents=True, exist_ok=True)
-    by_judge = [existing_requests(each, mode, ledger=ledger) for _, each in plan.by_judge(mode)]
+    by_judge = [
+        existing_requests(plan, mode, judge, ledger=ledger) for judge in plan.config.judges_of(mode)
+    ]
     for dimension in plan.config.dimension_names:
         records = [
             record
@@ -459,23 +461,20 @@ def recover_replies(
         InputError: If the bank, a rubric or a recorded file cannot be used, or there is no key.
         JudgeError: If the service cannot be asked.
     """
-    config = plan.config.judge
+    config = plan.config
     bank, _ = load_bank_and_selection(plan, "headline")
     bought = [each for each in plan.config.entrants if isinstance(each, AnthropicApiEntrant)]
     planned: dict[str, PlannedRequest] = {}
     for entrant in bought:
         planned.update(planned_responses(entrant, bank))
-    policy = WaitingPolicy(
-        poll_initial_seconds=min(config.poll_initial_seconds, 1.0),
-        poll_max_seconds=config.poll_max_seconds,
-        deadline_seconds=config.deadline_seconds,
-    )
 
-    def recover_from(accesses: Iterable[ServiceAccess]) -> RecoveryReport:
+    def recover_from(asked: Iterable[Judge]) -> RecoveryReport:
         report = RecoveryReport()
-        for door in dict.fromkeys(each.door for each in accesses if each.row.channel == "batch"):
-            title = f"replies of {door.service} are taken back"
-            with judge.service(door) as service, JudgingBar(title, total=1, log=log) as progress:
+        for each in {each.door: each for each in asked if each.row.channel == "batch"}.values():
+            policy = WaitingPolicy.of(each)
+            policy = replace(policy, poll_initial_seconds=min(policy.poll_initial_seconds, 1.0))
+            title = f"replies of {each.service} are taken back"
+            with judge.service(each) as service, JudgingBar(title, total=1, log=log) as progress:
                 if takes_batches(service):
                     report.add(
                         recover_batches(
@@ -488,19 +487,19 @@ def recover_replies(
                     )
         return report
 
-    sellers = [entrant_access(entrant, config) for entrant in bought]
+    sellers = [asked_as_a_judge(entrant, config.judges) for entrant in bought]
     responses = recover_from(sellers)
     for entrant in bought:
         keep_paid_responses(entrant, bank, ledger=ledger)
     # What the judges were asked holds the responses, so it is known only now.
-    judges: list[ServiceAccess] = []
-    for mode in plan.config.mode_names:
-        here = plan.in_mode(mode)
-        for asked, by_judge in here.by_judge(mode, model=judge_model):
+    judges: list[Judge] = []
+    for mode in config.mode_names:
+        for asked in config.judges_of(mode, model=judge_model):
             judges.append(asked)
-            for dimension, requests in existing_requests(by_judge, mode, ledger=ledger).items():
-                scope = here.verdict_scope(mode, dimension, asked)
-                one = PlannedRequest(scope, asked.model, config.reply_format)
+            requests_of = existing_requests(plan, mode, asked, ledger=ledger)
+            for dimension, requests in requests_of.items():
+                scope = plan.verdict_scope(mode, dimension, asked)
+                one = PlannedRequest(scope, asked.model, config.judging.reply_format)
                 for request in requests:
                     planned.setdefault(request.request_key, one)
     # What the first look found nothing planned in, the second one may.

@@ -164,7 +164,7 @@ def people_ratings(
             **known({"weight_of_the_judge": fits["both"].weight if "both" in fits else None}),
             "ratings": markdown_table(rows, _RATING_COLUMNS, limit=_MOST_LISTED),
             **(_arena_metadata(places) if places else {}),
-            "judge": config.judge_label,
+            "judge": config.label_of(step.mode),
             "judge_model": name_models(judge_models_of(verdicts)),
         },
     )
@@ -173,7 +173,7 @@ def people_ratings(
 def _arena_places(step: Step, verdicts: StoredTable, human: pd.DataFrame) -> ArenaPlaces:
     config = step.plan.config
     # The name of the judge is in no rating, so the configured one does for all battles.
-    model = config.judge_model(step.mode)
+    model = config.lead(step.mode).model
     judged = battles_from_judgments(judgments_of(verdicts), judge_model=model)
     return place_in_arena(
         make_battle_table(judged),
@@ -250,7 +250,7 @@ def people_measures(
     metadata = {
         **metadata,
         "measures": markdown_table(rows, _MEASURE_COLUMNS, limit=_MOST_LISTED),
-        "judge": config.judge_label,
+        "judge": config.label_of(step.mode),
         "judge_model": name_models(judge_models_of(verdicts)),
     }
     checks = [check_light(name, rows, where=step.where) for name in people_checks(step.plan)]
@@ -292,7 +292,7 @@ def _human_agreement(
     counted = _battles_on(config, step.name, human)
     on_judged = on_prompts(counted, {judgment.prompt_id for judgment in judged})
     found = measure_human_agreement(
-        battles_from_judgments(judged, judge_model=config.judge_model(step.mode)),
+        battles_from_judgments(judged, judge_model=config.lead(step.mode).model),
         battles_of(on_judged),
         ratings.resampling,
     )

@@ -32,7 +32,7 @@ from tournament_assets.project.project_files import load_rubric
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import RepeatRow, VerdictRow
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.judges import Rubric
+from tournament_assets.tournament.judges import Judge, Rubric
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.judge_requests import (
     JudgeAccess,
@@ -62,7 +62,7 @@ class RepeatOptions:
         occasion: Names this time of asking, such as a rerun's id: the same occasion goes on with
             what it began and pays for nothing twice, a new one asks anew. By default the occasion
             that is still waiting for a batch, or else today's date in UTC.
-        wait_seconds: Wait this long for batches instead of judge.slot_seconds.
+        wait_seconds: Wait this long for batches instead of the judge's waiting.slot_seconds.
     """
 
     occasion: str | None = None
@@ -172,7 +172,7 @@ def _settle_earlier(
         pending = {pair_key(row) for row in rows if row.result_type == "pending"}
         settled = {
             pair_key(row): row
-            for row in settled_rows(rows, judge=plan.config.judge)
+            for row in settled_rows(rows, reply_format=plan.config.judging.reply_format)
             if pair_key(row) not in pending
         }
         if settled:
@@ -188,33 +188,27 @@ def _draw_anchors(step: Step, pairs_to_judge: StoredTable, verdicts: StoredTable
         for row in rows_of(VerdictRow, verdicts)
         if row.outcome != Outcome.UNJUDGED
     }
-    judge_model = _judge_model(plan, settled) or config.judge_model(step.mode)
+    judge = config.lead(step.mode, model=_judge_model(settled))
+    if judge.model_problem is not None:
+        raise InputError(judge.model_problem)
     pairs = draw_anchors(
         pairs_of(pairs_to_judge),
-        can_serve=_is_settled_as_it_is(plan, rubric, settled, judge_model),
-        sample=config.judge.anchor_pairs,
-        seed=config.judge.test_seed,
+        can_serve=_is_settled_as_it_is(plan, rubric, settled, judge),
+        sample=config.judging.tests.anchor_pairs,
+        seed=config.judging.tests.seed,
     )
-    asked = requests_for_pairs(plan, pairs, rubric, judge=config.judge.named(judge_model))
-    return _Anchors(rubric, judge_model, settled, pairs, asked)
+    asked = requests_for_pairs(plan, pairs, rubric, judge=judge)
+    return _Anchors(rubric, judge.model, settled, pairs, asked)
 
 
-def _judge_model(plan: TournamentPlan, settled: Rows) -> str | None:
-    """Return the model that judged the tournament, which need not be the configured one.
-
-    Raises:
-        InputError: If it is a model of another service than the config names.
-    """
+def _judge_model(settled: Rows) -> str | None:
+    """Return the model that judged the tournament, which need not be the configured one."""
     # One run of judge_replies asks one model, so whichever row is looked at says it.
-    judge_model: str | None = next((row.settled_by for row in settled.values()), None)
-    problem = judge_model and plan.config.judge.model_problem(judge_model)
-    if problem:
-        raise InputError(problem)
-    return judge_model
+    return next((row.settled_by for row in settled.values()), None)
 
 
 def _is_settled_as_it_is(
-    plan: TournamentPlan, rubric: Rubric, settled: Rows, judge_model: str
+    plan: TournamentPlan, rubric: Rubric, settled: Rows, judge: Judge
 ) -> Callable[[PairToJudge], bool]:
     """Tell the pairs whose verdicts answer the very requests that would be sent today.
 
@@ -225,7 +219,6 @@ def _is_settled_as_it_is(
         row = settled.get((pair.prompt_id, pair.entrant_a, pair.entrant_b))
         if row is None:
             return False
-        judge = plan.config.judge.named(judge_model)
         requests = requests_for_pairs(plan, [pair], rubric, judge=judge)
         return [request.request_key for request in requests] == [
             row.request_key_ab,
@@ -252,7 +245,8 @@ def _judge_again(
             now=datetime.now(UTC),
         )
     purpose = drift_check_purpose(occasion)
-    test = JudgeTest(step, anchors.rubric, purpose, options.wait_seconds, ledger, judge)
+    wait, model = options.wait_seconds, anchors.judge_model
+    test = JudgeTest(step, anchors.rubric, purpose, wait, ledger, judge, model)
     again = [repeat_for_drift_check(request, occasion) for request in anchors.asked]
     settled, bill = test.settle(again, anchors.pairs)
     with ledger.open() as opened:
@@ -310,7 +304,7 @@ def _explain(
     step: Step, anchors: _Anchors, result: RepeatResult, occasions: Sequence[Occasion]
 ) -> str:
     config = step.plan.config
-    if result.asked or not config.judge.anchor_pairs:
+    if result.asked or not config.judging.tests.anchor_pairs:
         words = explain_repeats(
             result,
             max_rate=config.checks.max_drift_rate,

@@ -33,10 +33,11 @@ from tournament_assets.tournament.judges import Rubric
 from tournament_assets.trust.measures import MEASURES
 from tournament_assets.trust.panel import control_share, injection_share
 from tournament_assets.workflows.judge_requests import (
+    Asking,
+    AskingOptions,
     JudgeAccess,
-    JudgingStep,
     LedgerAccess,
-    ask_what_is_missing,
+    ask_together,
     requests_for_pairs,
 )
 from tournament_assets.workflows.provenance import bill_of
@@ -62,7 +63,8 @@ class JudgeTest:
         purpose: What they are asked for, which keeps them apart.
         wait_seconds: How long batches are waited for; None is as long as the config says.
         ledger: Where replies are kept.
-        judge: Who is asked.
+        judge: What leads to the services.
+        judge_model: The model that is asked, if it is not the configured one.
     """
 
     step: Step
@@ -71,35 +73,36 @@ class JudgeTest:
     wait_seconds: float | None
     ledger: LedgerAccess
     judge: JudgeAccess
+    judge_model: str | None = None
 
     def settle(
         self, requests: Sequence[JudgeRequest], pairs: Sequence[PairToJudge]
     ) -> tuple[Settled, dict[str, Any]]:
         """Ask what has not been asked; return the settled pairs, and metadata on the bill."""
-        step, config = self.step, self.step.plan.config.judge
-        if config.panel:
+        step, config = self.step, self.step.plan.config
+        if config.has_jury(step.mode):
+            names = ", ".join(each.name for each in config.judges_of(step.mode))
             raise InputError(
-                f"judge.panel has {', '.join(each.model for each in config.panel)} and a test is "
-                "of one judge; expected a config without a panel; give one of them a config of its "
-                "own: its replies are in the ledger already"
+                f"the judges of {step.mode} are {names} and a test is of one judge; expected a "
+                "mode with one; add a mode with one of them: its replies to the same requests are "
+                "in the ledger already"
             )
-        wait = config.slot_seconds if self.wait_seconds is None else self.wait_seconds
+        scope = JudgingScope(step.plan.tournament_id, step.mode, step.name, self.purpose)
         with self.ledger.open() as opened:
-            tally = ask_what_is_missing(
-                requests,
+            tallies = ask_together(
+                [Asking(scope, requests, config.lead(step.mode, model=self.judge_model))],
                 plan=step.plan,
-                scope=JudgingScope(step.plan.tournament_id, step.mode, step.name, self.purpose),
                 ledger=opened,
                 judge=self.judge,
-                step=JudgingStep(wait),
+                options=AskingOptions(wait_seconds=self.wait_seconds),
                 log=step.log.info,
             )
             replies = list(reply_rows(requests, pairs, opened.iterate_replies, self.rubric))
-        settled = settled_rows(replies, judge=config)
-        bill = bill_of(replies).metadata(step.plan.config)
+        settled = settled_rows(replies, reply_format=config.judging.reply_format)
+        bill = bill_of(replies).metadata(config)
         return (
             {pair_key(row): row for row in settled},
-            {"requests_submitted_now": tally.submitted, **bill},
+            {"requests_submitted_now": tallies[scope].submitted, **bill},
         )
 
 
@@ -108,7 +111,7 @@ class ControlOptions:
     """Options of one run.
 
     Attributes:
-        wait_seconds: Wait this long for batches instead of judge.slot_seconds.
+        wait_seconds: Wait this long for batches instead of the judge's waiting.slot_seconds.
     """
 
     wait_seconds: float | None = None
@@ -131,12 +134,12 @@ def judge_controls(
     test = JudgeTest(step, rubric, "controls", options.wait_seconds, ledger, judge)
     controls = plant_controls(
         pairs_of(pairs_to_judge),
-        sample=config.judge.control_pairs,
-        seed=config.judge.test_seed,
-        experts=config.judge.experts,
+        sample=config.judging.tests.control_pairs,
+        seed=config.judging.tests.seed,
+        experts=config.judging.experts,
     )
     pairs = _distinct(pair for each in controls for pair in (each.pair, each.baseline))
-    asked_judge = config.judge_of(step.mode)
+    asked_judge = config.lead(step.mode)
     requests = requests_for_pairs(plan, pairs, rubric, judge=asked_judge)
     settled, bill = test.settle(requests, pairs)
     results = [_settled_control(control, settled) for control in controls]

@@ -39,7 +39,7 @@ from tournament_assets.tournament.asset_rows import (
 )
 from tournament_assets.tournament.errors import JudgeError, Problems
 from tournament_assets.tournament.fingerprints import fingerprint, short
-from tournament_assets.tournament.judges import PanelMember, Rubric, parse_rubric
+from tournament_assets.tournament.judges import Judge, Rubric, label_judges, parse_rubric
 from tournament_assets.workflows.adaptive_judging import (
     decide,
     is_free_with,
@@ -50,12 +50,11 @@ from tournament_assets.workflows.adaptive_judging import (
 from tournament_assets.workflows.estimates import estimate_pairs
 from tournament_assets.workflows.judge_requests import (
     Asking,
+    AskingOptions,
     JudgeAccess,
-    JudgingStep,
     LedgerAccess,
     ask_together,
     missing_budget_problem,
-    prewarms,
     requests_for_pairs,
 )
 from tournament_assets.workflows.juries import count_shown, weigh_judges
@@ -137,37 +136,6 @@ def _estimate_checks(estimate: JudgingEstimate, step: Step) -> list[Check]:
     ]
 
 
-@dataclass(frozen=True)
-class AskingOptions:
-    """Options of one run.
-
-    Attributes:
-        judge_model: Ask this model instead of the configured one.
-        pay_again: Ask again for paid results that the service no longer keeps or does not hand out.
-        wait_seconds: Wait this long for batches instead of judge.slot_seconds.
-        rubrics: The rubrics' texts by dimension when the run began, so that an edit meanwhile is
-            the next run's; the files' unless given.
-        instructions: The project's own instructions when the run began, where there are any.
-        run_began_at: When the run that this step is a part of began, for a budget that is for one
-            run.
-    """
-
-    judge_model: str | None = None
-    pay_again: bool = False
-    wait_seconds: float | None = None
-    rubrics: dict[str, str] | None = None
-    instructions: str | None = None
-    run_began_at: str | None = None
-
-    def of(self, dimension: str) -> "ReplyOptions":
-        """Return the options for one dimension."""
-        return ReplyOptions(
-            judge_model=self.judge_model,
-            rubric=(self.rubrics or {}).get(dimension),
-            instructions=self.instructions,
-        )
-
-
 def judge_requests(
     step: Step,
     pairs_to_judge: LargeTables,
@@ -186,11 +154,10 @@ def judge_requests(
 
         def look() -> list[_Judging]:
             return [
-                _judging(step, dimension, own, options.of(dimension), opened)
-                for dimension, own in pairs.items()
+                _judging(step, dimension, own, options, opened) for dimension, own in pairs.items()
             ]
 
-        asked, tallies = _ask_in_rounds(look, step, _judging_step(step, options), opened, judge)
+        asked, tallies = _ask_in_rounds(look, step, options, opened, judge)
         rows = [row for asks in asked for row in _asked_rows(asks, tallies, opened)]
     pending = sum(row.requests - row.answered for row in rows)
     return Made(
@@ -207,18 +174,20 @@ def judge_requests(
 def _ask_in_rounds(
     look: "Callable[[], list[_Judging]]",
     step: Step,
-    judging_step: JudgingStep,
+    options: AskingOptions,
     ledger: "Ledger",
     judge: JudgeAccess,
+    failed_since: datetime | None = None,
 ) -> "tuple[list[_Judging], dict[JudgingScope, Tally]]":
     """Ask until no reply calls for more: once, or as often as an adaptive run has rounds.
 
     Args:
         look: Says what is to be asked by what the ledger holds.
         step: The step.
-        judging_step: How it asks.
+        options: What the run was told.
         ledger: Where the replies are.
         judge: Who is asked.
+        failed_since: Requests that failed since then are not asked again.
     """
     tallies: dict[JudgingScope, Tally] = {}
     asked, began = look(), datetime.now(UTC)
@@ -228,21 +197,23 @@ def _ask_in_rounds(
             plan=step.plan,
             ledger=ledger,
             judge=judge,
-            step=judging_step,
+            options=options,
             log=step.log.info,
+            failed_since=failed_since,
+            allows_unbudgeted=step.allows_unbudgeted,
         )
         for scope, tally in found.items():
             own = tallies.setdefault(scope, Tally())
             own.add(tally)
             own.total, own.answered = tally.total, tally.answered
-        if judging_step.rejudges or step.plan.config.adaptive_in(step.mode) is None:
+        if options.rejudge or step.plan.config.mode(step.mode).stops is None:
             return asked, tallies
         following = look()
         if [len(each.pairs) for each in following] == [len(each.pairs) for each in asked]:
             return asked, tallies
         asked = following
         # What failed has had its rounds, also where other pairs are asked about now.
-        judging_step = replace(judging_step, failed_since=judging_step.failed_since or began)
+        failed_since = failed_since or began
 
 
 def _asked_rows(
@@ -268,33 +239,6 @@ def _count_answered(asking: Asking, ledger: "Ledger") -> int:
 _KEYS_AT_ONCE = 10_000
 
 
-@dataclass(frozen=True)
-class ReplyOptions:
-    """Options of one run.
-
-    Attributes:
-        judge_model: Ask this model instead of the configured one.
-        skip_judging: Ask nothing: take only what the ledger holds.
-        rejudge: Ask what failed again, one by one, instead of what was never answered.
-        pay_again: Ask again for paid results that the service no longer keeps or does not hand out.
-        wait_seconds: Wait this long for batches instead of judge.slot_seconds.
-        rubric: The rubric's text when the run began, so that an edit meanwhile is the next run's;
-            the file's unless given.
-        instructions: The project's own instructions when the run began, where there are any.
-        run_began_at: When the run that this step is a part of began, for a budget that is for one
-            run.
-    """
-
-    judge_model: str | None = None
-    skip_judging: bool = False
-    rejudge: bool = False
-    pay_again: bool = False
-    wait_seconds: float | None = None
-    rubric: str | None = None
-    instructions: str | None = None
-    run_began_at: str | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class _Judging:
     """What one step asks of the judges about one dimension, and who is asked.
@@ -310,9 +254,9 @@ class _Judging:
     """
 
     step: Step
-    options: ReplyOptions
+    options: AskingOptions
     rubric: Rubric
-    judges: tuple[PanelMember, ...]
+    judges: tuple[Judge, ...]
     pairs: list[PairToJudge]
     identical: list[PairToJudge]
     to_ask: list[JudgeRequests]
@@ -333,9 +277,7 @@ class _Judging:
         return [_requests(self.step, self.pairs, self.rubric, judge) for judge in self.judges]
 
 
-def _requests(
-    step: Step, pairs: list[PairToJudge], rubric: Rubric, judge: PanelMember
-) -> JudgeRequests:
+def _requests(step: Step, pairs: list[PairToJudge], rubric: Rubric, judge: Judge) -> JudgeRequests:
     own = draw_share(pairs, judge_model=judge.model, share=judge.share)
     return requests_for_pairs(step.plan, own, rubric, judge=judge)
 
@@ -343,7 +285,7 @@ def _requests(
 def judge_replies(
     step: Step,
     pairs_to_judge: StoredTable,
-    options: ReplyOptions,
+    options: AskingOptions,
     ledger: LedgerAccess,
     judge: JudgeAccess,
     started_at: datetime,
@@ -354,20 +296,15 @@ def judge_replies(
     them. What is missing nevertheless goes to the judge now, but for what has failed in this run
     already. A reply without a verdict is asked for once more.
     """
-    began = options.run_began_at
-    how = replace(
-        _judging_step(step, options),
-        rejudges=options.rejudge,
-        failed_since=datetime.fromisoformat(began) if began else started_at,
-    )
     pairs = pairs_of(pairs_to_judge)
     with ledger.open() as opened:
         asks, tally = _ask(
             lambda: _judging(step, step.name, pairs, options, opened),
             step,
-            None if options.skip_judging else how,
+            options,
             opened,
             judge,
+            options.began_at or started_at,
         )
         counted, made = _write_replies(asks, tally, opened)
     _refuse_empty(counted.results, asks, tally)
@@ -397,41 +334,42 @@ def _judging(
     step: Step,
     dimension: str,
     pairs: list[PairToJudge],
-    options: ReplyOptions,
+    options: AskingOptions,
     ledger: "Ledger",
 ) -> _Judging:
     config = step.plan.config
+    told = (options.rubrics or {}).get(dimension)
     rubric = (
         load_rubric(config, step.plan.project, dimension)
-        if options.rubric is None
+        if told is None
         else replace(
-            parse_rubric(options.rubric, dimension=dimension, where="the run's rubric"),
+            parse_rubric(told, dimension=dimension, where="the run's rubric"),
             instructions=options.instructions,
         )
     )
     judges = config.judges_of(step.mode, model=options.judge_model)
     problems = Problems()
-    problems.extend(filter(None, (each.model_problem(each.model) for each in judges)))
+    problems.extend(filter(None, (each.model_problem for each in judges)))
     problems.raise_if_any()
-    adaptive = config.adaptive_in(step.mode)
+    adaptive = config.mode(step.mode).stops
     if adaptive is not None:
         course = decide(
             pairs,
             verdicts_in_ledger(
                 ledger,
                 rubric,
-                config.judge,
+                config.judging,
                 lambda own: [_requests(step, own, rubric, judge) for judge in judges],
             ),
             dimension=dimension,
             adaptive=adaptive,
-            is_free=is_free_with(config.judge),
+            is_free=is_free_with(config.judging),
             weigh=weigh_judges(config, step.mode),
             count_shown=count_shown(judges),
         )
         pairs = list(course.needed)
     others, identical = pairs, list[PairToJudge]()
-    if config.judge.identical_responses_tie:
+    if config.judging.identical_responses_tie:
         others, identical = split_identical(pairs)
     to_ask = [_requests(step, others, rubric, judge) for judge in judges]
     return _Judging(step, options, rubric, judges, pairs, identical, to_ask)
@@ -440,14 +378,15 @@ def _judging(
 def _ask(
     look: Callable[[], _Judging],
     step: Step,
-    how: JudgingStep | None,
+    options: AskingOptions,
     ledger: "Ledger",
     judge: JudgeAccess,
+    failed_since: datetime,
 ) -> tuple[_Judging, Tally]:
     together = Tally()
-    if how is None:
+    if options.skip_judging:
         return look(), together
-    (asks,), tallies = _ask_in_rounds(lambda: [look()], step, how, ledger, judge)
+    (asks,), tallies = _ask_in_rounds(lambda: [look()], step, options, ledger, judge, failed_since)
     for tally in tallies.values():
         together.add(tally)
     return asks, together
@@ -463,10 +402,10 @@ def judging_decisions(
     config = step.plan.config
     course = decide(
         pairs_of(pairs_to_judge),
-        verdicts_in_table(replies, config.judge),
+        verdicts_in_table(replies, config.judging),
         dimension=step.name,
-        adaptive=config.adaptive_in(step.mode),
-        is_free=is_free_with(config.judge),
+        adaptive=config.mode(step.mode).stops,
+        is_free=is_free_with(config.judging),
         weigh=weigh_judges(config, step.mode),
         count_shown=count_shown(config.judges_of(step.mode)),
     )
@@ -485,18 +424,7 @@ def judging_decisions(
 
 def is_adaptive(plan: TournamentPlan) -> bool:
     """Say whether pairs of a tournament may stop before they are judged on every prompt."""
-    return plan.config.judge.adaptive is not None
-
-
-def _judging_step(step: Step, options: AskingOptions | ReplyOptions) -> JudgingStep:
-    wait, began = options.wait_seconds, options.run_began_at
-    return JudgingStep(
-        wait_seconds=step.plan.config.judge.slot_seconds if wait is None else wait,
-        prewarms=prewarms(step.plan, step.mode),
-        may_pay_again=options.pay_again,
-        since=datetime.fromisoformat(began) if began else None,
-        allows_unbudgeted=step.allows_unbudgeted,
-    )
+    return bool(plan.config.adaptive_modes)
 
 
 class _CountedReplies:
@@ -545,7 +473,7 @@ def _reply_metadata(
         **_tally_metadata([tally]),
         "replies_pending": counted.results["pending"],
         "presentations_identical": counted.results["identical"],
-        "judge": asks.step.plan.config.judge_label,
+        "judge": label_judges(asks.judges),
         "judge_model": ", ".join(each.model for each in asks.judges),
         "judging_skipped": asks.options.skip_judging,
         **_judged_with(asks.rubric),

@@ -144,8 +144,8 @@ def _input_files(plan: TournamentPlan) -> Iterator[Path]:
     yield from ledger_files(plan)
     yield project.resolve(plan.config.prompt_bank, what="the prompt bank")
     yield from (project.folder / rule.rubric for rule in plan.config.dimensions.values())
-    if plan.config.judge.instructions is not None:
-        yield project.folder / plan.config.judge.instructions
+    if plan.config.judging.instructions is not None:
+        yield project.folder / plan.config.judging.instructions
     for entrant in plan.config.entrants:
         if isinstance(entrant, RecordedEntrant):
             yield project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
@@ -159,7 +159,7 @@ def _input_files(plan: TournamentPlan) -> Iterator[Path]:
 
 def prices_version(plan: TournamentPlan) -> str:
     """Return the SHA-256 of the prices that a tournament reckons with."""
-    listed, configured = newest_prices_hash(), plan.config.judge.prices
+    listed, configured = newest_prices_hash(), plan.config.judging.prices
     if not configured:
         return listed
     own = {model: price.model_dump(mode="json") for model, price in configured.items()}

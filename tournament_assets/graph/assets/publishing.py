@@ -46,7 +46,6 @@ from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.fingerprints import combine, fingerprint
-from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.trust.measures import lights_of
 from tournament_assets.workflows.adaptive_judging import EVERYTHING
 from tournament_assets.workflows.judge_requests import LedgerAccess
@@ -139,10 +138,13 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> ReportConten
         description=config.description,
         mode=step.mode,
         judge_model=facts.judge_model,
-        judge_label=config.judge_label,
-        judge_is_language_model=SERVICES[config.judge.service].is_language_model,
+        judge_label=config.label_of(step.mode),
+        judge_is_language_model=all(
+            each.row.is_language_model for each in config.judges_of(step.mode)
+        ),
         judge_sentence=judge_sentence(
             config,
+            step.mode,
             {model for each in facts.summaries.values() for model in each.judge_models},
         ),
         leaderboard=inputs.leaderboard,
@@ -150,7 +152,7 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> ReportConten
         win_rates=inputs.win_rates,
         audit=inputs.audit,
         costs=cost_lines(facts.costs),
-        provenance=provenance_lines(plan, facts.inputs, facts.versions),
+        provenance=provenance_lines(plan, step.mode, facts.inputs, facts.versions),
         command=facts.command,
         versions=str(facts.versions),
         confidence=config.ratings.confidence,
@@ -167,6 +169,7 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> ReportConten
         ),
         sections=report_sections(
             plan,
+            step.mode,
             trust=lights,
             audit=audit,
             prompt_audit=list(rows_of(PromptFindingRow, inputs.prompt_audit)),

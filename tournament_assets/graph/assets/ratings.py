@@ -128,7 +128,7 @@ def elo_ratings(
             **_elo_metadata([row for row in rows if row.is_primary]),
             "decisive_matches": traces.n_matches,
             "prompts": len(matches.prompts),
-            "judge": config.judge_label,
+            "judge": config.label_of(mode),
         },
     )
 

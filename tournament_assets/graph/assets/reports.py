@@ -141,7 +141,7 @@ def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[LeaderboardR
         metadata={
             **outage_metadata(outages_of(step.plan, list(rows_of(CoverageRow, inputs.audit)))),
             **_findings(config, ranked),
-            "judge": config.judge_label,
+            "judge": config.label_of(step.mode),
             "judge_model": judge_model,
             **_plotted_ratings(rows),
             **_ladders(ranked),
@@ -155,7 +155,7 @@ def _ranked(
 ) -> list[LeaderboardRow]:
 
     config = step.plan.config
-    adaptive = config.adaptive_in(step.mode)
+    adaptive = config.mode(step.mode).stops
     stops = "" if adaptive is None else f"; {STOPS_EARLY} ({adaptive.goal})"
     ratings = inputs.elo[dimension]
     return build_leaderboard(
@@ -163,7 +163,7 @@ def _ranked(
         ratings=inputs.ratings[dimension],
         win_rates=inputs.win_rates[dimension],
         judge_model=judge_model,
-        judge_label=f"{config.judge_label}{stops}",
+        judge_label=f"{config.label_of(step.mode)}{stops}",
         lead_rests_on=_prompts_behind_lead(config, ratings, inputs.verdicts[dimension]),
     )
 
@@ -296,7 +296,7 @@ def _readings(
             pair_readings(
                 settled,
                 replies[dimension],
-                reply_format=config.judge.reply_format,
+                reply_format=config.judging.reply_format,
             ),
         )
 
@@ -390,7 +390,7 @@ def fair_comparison(
         own = Compared.of([row for row in rows if row.dimension == dimension], families)
         metadata[f"finding_{dimension}"] = " ".join(fair_sentences(own, dimension=dimension))
         metadata[f"comparison_{dimension}"] = report_table(fair_table(own))
-    return Made(rows, metadata={**metadata, "judge": plan.config.judge_label})
+    return Made(rows, metadata={**metadata, "judge": plan.config.label_of(mode)})
 
 
 def families_of(
@@ -416,7 +416,7 @@ def families_of(
     }
     found = {}
     for dimension, frame in verdicts.items():
-        judge_model = name_models(judge_models_of(frame)) or config.judge_model(mode)
+        judge_model = name_models(judge_models_of(frame)) or config.lead(mode).model
         own = judge_family(judge_model, named=config.families)
         found[dimension] = Families(judge_model, own, entrants)
     return found

@@ -77,7 +77,7 @@ def entrant_responses(
     What the ledger holds for the same model, settings and prompt is used again; only the rest
     is generated, and every response is in the ledger as soon as its batch is done, or as soon
     as a server has sent it. What a provider answers in batches is paid for once, however often
-    the step is killed; it waits for them until `judge.deadline_seconds`.
+    the step is killed; it waits for them until `waiting.deadline_seconds`.
     """
     entrant = get_entrant(step.plan.config.entrants, step.name)
     prompts = prompts_of(selected)

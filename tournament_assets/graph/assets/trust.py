@@ -10,11 +10,11 @@ from tournament_assets.audits.judge_consistency import JudgedPair
 from tournament_assets.graph.assets.verdicts import judge_models_of
 from tournament_assets.graph.outputs import Check, Made, report_table
 from tournament_assets.graph.rows import Step
+from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
 from tournament_assets.reports.jury_tables import agreement_table
 from tournament_assets.reports.trust_tables import light_sentence, trust_table
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, MeasureRow
-from tournament_assets.tournament.judges import JudgeConfig
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.trust.evidence import (
     RatedPair,
@@ -87,7 +87,7 @@ def measures(step: Step, inputs: MeasureInputs) -> Made[list[MeasureRow]]:
             **_lights(lights),
             "panel": report_table(trust_table(lights)),
             **(shown if agreement else {}),
-            "judge": config.judge_label,
+            "judge": config.label_of(step.mode),
         },
         checks=[check_light(name, rows, where=step.where) for name in trust_checks(step.plan)],
     )
@@ -96,7 +96,7 @@ def measures(step: Step, inputs: MeasureInputs) -> Made[list[MeasureRow]]:
 def _evidence(step: Step, inputs: MeasureInputs) -> Evidence:
     job = f"{step.plan.tournament_id}_test_judge"
 
-    lengths, judge = longer_responses(inputs.matches), step.plan.config.judge
+    lengths, config = longer_responses(inputs.matches), step.plan.config
     verdicts, pairs = inputs.verdicts, _judged_pairs(inputs.verdicts, lengths)
     unasked = Unasked.of(inputs.decisions)
     n_judged = sum(pair.judgment.outcome.is_judged for pair in pairs)
@@ -108,7 +108,11 @@ def _evidence(step: Step, inputs: MeasureInputs) -> Evidence:
         repeats=repeats_of(inputs.repeats, verdicts, job=f"{step.plan.tournament_id}_check_drift"),
         controls=controls_of(inputs.controls, inputs.replies, job=job),
         judges=judges_of(inputs.judges, judge_models=judge_models_of(verdicts), job=job),
-        by_judge=_pairs_by_judge(inputs.replies, judge) if judge.panel else None,
+        by_judge=(
+            _pairs_by_judge(inputs.replies, config.judging.reply_format)
+            if config.has_jury(step.mode)
+            else None
+        ),
         not_needed=None if unasked is None else (unasked.pairs_not_needed, unasked.pairs),
     )
 
@@ -126,22 +130,24 @@ def _judged_pairs(verdicts: StoredTable, lengths: Mapping[PairKey, Outcome]) -> 
     ]
 
 
-def _pairs_by_judge(replies: StoredTable, judge: JudgeConfig) -> list[JudgedPair]:
+def _pairs_by_judge(replies: StoredTable, reply_format: ReplyFormat) -> list[JudgedPair]:
     return [
         JudgedPair(
             Judgment(row.prompt_id, row.dimension, row.entrant_a, row.entrant_b, row.outcome),
             (row.verdict_ab, row.verdict_ba),
             (row.request_key_ab, row.request_key_ba),
         )
-        for row in settled_rows(rows_of(JudgeReplyRow, replies), judge=judge)
+        for row in settled_rows(rows_of(JudgeReplyRow, replies), reply_format=reply_format)
     ]
 
 
 def _agreement(step: Step, replies: StoredTable) -> list[MeasureRow]:
     config = step.plan.config
-    if not config.judge.panel:
+    if not config.has_jury(step.mode):
         return []
-    by_judge = settled_rows(rows_of(JudgeReplyRow, replies), judge=config.judge)
+    by_judge = settled_rows(
+        rows_of(JudgeReplyRow, replies), reply_format=config.judging.reply_format
+    )
     return [*agreement_rows(by_judge, config=config, mode=step.mode, dimension=step.name)]
 
 

@@ -42,7 +42,7 @@ class _Settled:
 
 def has_jury(plan: TournamentPlan) -> bool:
     """Say whether a tournament has several judges."""
-    return bool(plan.config.judge.panel)
+    return bool(plan.config.juries)
 
 
 def jury(step: Step, replies: StoredTable) -> Made[list[MeasureRow]]:
@@ -53,13 +53,15 @@ def jury(step: Step, replies: StoredTable) -> Made[list[MeasureRow]]:
     judges' verdicts alone.
     """
     config = step.plan.config
-    by_judge = settled_rows(rows_of(JudgeReplyRow, replies), judge=config.judge)
+    by_judge = settled_rows(
+        rows_of(JudgeReplyRow, replies), reply_format=config.judging.reply_format
+    )
     rows = jury_rows(by_judge, config=config, mode=step.mode, dimension=step.name)
     return Made(
         rows,
         metadata={
             "judges": report_table(judges_table(rows, config.families)),
-            "aggregate": config.judge.aggregation,
+            "aggregate": config.aggregation(step.mode),
         },
     )
 
@@ -93,7 +95,7 @@ def judge_verdicts(
     """
     config = step.plan.config
     counted = _Counted(rows_of(JudgeReplyRow, replies))
-    by_judge = _Read(settled_rows(counted, judge=config.judge))
+    by_judge = _Read(settled_rows(counted, reply_format=config.judging.reply_format))
     weigh = None if decisions is None else weights_of(decisions)
     settled = _Counts(_weighed(_together(by_judge, step, jury), weigh))
     shown = Shown(settled, _SHOWN_COLUMNS)
@@ -121,14 +123,14 @@ def judge_verdicts(
 def _together(
     by_judge: Iterable[VerdictRow], step: Step, jury: pd.DataFrame | None
 ) -> Iterator[VerdictRow]:
-    """Yield a row a pair: the judge's, or the one that the judges of a panel settle together."""
-    panel = step.plan.config.judge.panel
-    if not panel or jury is None:
+    """Yield a row a pair: the judge's, or the one that several judges settle together."""
+    config = step.plan.config
+    if not config.has_jury(step.mode) or jury is None:
         yield from by_judge
         return
 
     weights = weights_of_judges(jury)
-    names = ", ".join(each.model for each in panel)
+    names = ", ".join(each.model for each in config.judges_of(step.mode))
     for _, of_pair in groupby(by_judge, key=pair_key):
         yield settle_panel(list(of_pair), weights, settled_by=names)
 

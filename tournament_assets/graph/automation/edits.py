@@ -47,28 +47,27 @@ _NEVER_RUN = "it has never run; begin it by hand"
 
 
 def build_edit_sensor(plan: TournamentPlan, jobs: Sequence[Any]) -> dg.SensorDefinition:
-    """Build the sensor of one tournament; `automation.rerun_after_edits` turns it on.
+    """Build the sensor of one tournament; `rerun_after_edits` of a mode turns it on.
 
     Args:
         plan: The tournament.
         jobs: The jobs of its stages.
     """
-    automation = plan.config.automation
+    wanted = [name for name, mode in plan.config.modes.items() if mode.rerun_after_edits]
+    modes = wanted or ["pilot"]  # where somebody turns it on in the UI
 
     @dg.sensor(
         name=f"{plan.tournament_id}_rerun_after_edits",
         jobs=jobs,
         minimum_interval_seconds=_INTERVAL_SECONDS,
         default_status=(
-            dg.DefaultSensorStatus.RUNNING
-            if automation.rerun_after_edits
-            else dg.DefaultSensorStatus.STOPPED
+            dg.DefaultSensorStatus.RUNNING if wanted else dg.DefaultSensorStatus.STOPPED
         ),
         description=(
             "Runs again what an edit made out of date, and nothing else, through to the report: "
-            f"in {' and '.join(automation.rerun_modes)}, once it has run there before. It waits "
+            f"in {' and '.join(modes)}, once it has run there before. It waits "
             "until the files have been left alone for a tick. Where it is off, "
-            "automation.rerun_after_edits turns it on."
+            "rerun_after_edits of a mode turns it on."
         ),
     )
     def rerun_after_edits(context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -88,7 +87,7 @@ def build_edit_sensor(plan: TournamentPlan, jobs: Sequence[Any]) -> dg.SensorDef
             reasons = ["an input has changed; it has to stay as it is for one tick"]
         else:
             quiet = True
-            for mode in automation.rerun_modes:
+            for mode in modes:
                 begun_before = seen["begun"].get(mode) == now
                 work, reason = _begin(plan, mode, context, begun_before=begun_before)
                 requests.extend(work)

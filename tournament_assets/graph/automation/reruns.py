@@ -147,7 +147,7 @@ def choose_everything(
     mode: Mode,
 ) -> WorkOfStage:
     """Return every partition of a stage: what a scheduled rerun runs."""
-    if DRIFT_ASSET in stage.assets and plan.config.judge.anchor_pairs == 0:
+    if DRIFT_ASSET in stage.assets and plan.config.judging.tests.anchor_pairs == 0:
         return {}
     return dict.fromkeys(stage.partition_keys(plan, mode), ())
 

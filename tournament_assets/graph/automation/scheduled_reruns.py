@@ -36,7 +36,7 @@ from tournament_assets.judging.batch_service import AsksDirectly, takes_batches
 from tournament_assets.judging.settlement.records import JudgingScope, OpenBatch
 from tournament_assets.tournament.config import Mode, RerunSchedule, TournamentConfig
 from tournament_assets.tournament.errors import JudgeError
-from tournament_assets.tournament.judges import ServiceAccess
+from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.yaml_files import KeyPath
 from tournament_assets.workflows.judge_requests import UNBUDGETED_TAG
 from tournament_assets.workflows.plan import TournamentPlan
@@ -57,11 +57,7 @@ def schedule_problems(config: TournamentConfig) -> list[tuple[KeyPath, str]]:
                 execution_timezone=wanted.time_zone,
             )
         except dg.DagsterInvalidDefinitionError:
-            place = (
-                ("automation", "headline_schedule", "cron")
-                if mode == "headline"
-                else ("modes", mode, "schedule", "cron")
-            )
+            place = ("modes", mode, "schedule", "cron")
             problems.append(
                 (
                     place,
@@ -73,7 +69,7 @@ def schedule_problems(config: TournamentConfig) -> list[tuple[KeyPath, str]]:
 
 
 def _schedules_of(config: TournamentConfig) -> dict[Mode, RerunSchedule]:
-    schedules = {mode: config.mode(mode).schedule for mode in config.mode_names}
+    schedules = {name: mode.schedule for name, mode in config.modes.items()}
     return {mode: schedule for mode, schedule in schedules.items() if schedule is not None}
 
 
@@ -287,10 +283,9 @@ def build_resuming_sensor(
             return
         ended: dict[JudgingScope, list[OpenBatch]] = {}
         for mode in dict.fromkeys(scope.mode for scope in left):
-            here = tournament.in_mode(mode)
             of_mode = [scope for scope in left if scope.mode == mode]
-            for asked in here.judge.accesses:
-                own = [scope for scope in of_mode if _judge_of(scope, here) is asked]
+            for asked in tournament.judges_of(mode):
+                own = [scope for scope in of_mode if _judge_of(scope, tournament) is asked]
                 if own:
                     with judge.service(asked) as service:
                         ended |= {
@@ -306,10 +301,10 @@ def build_resuming_sensor(
     return resume_judging
 
 
-def _judge_of(scope: JudgingScope, tournament: TournamentConfig) -> ServiceAccess:
-    """Return who was asked: of a panel the judge that the scope names, if it is still in it."""
-    panel = (each for each in tournament.judge.panel if each.model == scope.judge_model)
-    return next(panel, tournament.judge.accesses[0])
+def _judge_of(scope: JudgingScope, tournament: TournamentConfig) -> Judge:
+    """Return who was asked: of several judges the one the scope names, if it still judges."""
+    judges = tournament.judges_of(scope.mode)
+    return next((each for each in judges if each.model == scope.judge_model), judges[0])
 
 
 def _have_ended(
@@ -339,7 +334,7 @@ def _request_runs(
         if rerun is None:
             key = dg.MultiPartitionKey({"mode": scope.mode, "dimension": scope.dimension})
             rerun = _stopped(plan, scope, instance, "judge_replies", key)
-            if str(key) not in begun:  # the judges of a panel are collected together
+            if str(key) not in begun:  # the judges of a mode are collected together
                 begun.add(str(key))
                 yield _request_run(plan, scope, batches, rerun, "judge_replies", key)
         elif scope.mode not in begun:
@@ -369,7 +364,7 @@ def _request_run(
 ) -> dg.RunRequest:
     # A run that fails is tried again, and not every minute.
     hour = datetime.now(UTC).strftime("%Y-%m-%dT%H")
-    # A panel is asked as a whole, and finds what each of its judges has answered.
+    # Several judges are asked as a whole, and finds what each of its judges has answered.
     config = {} if scope.judge_model else {"judge_model": batches[0].judge_model}
     # What was begun was allowed when it was begun.
     allowed = {UNBUDGETED_TAG: "yes"}
@@ -412,10 +407,12 @@ def _diagnose_automation(plan: TournamentPlan, instance: dg.DagsterInstance) -> 
         state.name for state in instance.all_instigator_state() if state.status.value == "RUNNING"
     }
     wanted = {
-        f"{plan.tournament_id}_{mode}_schedule": plan.config.mode(mode).schedule is not None
-        for mode in plan.config.mode_names
+        f"{plan.tournament_id}_{name}_schedule": mode.schedule is not None
+        for name, mode in plan.config.modes.items()
     }
-    wanted[f"{plan.tournament_id}_rerun_after_edits"] = plan.config.automation.rerun_after_edits
+    wanted[f"{plan.tournament_id}_rerun_after_edits"] = any(
+        mode.rerun_after_edits for mode in plan.config.modes.values()
+    )
     for name in (name for name, is_wanted in wanted.items() if is_wanted):
         if name in running:
             yield Finding(name, Health.WELL, "on")

@@ -194,7 +194,7 @@ class JudgingEstimate:
         responses: What the missing responses of entrants behind a provider's API would cost.
         response_budget: What may be spent on those; None if there is no limit.
         price_source: Where the judge's prices come from.
-        others: The same for the other judges of a panel; totals and the budget are of all of them.
+        others: The same for the other judges; totals and the budget are of all of them.
     """
 
     mode: str

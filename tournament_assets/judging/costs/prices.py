@@ -204,18 +204,14 @@ def judge_prices(config: TournamentConfig, *models: str) -> PriceList:
 
     Args:
         config: The tournament's.
-        models: Other models of the same service that are asked.
+        models: Other models that are asked in place of a judge.
     """
-    judge, zero = config.judge, ConfiguredPrice(input=0, output=0)
-    prices = load_newest_prices(judge.prices)
-    asked = [*map(config.judge_model, config.mode_names), *models]
-    free = [each.model for each in judge.panel if each.is_free]
-    if not judge.panel and judge.is_free:
-        free = asked
-    unpriced = [model for model in free if model not in prices.models]
-    if not unpriced:
-        return prices
-    return load_newest_prices({**dict.fromkeys(unpriced, zero), **judge.prices})
+    own, zero = config.judging.prices, ConfiguredPrice(input=0, output=0)
+    prices = load_newest_prices(own)
+    paid = {each.model for each in config.judges if not each.is_free}
+    asked = [*(each.model for each in config.judges), *(() if paid else models)]
+    free = [model for model in asked if model not in paid and model not in prices.models]
+    return load_newest_prices({**dict.fromkeys(free, zero), **own}) if free else prices
 
 
 def newest_prices_hash() -> str:
@@ -243,8 +239,8 @@ BudgetPeriod = Literal["run", "month"]
 _UNWRITTEN_INPUT_TOKENS = 20_000
 """So many tokens, more than a judge is usually shown, are taken for a request of unknown length."""
 _ADVICE = {
-    "judge.budget_usd": "judge fewer pairs (--limit-pairs)",
-    "generation.budget_usd": "answer fewer prompts, or lower max_new_tokens",
+    "judging.budget.usd": "judge fewer pairs (--limit-pairs)",
+    "generation.budget.usd": "answer fewer prompts, or lower max_new_tokens",
     "rejudging.budget_usd": "judge fewer runs at a time (--limit)",
 }
 
@@ -293,7 +289,7 @@ class BudgetTerms:
     period: BudgetPeriod
     began_at: datetime
     on_responses: bool = False
-    setting: str = "judge.budget_usd"
+    setting: str = "judging.budget.usd"
     max_tokens: int = 8192
 
     @property
@@ -386,7 +382,7 @@ class Budget:
     spent_usd: float
     committed_usd: float
     unpriced: tuple[str, ...] = ()
-    setting: str = "judge.budget_usd"
+    setting: str = "judging.budget.usd"
     waiting_for: tuple[str, ...] = ()
     is_at_work: bool = False
 
@@ -411,7 +407,7 @@ class Budget:
             return None
         if planned_usd is None or self.unpriced:
             whose = f"of {', '.join(self.unpriced)}" if self.unpriced else f"for {what}"
-            section = "rejudging" if self.setting.startswith("rejudging") else "judge"
+            section = "rejudging" if self.setting.startswith("rejudging") else "judging"
             return (
                 f"no price {whose} is known; expected one, so that the budget of "
                 f"{format_usd(self.limit_usd)} a {self.period} can be kept; write what a million "

@@ -195,7 +195,7 @@ def parse_instructions(text: str, *, where: str) -> str:
     if not normalised.strip():
         raise InputError(
             f"{where}:1: the judge's instructions are empty; expected how to judge; write it, or "
-            "remove judge.instructions to have the built-in text"
+            "remove judging.instructions to have the built-in text"
         )
     for number, line in enumerate(normalised.split("\n"), start=1):
         found = next((what for each, what in _IMITATIONS.items() if each.search(line)), None)

@@ -17,7 +17,7 @@ _OF_JUDGE = f"{VERDICTS} of "
 
 
 def verdicts_of(judge_model: str) -> str:
-    """Return the purpose of asking one judge of a panel, which keeps the judges' work apart."""
+    """Return the purpose of asking one of several judges, which keeps the judges' work apart."""
     return f"{_OF_JUDGE}{judge_model}"
 
 
@@ -45,12 +45,12 @@ class JudgingScope:
 
     @property
     def is_of_verdicts(self) -> bool:
-        """Whether it is what the tournament is rated by, of its judge or of one of its panel."""
+        """Whether it is what the tournament is rated by, of its judge or of one of several."""
         return self.purpose == VERDICTS or self.judge_model is not None
 
     @property
     def judge_model(self) -> str | None:
-        """The judge of a panel whose verdicts it is; None for all else."""
+        """The one of several judges whose verdicts it is; None for all else."""
         return self.purpose.removeprefix(_OF_JUDGE) if self.purpose.startswith(_OF_JUDGE) else None
 
     @property

@@ -34,6 +34,7 @@ from tournament_assets.tournament.errors import (
     JudgeWaitingError,
     LedgerError,
 )
+from tournament_assets.tournament.judges import Judge
 
 
 class JudgingProgress(Protocol):
@@ -55,7 +56,7 @@ Approval = Callable[[Sequence[ModelRequest], Channel], None]
 Listener = Callable[[Sequence[tuple[str, ReplyRow]]], None]
 """Told of rows, each with its request's key, as soon as the ledger holds what they say."""
 JUDGE_REMEDY = (
-    "correct judge.max_tokens or the judge model, or, if the service was at fault, ask again with "
+    "correct the judge's max_tokens or model, or, if the service was at fault, ask again with "
     "`tournament rejudge`"
 )
 
@@ -101,6 +102,37 @@ class WaitingPolicy:
     sleep: Callable[[float], None] = time.sleep
     monotonic: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = _utc_now
+
+    @classmethod
+    def of(
+        cls,
+        judge: Judge,
+        *,
+        deadline_seconds: float | None = None,
+        prewarms: bool = False,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> "WaitingPolicy":
+        """Return how a judge's service is waited for.
+
+        Args:
+            judge: Who is waited for.
+            deadline_seconds: How long to wait for batches; as long as the judge says unless given.
+            prewarms: Whether one request is asked ahead to fill the prompt cache.
+            sleep: Waits that many seconds.
+        """
+        waiting = judge.waiting
+        return cls(
+            poll_initial_seconds=waiting.poll_initial_seconds,
+            poll_max_seconds=waiting.poll_max_seconds,
+            deadline_seconds=(
+                waiting.deadline_seconds if deadline_seconds is None else deadline_seconds
+            ),
+            prewarm_wait_seconds=waiting.prewarm_wait_seconds if prewarms else None,
+            adopt_grace_seconds=judge.grace_seconds,
+            max_rounds=waiting.max_rounds,
+            max_direct=waiting.max_direct,
+            sleep=sleep,
+        )
 
 
 @dataclass(slots=True)

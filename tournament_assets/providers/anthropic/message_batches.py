@@ -341,7 +341,7 @@ def _split_credentials(base_url: str | None) -> tuple[str | None, tuple[str, str
     except httpx2.InvalidURL:
         raise JudgeError(
             "the service's address is not a URL; expected one such as https://gateway.example; "
-            "correct judge.base_url or ANTHROPIC_BASE_URL"
+            "correct the judge's base_url or ANTHROPIC_BASE_URL"
         ) from None
     credentials = (url.username, url.password) if url.userinfo else None
     return str(url.copy_with(userinfo=b"")), credentials
@@ -483,7 +483,7 @@ def describe_failure(error: Exception, address: str, *, quote: Callable[[str], s
             "check the network and run again"
         )
     if 300 <= status < 400:
-        place = "as judge.base_url or in ANTHROPIC_BASE_URL"
+        place = "as the judge's base_url or in ANTHROPIC_BASE_URL"
         return describe_redirect(error, status, address, place=place)
     problem = _problem(error)
     body = getattr(error, "body", None)
