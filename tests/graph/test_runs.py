@@ -237,7 +237,7 @@ def test_the_headline_judges_the_whole_bank_and_warms_the_cache_first(
         "factuality": N_WITH_GOLD * PAIRS_PER_PROMPT,
         "calibration": (N_WITH_GOLD + N_CURATED) * PAIRS_PER_PROMPT,
     }
-    assert {*verdicts["factuality"]["judge_model"]} == {"claude-headline"}
+    assert {*verdicts["factuality"]["settled_by"]} == {"claude-headline"}
     asked = judge_server.log
     assert asked.batches == asked.messages == len(PILOT_PAIRS)
     submitted = made.metadata["judge_requests", ""]["requests_submitted_now"]
