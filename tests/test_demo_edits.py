@@ -50,7 +50,7 @@ def demo(short_demo_run: DemoRun, tmp_path: Path) -> Iterator[EditDriver]:
     project = tmp_path / "project"
     shutil.copytree(short_demo_run.project, project)
     config_path = project / "configs" / "demo.yaml"
-    edit(config_path, "automation:\n", "automation:\n  rerun_after_edits: true\n")
+    edit(config_path, "  pilot:\n", "  pilot:\n    rerun_after_edits: true\n")
     environment = {"DAGSTER_HOME": str(project / ".dagster_home")}
     with edit_driver(config_path, environment) as driver:
         yield driver
