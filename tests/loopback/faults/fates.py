@@ -65,8 +65,10 @@ class Fates:
         if fault or rows:
             counts = Counter(_find_type(rows.get(name), params) for name, params in requests)
             fate = Fate(fault or None, rows, dict(counts))
-            path = self._directory / f"fate_{batch.batch_id}.json"
-            path.write_text(json.dumps(asdict(fate)), encoding="utf-8")
+            partial = self._directory / f"fate_{batch.batch_id}.partial"
+            partial.write_text(json.dumps(asdict(fate)), encoding="utf-8")
+            # A server that is killed here leaves no half of a fate, which no other could read.
+            partial.replace(partial.with_suffix(".json"))
             self._fates[batch.batch_id] = fate
 
     def get(self, batch_id: str) -> Fate | None:
