@@ -53,3 +53,15 @@ def test_three_judges_judge_all_pairs_or_a_share_and_settle_them_together(tmp_pa
     assert rated == pytest.approx({each.entrant: each.value for each in fitted})
     estimate = made.frame("judging_estimate")
     assert estimate["judge_model"].tolist() == models
+
+
+def test_a_mode_of_one_judge_beside_a_jury_is_judged_by_whatever_model_is_asked(
+    tmp_path: Path,
+) -> None:
+    project = make_project(tmp_path, dimensions=DIMENSIONS)
+    models = ["loopback-pilot", "loopback-headline"]
+    project.seat(*({"model": name} for name in models))
+    project.merge_config(modes={"pilot": {"judges": [models[0]]}, "headline": {"judges": models}})
+    project.tables("ratings", judge_model="loopback-other")
+    assert {row["settled_by"] for row in stored(project, "judge_verdicts")} == {"loopback-other"}
+    assert stored(project, "jury") == []

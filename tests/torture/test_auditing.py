@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.ledger.builders import change, select
+from tests.loopback.faults.servers import FaultyServer
 from tests.torture.auditing import AT_ONCE, Balance, draw_balance, find_unkept_rows
 from tests.torture.reporting import describe
 from tests.torture.scenarios import FAIR, true_verdict
@@ -20,7 +21,6 @@ from tournament_assets.judging.batch_service import SubmittedRequest
 from tournament_assets.judging.requests.requests import custom_id
 from tournament_assets.judging.settlement import harvest as harvesting
 from tournament_assets.judging.settlement import submission
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 
 
@@ -43,7 +43,7 @@ def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settled
     monkeypatch.setattr(harvesting, "_CHUNK", harvesting._CHUNK)
     monkeypatch.setattr(secrets, "token_hex", secrets.token_hex)
     url = f"sqlite:///{tmp_path}/ledger.sqlite"
-    with LoopbackServer(tmp_path / "judge", processing_seconds=0) as server:
+    with FaultyServer(tmp_path / "judge", processing_seconds=0) as server:
         status = settle(
             scenario=FAIR.name,
             ledger_url=url,

@@ -50,9 +50,11 @@ def jury(step: Step, replies: StoredTable) -> Made[list[MeasureRow]]:
 
     Discrimination is how much a judge's verdicts are about the entrants, relative to the others;
     slot odds are those by which it prefers what is shown first between equals. Both come from the
-    judges' verdicts alone.
+    judges' verdicts alone. A mode that one judge judges has nothing to weigh, and no rows.
     """
     config = step.plan.config
+    if not config.has_jury(step.mode):
+        return Made([], metadata={})
     by_judge = settled_rows(
         rows_of(JudgeReplyRow, replies), reply_format=config.judging.reply_format
     )
