@@ -90,8 +90,6 @@ def build_plan(
     """Join a configuration with the places its files are in.
 
     Args:
-        config_file: The configuration.
-        environment: The environment variables.
         is_guest: Whether a project around has assets that entrants' responses may come from.
 
     Raises:
@@ -176,7 +174,6 @@ def build_tournament(plan: TournamentPlan, *, resource_prefix: str = "") -> dg.D
     """Wire the assets, jobs, schedules and sensors of one tournament, without resources.
 
     Args:
-        plan: The tournament.
         resource_prefix: What the keys of its resources begin with.
     """
     with warnings.catch_warnings():
@@ -290,7 +287,6 @@ def load_project(
 
     Args:
         project: The folder with `configs/`.
-        environment: The environment variables.
         strict: Refuse all if one config cannot be loaded; otherwise an asset that says why stands
             in its place.
 

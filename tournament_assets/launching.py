@@ -72,8 +72,6 @@ def run_tournament(
     What would only be made again as it is stored is left alone, unless `options.everything`.
 
     Args:
-        options: What to run.
-        environment: The environment variables.
         on_start: Told of every stage and partition before it begins.
         on_done: Told when it has succeeded.
         on_fresh: Told of every stage and partition that is left alone.
@@ -174,10 +172,6 @@ def estimate_tournament(
     """Count what a mode's judging would cost, and ask nothing.
 
     Args:
-        config_path: The tournament's configuration.
-        mode: A mode of the tournament, such as `pilot`.
-        environment: The environment variables.
-        judge_model: Another model than the configured one.
         counts_tokens: Let the service count the tokens of a sample of requests, which is free.
 
     Raises:
@@ -212,11 +206,8 @@ def plan_tournament(
     """Say how many prompts it takes to separate two entrants, and ask nothing.
 
     Args:
-        config_path: The tournament's configuration.
         mode: The mode whose prompts and judge are planned.
-        environment: The environment variables.
         pilot: A finished run directory to learn from; None assumes what it would say.
-        judge_model: Another model than the configured one.
 
     Raises:
         InputError: If the config, the bank, a rubric, a recorded file or the pilot cannot be used.
@@ -283,11 +274,6 @@ class StoredTables:
     def __init__(self, plan: TournamentPlan, mode: Mode, *, environment: Mapping[str, str]) -> None:
         """Prepare to read; nothing is read yet.
 
-        Args:
-            plan: The tournament.
-            mode: A mode of the tournament, such as `pilot`.
-            environment: The environment variables.
-
         Raises:
             InputError: If there is no such mode.
         """
@@ -306,7 +292,6 @@ class StoredTables:
         Args:
             axis: `dimension` or `entrant`.
             name: The table.
-            values: Which of them.
         """
         return {
             value: self._load(
@@ -377,8 +362,6 @@ def diagnose_project(
     """Look at everything that runs of a project need; nothing is spent.
 
     Args:
-        project: The project's folder.
-        environment: The environment variables.
         config_paths: The configs to look at; all in `configs/` unless given.
     """
     yield from preflight.diagnose_packages()

@@ -208,8 +208,6 @@ class Tournament:
         """Return what judging would cost; nothing is asked.
 
         Args:
-            mode: A mode of the tournament, such as `pilot`.
-            judge_model: Another model than the configured one.
             count_tokens: Let the service count the tokens of a sample of requests, which is free.
 
         Raises:
@@ -246,7 +244,6 @@ class Tournament:
         goes on where it stopped, and a second run costs nothing.
 
         Args:
-            mode: A mode of the tournament, such as `pilot`.
             judge_model: Ask this model instead of the configured one.
             limit_pairs: Judge only the first pairs of each dimension; for trying things out.
             skip_judging: Rate what the ledger holds, ask nothing.
@@ -303,7 +300,6 @@ class Tournament:
         Judging asks the judge and uses the ledger, as every run does.
 
         Args:
-            mode: A mode of the tournament, such as `pilot`.
             until: Make this asset and what it needs, such as `judge_verdicts`; all unless given.
             given: Tables that are taken as they are instead of made, by asset and by the entrant
                 or dimension of the partition, empty without one: rows or a data frame.
@@ -339,7 +335,6 @@ class Tournament:
         Directories that cannot be read are passed over with a warning.
 
         Args:
-            mode: A mode of the tournament, such as `pilot`.
             output_dir: Where the run directories are, if not in the project folder's `runs/`.
         """
         folder = find_project(self.config_path) / "runs" if output_dir is None else Path(output_dir)

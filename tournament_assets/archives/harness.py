@@ -123,9 +123,7 @@ class RunFile(NamedTuple):
     """A file that should hold a run.
 
     Attributes:
-        task: The task.
         run: The run's name.
-        path: The file.
     """
 
     task: str
@@ -154,8 +152,6 @@ class NewScore:
     """What the judge said when it was asked again.
 
     Attributes:
-        score: Its score.
-        reason: Its reason.
         model: The model that answered; None where the service did not say.
         received_at: When, in ISO 8601.
         usage: The tokens of the call; None where the service did not say.

@@ -28,8 +28,6 @@ class TierMean:
     """A model's scores in one tier.
 
     Attributes:
-        model_id: The model.
-        tier: The tier.
         n_archived: Runs in it.
         mean: Their mean score; None where there is none.
         n_clean: Runs that scored anything.
@@ -49,7 +47,6 @@ class ModelAudit:
     """What an archive holds of one model.
 
     Attributes:
-        model_id: The model.
         label: What people call it.
         planned: Runs it was to have.
         archived: Planned runs whose file can be used.
@@ -357,7 +354,6 @@ class CommonScore:
     """A model's scores on what every model has.
 
     Attributes:
-        model_id: The model.
         mean: Mean over the (task, run) cells that every model has archived; None where there is
             none.
         clean_mean: Mean over those in which every model scored anything.
@@ -388,8 +384,6 @@ class Gap:
     """How far a model is ahead of another one.
 
     Attributes:
-        higher: The model.
-        lower: The other one.
         difference: Of their clean means, over the tasks that were resampled. Its interval holds
             together with those of all other gaps; without bounds where the tasks set none.
         is_separated: Whether the tasks tell the two apart.

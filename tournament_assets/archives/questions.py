@@ -206,12 +206,8 @@ def ask_judge(
     """Ask for the scores that the ledger does not hold; every reply is in it at once.
 
     Args:
-        requests: What is asked.
         archive: The archive, which says who is asked and for how much.
-        ledger: Where paid work is written down.
         connect: Connects to the judging service.
-        policy: How long to wait.
-        log: Takes lines of progress.
 
     Raises:
         JudgeError: If the service refuses.

@@ -29,7 +29,6 @@ def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset())
     A file that cannot be used is listed with its reason and counts as missing; nothing is skipped.
 
     Args:
-        archive: The archive.
         exclude: Models that are left out.
 
     Raises:

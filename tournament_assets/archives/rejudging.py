@@ -34,7 +34,6 @@ class FailedJudging:
     """A run whose judging failed.
 
     Attributes:
-        run: The run.
         request: What the judge is asked about it; None where it cannot be asked.
         problem: Why it cannot be asked; empty where it can.
     """
@@ -185,12 +184,8 @@ def rejudge_runs(
     scores that came before are written all the same.
 
     Args:
-        archive: The archive.
         failed: The runs that are judged again.
-        ledger: Where paid work is written down.
         connect: Connects to the judging service.
-        log: Takes lines of progress.
-        policy: How long to wait.
 
     Raises:
         JudgeError: If the service refuses.

@@ -13,7 +13,6 @@ class ArchivedRun(ScoredRun):
 
     Attributes:
         model_id: Whose run it is.
-        task: The task.
         run: The run's name.
         tier: The task's tier.
         path: The file, relative to the archive's folder.
@@ -48,7 +47,6 @@ class BrokenFile:
 
     Attributes:
         model_id: Whose run it is.
-        task: The task.
         run: The run's name.
         tier: The task's tier.
         path: The file, relative to the archive's folder.

@@ -55,8 +55,6 @@ class TaskFinding:
     """One thing about one task.
 
     Attributes:
-        kind: What.
-        task: The task.
         models: Whom it is about; empty where it is about all.
         count: Runs that it is about.
         total: Out of how many.
@@ -93,8 +91,6 @@ class TaskAudit:
     """What all models made of one task.
 
     Attributes:
-        task: The task.
-        tier: Its tier.
         planned: Runs that all models were to have.
         archived: Those whose file can be used.
         zero: Those that scored nothing.
@@ -122,8 +118,6 @@ class TierFailure:
     """A model that fails one tier, which others do not fail, and no other tier.
 
     Attributes:
-        model_id: The model.
-        tier: The tier.
         zero: Its runs of the tier that scored nothing.
         archived: Its runs of the tier.
         elsewhere: The share of its runs of other tiers that scored nothing.

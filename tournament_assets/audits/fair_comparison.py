@@ -154,7 +154,6 @@ def rank_by_rating(
 
     Args:
         judgments: Settled pairs of one dimension.
-        entrants: Everyone who may appear.
         settings: How the resamples are drawn and how wide the intervals are.
         tells_apart: Whether resamples may tell entrants apart; where pairs stopped early they know
             nothing of when, so no difference has an interval.
@@ -378,8 +377,6 @@ class PlannedPrompt:
     """A prompt on which everyone was to meet everyone else, and the strata it belongs to.
 
     Attributes:
-        prompt_id: Which prompt.
-        source: Its source.
         category: A finer label; None if it has none.
         tags: Free labels.
     """
@@ -395,7 +392,6 @@ class Families:
     """Who judged and who answered, by family; None where nothing tells it.
 
     Attributes:
-        judge_model: The model that judged.
         judge: Its family.
         entrants: Every entrant's family.
     """
@@ -426,11 +422,8 @@ def fair_comparison_rows(
 
     Args:
         judgments: Settled pairs of the dimension, unjudged ones among them.
-        dimension: The quality that was judged.
-        entrants: Everyone who is compared, in the order of the tables.
         prompts: Every prompt that was planned for the dimension.
         answered: The prompts that each entrant answered.
-        settings: How they are rated.
 
     Returns:
         By stratum, the whole first, then by basis and method, then best first.

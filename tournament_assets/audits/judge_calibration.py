@@ -41,7 +41,6 @@ class Labelling:
     """What one person said of a pair.
 
     Attributes:
-        rater: Who.
         word: `a` or `b`, who won, or `tie`.
         is_both_bad: Whether it is a tie because neither will do.
     """
@@ -56,10 +55,7 @@ class CalibratedPair:
     """A pair of one dimension, with the judge's verdict and what people said.
 
     Attributes:
-        prompt_id: The prompt.
         stratum: The prompt's source.
-        entrant_a: One entrant.
-        entrant_b: The other one.
         outcome: What the judge's two replies come to.
         labels: What people said; empty where nobody was asked.
         chance: The chance with which the pair was drawn to be labelled.
@@ -157,8 +153,6 @@ def calibrate_judge(
 
     Args:
         pairs: Every pair of the dimension, labelled or not.
-        dimension: The quality that was judged.
-        entrants: Who takes part.
         changed: Labels of texts that are others by now, which are in none of the pairs.
         resampling: Of the prompts, behind kappa's intervals; its confidence is all intervals'.
     """

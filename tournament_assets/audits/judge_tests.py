@@ -40,7 +40,6 @@ class SettledControl:
 
     Attributes:
         kind: What was planted.
-        control_id: Which control it is.
         expected: The right outcome; None where it is the baseline's.
         outcome: How the control was settled.
         verdicts: What the replies to its two presentations say.
@@ -168,7 +167,6 @@ class RepeatedPair:
     """A pair and what became of it when the judge was asked the same again.
 
     Attributes:
-        prompt_id: The prompt both entrants answered.
         first: How it was settled for the tournament.
         again: How it was settled on this occasion.
         earlier: On the occasion before; None if it was not asked the same then.

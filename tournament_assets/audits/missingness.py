@@ -62,7 +62,6 @@ class PairReading:
     """A settled pair with what each of its replies said.
 
     Attributes:
-        prompt_id: The prompt both entrants answered.
         stratum: The prompt's source.
         entrant_a: The pair's first entrant.
         entrant_b: The pair's second entrant.
@@ -113,7 +112,6 @@ def measure_coverage(
     """Count, for every entrant, what was planned and what became of it: rows of table "audit".
 
     Args:
-        dimension: The quality that was judged.
         entrants: In the order of the tables.
         prompts_selected: Prompts of the mode.
         responses: Each entrant's responses.

@@ -39,7 +39,6 @@ class DifferenceTest:
     """A candidate beside a baseline, on one dimension.
 
     Attributes:
-        dimension: The quality that was judged.
         pairs: Pairs of candidate and baseline that were planned.
         settled: Those of them that were judged, or are of one text.
         difference: Elo points that the candidate is above the baseline, each bound one-sided at the
@@ -83,8 +82,6 @@ def compare_with_margin(
 
     Args:
         judgments: Settled pairs of the dimension.
-        dimension: Its name.
-        entrants: Everyone who may appear.
         candidate: Who is to pass.
         baseline: Whom it is compared with.
         margin: The largest difference that would not matter, in Elo points, above 0.

@@ -42,8 +42,6 @@ class StratumFailure:
     """An entrant that loses in one stratum only.
 
     Attributes:
-        entrant_id: Who.
-        stratum: Where.
         inside: Its mean score there.
         outside: Its mean score on all other prompts.
         prompts: Prompts of the stratum with a judged pair of its.
@@ -131,7 +129,6 @@ def audit_prompts(
 
     Args:
         pairs: Every pair that was put to the judge.
-        dimension: The quality that was judged.
         entrants: In the order of the tables.
 
     Returns:

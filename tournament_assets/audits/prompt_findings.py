@@ -65,7 +65,6 @@ class PromptInfluence:
     """What leaving one prompt out does to the ratings.
 
     Attributes:
-        prompt_id: The prompt.
         moved: The entrant whose rating moves most; None where the others determine no rating.
         move: By how many Elo points, with its sign, when the prompt is left out.
         swaps: Neighbours in the ranking, the better first, that change places without it, or that
@@ -276,7 +275,6 @@ class PromptNoise:
     """The signal and the noise on one prompt.
 
     Attributes:
-        prompt_id: The prompt.
         n_entrants: Entrants with a judged pair on it.
         n_disagreements: Judged pairs whose two replies disagree.
         n_judged: Judged pairs.
@@ -300,7 +298,6 @@ def measure_noise(prompt_id: str, pairs: Iterable[PairReading]) -> PromptNoise:
     """Separate the scores on one prompt into signal and presentation noise.
 
     Args:
-        prompt_id: The prompt.
         pairs: Its pairs on one dimension; those that are not settled are left out.
     """
     scores: dict[str, list[tuple[float, float]]] = {}
@@ -362,7 +359,6 @@ class PromptFinding:
     """One thing about one prompt, or about a stratum.
 
     Attributes:
-        kind: What.
         is_finding: Whether to look at it; otherwise it is a measurement that is as it should be.
         prompt_id: The prompt; None where it is about a stratum.
         stratum: The prompt's stratum.
@@ -428,7 +424,6 @@ def describe_influence(
         influence: What it does.
         stratum: The prompt's stratum.
         judged: Judged pairs on it.
-        pairs: Pairs on it.
         largest: The largest move of any prompt's, in Elo points.
     """
     prompt_id = influence.prompt_id

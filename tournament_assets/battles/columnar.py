@@ -73,7 +73,6 @@ def read_columns(
     """Read the battles of a Parquet or JSON-lines file.
 
     Args:
-        path: The file.
         sample: Its beginning.
         columns: Where the values are.
 
@@ -326,7 +325,6 @@ def write_columns(
 
     Args:
         path: A name that ends in .parquet or .jsonl.
-        table: The battles.
         names: What the file calls each field that it keeps.
         settings: Kept in the file.
 

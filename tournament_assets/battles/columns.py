@@ -109,7 +109,6 @@ def name_codes(table: pa.Table, name: str, index_of: Mapping[str, int]) -> NDArr
     """Return the place of every battle's name, shape (n_battles,); -1 where it has none.
 
     Args:
-        table: The battles.
         name: A column of names, none absent.
         index_of: The places.
     """

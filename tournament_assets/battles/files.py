@@ -78,7 +78,6 @@ class FormatOptions:
 
     Attributes:
         source: Who decided; None takes the format's word for it.
-        judge: The model that judged.
         baseline: The model that every other one was compared with.
         prompt_column: The column, or key, that names the prompt; None for those of the format.
     """
@@ -307,7 +306,6 @@ def count_losses(
     """Count the values that a format has no place for, by their field.
 
     Args:
-        table: The battles.
         holds: The fields that the format keeps, in whatever way.
         title: Whose format it is.
 

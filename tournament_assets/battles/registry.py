@@ -87,9 +87,7 @@ def write_battles(
     """Write a new file of battles, and count the values that the format has no place for, by field.
 
     Args:
-        path: The file.
         table: The battles, with the columns of `BATTLE_SCHEMA`.
-        format_name: The format.
         settings: How they were rated; only our own format keeps it.
 
     Raises:

@@ -308,7 +308,6 @@ def print_battle_ratings(
 
     Args:
         ratings: The ratings, by dimension.
-        console: Where to print.
         settings: How the battles were rated.
     """
     for each in ratings:

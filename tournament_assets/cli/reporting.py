@@ -111,10 +111,7 @@ def load_fair_report(
     """Return a mode's fair comparison: the stored one, or made anew where somebody is left out.
 
     Args:
-        config_path: The tournament's configuration.
-        mode: A mode of the tournament, such as `pilot`.
         excluded: Entrants to leave out.
-        environment: The environment variables.
 
     Raises:
         InputError: If the config cannot be used, nothing is stored, or nobody can be left out so.

@@ -190,7 +190,6 @@ def respond_in_batches(
 
     Args:
         asked: What is asked, in any order.
-        respond: Who answers.
         batch_size: Rows of a batch.
         where: Who answers and on which device, to begin a message with.
 
@@ -237,7 +236,6 @@ def generate_responses(
     response's diagnostics hold the batch size it was generated with.
 
     Args:
-        entrant: Who answers.
         prompts: What is asked, in any order.
         batch_size: Prompts decoded together; None tries one step and takes as many as have room.
         execution: How heads decode.

@@ -202,7 +202,6 @@ def respond_with_generate(
     """Answer the prompts of one batch, all of one padded length.
 
     Args:
-        entrant: Who answers.
         batch: One to `batch_size` prompts.
         batch_size: Rows of the batch; a batch that is not full is filled up.
     """

@@ -82,7 +82,6 @@ def build_assets(
     """Make the assets of one tournament of the rows that it has.
 
     Args:
-        plan: The tournament.
         rows: The rows that it has.
         refuse_run: Raises where a run must not begin a step.
         resource_prefix: What the keys of its resources begin with.
@@ -262,7 +261,6 @@ def build_reporting_op(
     It reads and writes where the assets' own steps do. All that it reads has the axes that it has.
 
     Args:
-        plan: The tournament.
         row: What is made.
         refuse_run: Raises where a run must not begin a step.
         resource_prefix: What the keys of its resources begin with.

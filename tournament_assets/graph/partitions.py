@@ -145,7 +145,6 @@ def version_lookup(
     """Return what tells the versions of inputs as they are now, and of what is stored last.
 
     Args:
-        plan: The tournament.
         instance: Where materialisations are recorded.
         inputs: The inputs as they are now; read when they are asked for unless given.
     """
@@ -188,8 +187,6 @@ def current_recipe(
     """Return the recipe of an asset's partition as it is now.
 
     Args:
-        plan: The tournament.
-        place: The partition.
         version_of: Tells the version of what it reads.
     """
     rows = rows_of(plan)
@@ -219,8 +216,6 @@ def made_with(plan: TournamentPlan, row: AssetRow, options: Mapping[str, Any]) -
     """Return a fingerprint of what an asset is made with, not from, 40 hex characters.
 
     Args:
-        plan: The tournament.
-        row: The asset.
         options: The options of the run that differ from their defaults.
     """
     declared = fields(row.wanted["options"]) if "options" in row.wanted else ()

@@ -114,7 +114,6 @@ def run_unrecorded(
 
     Args:
         options: What to run; everything runs.
-        environment: The environment variables.
         folder: Where tables are kept, in the layout in which Dagster keeps them; nowhere unless
             given. The run directory is written in any case.
         on_start: Told of every step and partition before it begins.
@@ -163,8 +162,6 @@ def run_plainly(
     """Make the tables of a mode, in memory or into a folder.
 
     Args:
-        plan: The tournament.
-        options: What to run.
         environment: The environment variables: keys, addresses, the ledger.
         until: Make this asset and what it needs; all that a run makes unless given.
         given: What is taken as it is and not made, by asset and the partition's entrant or

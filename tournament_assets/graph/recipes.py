@@ -41,9 +41,7 @@ def places_read(
     """Return all that a partition of an asset is made from: the axes it shares stay the same.
 
     Args:
-        plan: The tournament.
         rows: The rows that it has, by the assets' names.
-        place: The partition.
     """
     row = rows[place.asset]
     values = dict(zip(sorted(row.axes), place.partition.split("|"), strict=False))

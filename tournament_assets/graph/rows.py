@@ -55,10 +55,8 @@ class Step:
     """What is known of the step that a function is called in, for those that need much of it.
 
     Attributes:
-        plan: The tournament.
         mode: The partition's mode.
         name: The partition's entrant or dimension; empty where it has only a mode.
-        log: Told what is happening.
         records: What is recorded of assets.
         tags: The tags of the run.
     """

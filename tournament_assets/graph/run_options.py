@@ -19,8 +19,6 @@ class RunOptions:
     """What a person may ask of one run.
 
     Attributes:
-        config_path: The tournament's configuration.
-        mode: A mode of the tournament, such as `pilot`.
         judge_model: Ask this model instead of the configured one.
         n_perms: Rate this many orderings instead of the configured number.
         limit_pairs: Keep only the first pairs of each dimension.

@@ -24,10 +24,7 @@ class RunSummary:
 
     Attributes:
         leaderboard: The table `leaderboard`.
-        directory: The run directory.
         requests_submitted: Requests sent to the judge.
-        responses_generated: Responses generated.
-        confidence: Coverage of the intervals.
         warnings: What the asset checks found, a sentence each.
         outages: What must be said before the leaderboard, a sentence each.
         cautions: What comes next: the judge's red lights, and where texts are copies.
@@ -57,7 +54,6 @@ def summarise_run(
     """Return what a finished run has to show.
 
     Args:
-        plan: The tournament.
         mode: The mode that ran.
         table: Reads a table by its name and partition, such as `factuality|pilot`.
         directory: The newest run directory.

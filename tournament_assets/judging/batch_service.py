@@ -63,7 +63,6 @@ class TokenUsage:
         input_tokens: Read at the full price: neither written to nor read from the cache.
         output_tokens: Written by the model, thinking included.
         cache_creation_input_tokens: Read and written to the cache.
-        cache_read_input_tokens: Read from the cache.
     """
 
     input_tokens: int = 0

@@ -41,7 +41,6 @@ class SampledPair:
             texts have changed is another one.
         position: Its place in the order of drawing, from 0. Raters label in this order, so that
             those who stop early leave a random sample, too.
-        prompt_id: The prompt.
         entrant_a: The pair's first entrant, as in `match_list`.
         entrant_b: The second one.
         prompt_digest: SHA-256 of the prompt's text.
@@ -80,8 +79,6 @@ class LabelSample:
     Attributes:
         sample_id: Names the sample; the same in every draw that extends it.
         draw: 1, and one more each time it was extended.
-        tournament_id: The tournament.
-        mode: The mode.
         dimension: The quality that people are asked for; None asks which is better in general.
         method: How it was drawn.
         seed: Seeds the draw and the sides.
@@ -112,9 +109,6 @@ class LabelVote:
 
     Attributes:
         vote_id: Names the vote; what comes twice under one name is kept once.
-        sample_id: The sample.
-        pair_id: The pair.
-        rater: Who.
         vote: The vote, in the order of the pair's entrants and not of the sides.
         shown: `ab` where entrant a's response stood first, `ba` where the other one did.
         given_at: When, in UTC; of a rater's votes on a pair the latest counts.
@@ -140,11 +134,8 @@ class Label:
     """A rater's last word on a pair of a sample's latest draw.
 
     Attributes:
-        tournament_id: The tournament.
-        mode: The mode.
         dimension: The quality that the rater was asked for; None for which is better in general.
         pair: The pair, with the chance of having been labelled and the digests of its texts.
-        rater: Who.
         vote: `a` and `b` are `pair.entrant_a` and `pair.entrant_b`.
         shown: `ab` where entrant a's response stood first.
         given_at: When, in UTC.

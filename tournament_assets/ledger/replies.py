@@ -56,7 +56,6 @@ class ReplyRecords(LedgerDatabase):
         """Yield the final replies there are, by key and then by attempt.
 
         Args:
-            request_keys: The requests.
             with_raw: Whether to read all that the service said, which takes memory.
         """
         columns = [each for each in _TABLE.columns if with_raw or each.name != "raw"]
@@ -76,7 +75,6 @@ class ReplyRecords(LedgerDatabase):
         """Return how requests failed last, by key: the result's type or the error's.
 
         Args:
-            request_keys: The requests.
             since: Leave out those that have not failed since then.
         """
         found: dict[str, str] = {}

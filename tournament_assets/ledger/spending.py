@@ -281,7 +281,6 @@ class Waste:
 
     Attributes:
         replies_paid_twice: Replies to requests that another batch had answered.
-        usage: Their tokens.
         requests_never_confirmed: Requests sent again because their batch was never found; if the
             service had accepted it nevertheless, they were paid for twice.
         requests_lost: Requests without a result of batches that were written off because the

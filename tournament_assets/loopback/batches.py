@@ -49,7 +49,6 @@ class StoredBatch:
     """A batch that was accepted; its requests are read only when they are needed.
 
     Attributes:
-        batch_id: Its id.
         created_at: When it was accepted.
         ends_at: When it is through.
         n_requests: How many requests it has.
@@ -147,7 +146,6 @@ class BatchStore:
         """Accept a batch of named requests whose names have been checked.
 
         Args:
-            requests: The requests.
             metadata: What was written beside it.
         """
         with self._accepting:

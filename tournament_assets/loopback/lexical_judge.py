@@ -27,7 +27,6 @@ class Lexicon:
 
     Attributes:
         words: The single words.
-        phrases: The phrases.
         openings: The first two words of every phrase.
     """
 
@@ -134,7 +133,6 @@ class Traits:
     Attributes:
         is_blank: Whether it says nothing.
         is_complete: Whether it ends as a sentence does.
-        n_words: Its words.
         content_words: Those that carry meaning, each once.
         garbling: How far from readable prose it is: 0 for prose, 1 for noise.
         repetition: Share of three-word runs that occurred before; 0 for less than six words.

@@ -277,8 +277,6 @@ class OpenAiDoor:
         Args:
             request: What came in.
             method: The method of what is asked.
-            path: Its path.
-            body: Its body.
             write: Puts an answer that is no refusal into this protocol.
             query: Its query string.
             more: What else the judge finds in the scope, under names that begin with `loopback.`.

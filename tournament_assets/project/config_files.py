@@ -25,8 +25,6 @@ class ConfigFile:
     """A validated configuration and where it came from.
 
     Attributes:
-        config: The configuration.
-        path: The file.
         project: The folder that the configuration's relative paths start from.
     """
 

@@ -51,7 +51,6 @@ def load_recorded_responses(
     """Read an entrant's responses from a file.
 
     Args:
-        path: The file.
         entrant: Whose responses they are, and how the file is read.
         prompts: The whole bank; rows that answer another prompt are left out and counted.
 
@@ -70,7 +69,6 @@ def match_responses(
 
     Args:
         file: The responses.
-        entrant: Whose responses they are.
         title: Where they are from, for messages.
         prompts: The whole bank.
 

@@ -123,7 +123,6 @@ def read_samples(
     """Read the prompts and responses of a file.
 
     Args:
-        path: The file.
         format_name: The format; found out from the file if None.
         columns: Which column holds what, by the names of `COLUMN_FIELDS`, instead of a format; a
             dot leads into a column that is an object.

@@ -276,7 +276,6 @@ def write_bank(out: Path, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None
     """Validate the rows of a bank and write them.
 
     Args:
-        out: The file.
         rows: Where each row stands, for messages, and the row.
 
     Raises:

@@ -37,7 +37,6 @@ class OpenQuestion:
     """A question that can be asked without options.
 
     Attributes:
-        text: What is asked.
         rewritten: Whether the wording differs from the printed one by more than its punctuation.
         gold_answer: The text of the correct option.
         original: The question it was made from.

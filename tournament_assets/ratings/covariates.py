@@ -101,8 +101,6 @@ def information(
     """Sum `curvature` times the outer squares of the slopes of the matches' log odds.
 
     Args:
-        data: The matches.
-        parameters: Where.
         curvature: Of each match, shape (n_matches,).
         pull: What each match asks of its log odds, shape (n_matches,). With it the result is what
             was observed, the negative second derivative; without it what the model expects.
@@ -327,13 +325,11 @@ def fit_controlled(
     """Rate the entrants that Bradley-Terry rates, as if their responses did not differ in style.
 
     Args:
-        matches: Who met whom.
         differences: First response's minus second response's value of every covariate, shape
             (n_battles, n_covariates).
         names: The covariates.
         penalty: Ridge penalty on the effects; 0 for none. arena-rank's `reg`, which is per battle,
             times the number of battles is the same thing.
-        confidence: Coverage of the intervals.
         unit: What was drawn at random.
         initial_rating: What the ratings average to, in Elo points.
 

@@ -75,7 +75,6 @@ def k_factor_sweep(
     """Rate every entrant with several K-factors on the same orderings.
 
     Args:
-        matches: Who beat whom.
         k_factors: The K-factors, in Elo points.
         n_permutations: Number of orderings.
         seed: Seeds the orderings.

@@ -205,7 +205,6 @@ def expanded_percentile_interval(
 
     Args:
         samples: Shape (n_samples, n_columns).
-        confidence: Coverage of the intervals.
         n_units: Prompts that were resampled. With too few to show anything (see `can_tell`) no
             interval has an end, nor has one whose samples all agree: resamples without spread
             cannot measure an error.

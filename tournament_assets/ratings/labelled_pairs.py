@@ -27,8 +27,6 @@ class LabelledPair:
 
     Attributes:
         prompt_id: The prompt; what belongs to one prompt counts as one draw.
-        first: One entrant.
-        second: The other one.
         judged: The first one's share of the judge's verdict.
         labelled: Its share of the people's verdict; None where nobody labelled the pair.
         chance: The chance with which the pair was drawn to be labelled, above 0 and at most 1.
@@ -52,9 +50,6 @@ class Vote:
     """What one person said of two responses to a prompt.
 
     Attributes:
-        prompt_id: The prompt.
-        first: One entrant.
-        second: The other one.
         share: The first one's share: 1, 0, or 0.5 for a tie.
         rater: Who said it; None where that is not known.
         chance: The chance with which the pair was drawn to be labelled.

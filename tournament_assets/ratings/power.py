@@ -145,7 +145,6 @@ class PowerCurve:
             other entrants lie half way between them.
         confidence: Probability with which all that is told of a dimension is true together.
         n_tournaments: How many are simulated.
-        seed: Seeds them.
     """
 
     noise: JudgingNoise

@@ -80,7 +80,6 @@ def rate_prediction_powered(
     Args:
         pairs: Every pair that the judge settled, labelled or not.
         entrants: Who is rated, in this order.
-        confidence: Coverage of the intervals.
         weight: How much the judge counts, from 0 to 1; None finds the weight that makes the
             variances of all ratings together smallest.
         initial_rating: What the ratings average to, in Elo points.

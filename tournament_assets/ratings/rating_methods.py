@@ -87,8 +87,6 @@ def rating_rows(
     Args:
         evidence: What they are rated by.
         methods: Names of `METHODS`.
-        dimension: The quality that was judged.
-        settings: How they are rated.
 
     Returns:
         By method, and within one best first, those without a rating last.

@@ -69,8 +69,6 @@ def elo_rows(
         traces: What `trace_elo` made of them.
         shares: The same with shares of a win, if those tell entrants apart.
         told_apart: Who was decided to be above whom, if that tells them apart instead.
-        dimension: The quality that was judged.
-        settings: How they are rated.
 
     Returns:
         By K-factor and then best first, who has no place last; only those of the primary K have
@@ -221,7 +219,6 @@ def powered_rows(
 
     Args:
         fits: Ratings by basis.
-        dimension: The quality that was judged.
         settings: How entrants are told apart.
     """
     rows = []

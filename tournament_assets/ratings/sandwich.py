@@ -61,7 +61,6 @@ def sandwich_bradley_terry(
     Args:
         matches: Who met whom; a soft preference is a share of a win.
         unit: What was drawn at random.
-        confidence: Coverage of the intervals.
         initial_rating: What the ratings average to, in Elo points.
 
     Raises:

@@ -165,7 +165,6 @@ def judged_differences(
     """Return how the responses of every match differ in style, as `style_differences` defines it.
 
     Args:
-        matches: Who met whom.
         responses: Every response, by entrant and prompt.
 
     Raises:
@@ -203,7 +202,6 @@ def control_style(
     Features are tried in their order, so of two that settle each other the first stays.
 
     Args:
-        matches: Who met whom.
         differences: What `judged_differences` returns, shape (n_battles, n_features).
         names: The features.
         penalty: Ridge penalty on the effects; 0 for none.

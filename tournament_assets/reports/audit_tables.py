@@ -375,8 +375,6 @@ class AuditReport:
     """Both audits of one mode of a tournament.
 
     Attributes:
-        tournament_id: The tournament.
-        mode: Its mode.
         audit: Rows of table "audit".
         prompt_audit: Rows of table "prompt_audit".
         check: What the check `even_missingness` says.
@@ -411,8 +409,6 @@ def print_audit(report: AuditReport, console: Console, *, limit: int) -> None:
     """Print both audits, what is red first.
 
     Args:
-        report: The audits.
-        console: Where to print.
         limit: The most rows of each table about prompts.
     """
     for sentence in report.first_sentences:
@@ -427,7 +423,6 @@ def audit_markdown(report: AuditReport, *, limit: int) -> str:
     """Return both audits as a page in Markdown.
 
     Args:
-        report: The audits.
         limit: The most rows of each table about prompts.
     """
     return render_template(

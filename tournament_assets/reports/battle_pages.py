@@ -346,7 +346,6 @@ def lay_out_battles(
     """Divide the battles between the report and pages beside it.
 
     Args:
-        tables: The battles.
         inline_bytes: The most that the report itself holds.
         page_bytes: About the most that a page beside it holds; a prompt is never divided.
         pages_per_dimension: The most pages of one dimension.

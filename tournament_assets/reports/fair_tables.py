@@ -55,7 +55,6 @@ def fair_section(
     Args:
         rows: Rows of table "fair_comparison", all dimensions.
         families: Who judged and who answered, by dimension.
-        confidence: Coverage of the intervals.
         strata_by: Only strata by these, such as `source`; by all of them unless given.
     """
     dimensions = list(dict.fromkeys(row.dimension for row in rows))
@@ -132,11 +131,7 @@ def _order_words(compared: Mapping[str, Compared]) -> str:
 
 
 def fair_notes(*, confidence: float) -> tuple[str, ...]:
-    """Say what the numbers are.
-
-    Args:
-        confidence: Coverage of the intervals.
-    """
+    """Say what the numbers are."""
     return (
         "Common: only prompts that every entrant answered and on which every pair was judged. All: "
         "every judged pair. Planned: points over all planned pairs, so that whatever is missing "
@@ -153,7 +148,6 @@ def fair_sentences(compared: Compared, *, dimension: str) -> list[str]:
 
     Args:
         compared: The rows of the dimension, sorted.
-        dimension: The quality that was judged.
     """
     common = compared.by(BRADLEY_TERRY, COMMON)
     if not common:
@@ -380,10 +374,7 @@ class FairReport:
     """A fair comparison and what it was made of.
 
     Attributes:
-        tournament_id: Whose it is.
-        mode: A mode of the tournament, such as `pilot`.
         judge: What kind of judge that was.
-        confidence: Coverage of the intervals.
         rows: Rows of table "fair_comparison".
         families: Who judged and who answered, by dimension.
         excluded: Entrants that were left out; then the rows are not the stored ones.
@@ -404,11 +395,7 @@ class FairReport:
 
 
 def fair_markdown(report: FairReport) -> str:
-    """Return the comparison as Markdown, with the column that every number comes from.
-
-    Args:
-        report: The comparison.
-    """
+    """Return the comparison as Markdown, with the column that every number comes from."""
     section = fair_section(report.rows, report.families, confidence=report.confidence)
     return render_template(
         "fair_comparison.md.jinja",
@@ -422,11 +409,7 @@ def fair_markdown(report: FairReport) -> str:
 
 
 def fair_values(report: FairReport) -> dict[str, Any]:
-    """Return every number of the comparison, for JSON.
-
-    Args:
-        report: The comparison.
-    """
+    """Return every number of the comparison, for JSON."""
     section = fair_section(report.rows, report.families, confidence=report.confidence)
     return {
         "tournament": report.tournament_id,
@@ -442,12 +425,7 @@ def fair_values(report: FairReport) -> dict[str, Any]:
 
 
 def print_fair_report(report: FairReport, console: Console) -> None:
-    """Print the comparison on a terminal.
-
-    Args:
-        report: The comparison.
-        console: Where to print.
-    """
+    """Print the comparison on a terminal."""
     section = fair_section(report.rows, report.families, confidence=report.confidence)
     for line in _facts(report):
         print_text(line, console, style="dim")

@@ -54,9 +54,7 @@ def agreement_rows(
     """Return how far the judge and an arena's people agree, row by row, the light first.
 
     Args:
-        found: The agreement.
         checks: Where the light turns red.
-        dimension: The quality that was judged.
     """
     overall, decisive = found.overall, found.decisive
     measures: dict[str, tuple[str, Estimate]] = {
@@ -80,8 +78,6 @@ def agreement_sentence(found: HumanAgreement, *, dimension: str, confidence: flo
     """Say how far a judge agrees with people.
 
     Args:
-        found: The agreement.
-        dimension: The quality that was judged.
         confidence: Coverage of its intervals.
     """
     overall, decisive = found.overall, found.decisive
@@ -242,7 +238,6 @@ def people_section(
         leaders: Rows of table "leaderboard" by dimension, best entrant first.
         judge: A sentence that says who the judge is.
         link: Makes the address of the battles of a dimension and further filters, or nothing.
-        confidence: Coverage of the intervals.
     """
     said = people_sentences(powered, calibration, leaders)
     interval = format_confidence(confidence)

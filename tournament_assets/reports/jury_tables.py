@@ -116,7 +116,6 @@ def jury_section(
     Args:
         rows: Rows of tables "jury" and "measures", all dimensions.
         families: The families that a config names, by model.
-        confidence: Coverage of the intervals.
     """
     sentences = []
     is_panel = any(row.measure == "agreement" for row in rows)

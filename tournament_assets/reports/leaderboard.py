@@ -75,7 +75,6 @@ def build_leaderboard(
         elo_ratings: Table "elo_ratings"; only the primary K-factor is used.
         ratings: Table "ratings", of which Bradley-Terry is shown.
         win_rates: Table "win_rates".
-        judge_model: The model that judged.
         judge_label: What kind of judge that is.
         lead_rests_on: Prompts without any one of which the first would not be ahead.
 
@@ -278,7 +277,6 @@ def leaderboard_sections(
 
     Args:
         rows: Rows of table "leaderboard", of one dimension or several.
-        confidence: Coverage of the intervals.
     """
     notes = (
         *_judge_lines(rows),
@@ -309,8 +307,6 @@ def print_leaderboard(
 
     Args:
         frame: Table "leaderboard".
-        console: Where to print.
-        confidence: Coverage of the intervals.
         first_lines: What a reader must know before the first table, such as a judge outage.
     """
     rows = list(rows_of(LeaderboardRow, frame))

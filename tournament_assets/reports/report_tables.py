@@ -282,7 +282,6 @@ def table_latex(
     """Return a `tabular` in the style of booktabs, its numbers aligned by siunitx.
 
     Args:
-        table: The table.
         columns: What LaTeX is told of each column: l, c, r, a p of some width, whose names may be
             divided, or an S of siunitx, in which what is no number stands in braces.
         blocks: Between two rules each, a title, which may be empty, and how many rows follow it.
@@ -357,7 +356,6 @@ def print_table(title: str, table: ReportTable, console: Console) -> None:
     Args:
         title: What stands above it; nothing if empty.
         table: The table; what would steer the terminal is shown instead.
-        console: Where to print.
     """
     console.print()
     table = replace(

@@ -168,7 +168,6 @@ def answer_sentence(
     Args:
         rows: Rows of table "leaderboard" of one dimension, best entrant first.
         win_rates: Rows of table "win_rates" of the same dimension.
-        dimension: The quality that was judged.
     """
     found = separation(rows)
     if found.leader is None or found.runner_up is None:
@@ -245,7 +244,6 @@ def verdict_sentence(
 
     Args:
         rows: Rows of table "leaderboard" of one dimension, best entrant first.
-        dimension: The quality that was judged.
         confidence: Coverage of the sampling intervals.
     """
     found = separation(rows)
@@ -378,7 +376,6 @@ class UnseparatedPair:
 
     Attributes:
         upper: The one with the better place.
-        lower: The other.
         gap: Elo points between their means; None where one of them has no rating.
         record: How the upper one fared against the lower.
     """

@@ -285,7 +285,6 @@ def _history(runs: Sequence[SiteRun], dimension: str) -> History:
 
     Args:
         runs: The runs of one tournament and mode, the oldest first.
-        dimension: The quality that was judged.
     """
     shown = [run for run in runs if dimension in run.standings][-MOST_RUNS:]
     rated = [row for run in shown for row in run.standings[dimension] if row.value is not None]

@@ -104,7 +104,6 @@ def trust_section(rows: Sequence[MeasureRow], *, confidence: float) -> ReportSec
 
     Args:
         rows: Rows of table "measures", all dimensions.
-        confidence: Coverage of the intervals.
     """
     dimensions = list(dict.fromkeys(row.dimension for row in rows))
     red = [row for row in rows if row.state == TrustState.RED]

@@ -146,11 +146,7 @@ def _rubric_edit(dimension: str, then: str, now: str) -> RubricEdit:
 
 
 def verdict_line(comparison: RunComparison) -> str:
-    """Say whether the runs come to the same, with the exit code and what it rests on.
-
-    Args:
-        comparison: Two runs side by side.
-    """
+    """Say whether the runs come to the same, with the exit code and what it rests on."""
     verdict = comparison.verdict
     words = {
         Sameness.SAME: "The same",
@@ -226,7 +222,6 @@ def comparison_sections(
     """Return the tables of a comparison, each with its title and a remark, which may be empty.
 
     Args:
-        comparison: Two runs side by side.
         limit: The most changed judgments to list.
     """
     changed = comparison.flips.changed
@@ -269,7 +264,6 @@ def comparison_markdown(comparison: RunComparison, *, limit: int) -> str:
     """Return the comparison as a Markdown page.
 
     Args:
-        comparison: Two runs side by side.
         limit: The most changed judgments to list.
     """
     return render_template(
@@ -287,8 +281,6 @@ def print_comparison(comparison: RunComparison, console: Console, *, limit: int)
     """Print the comparison: first in words, then as tables.
 
     Args:
-        comparison: Two runs side by side.
-        console: Where to print.
         limit: The most changed judgments to list.
     """
     print_text(f"then: {comparison.then.folder}\nnow:  {comparison.now.folder}", console)
@@ -362,11 +354,7 @@ _RUBRICS, _RESPONSES, _REQUESTS = "inputs.rubrics.", "inputs.responses.", "input
 
 
 def verdict_sentences(comparison: RunComparison) -> str:
-    """Say what came of what changed, and whose place; no run that is PARTIAL passes for whole.
-
-    Args:
-        comparison: Two runs side by side.
-    """
+    """Say what came of what changed, and whose place; no run that is PARTIAL passes for whole."""
     flips = comparison.flips.total.flips
     asked = "whose requests differ " if comparison.flips.asked_otherwise else ""
     if not flips.n and asked:

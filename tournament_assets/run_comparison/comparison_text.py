@@ -144,7 +144,6 @@ def flip_sentences(flips: FlipReport, *, confidence: float) -> list[str]:
 
     Args:
         flips: What became of the judgments.
-        confidence: Coverage of the intervals.
     """
     total, rest = flips.total, flips.rest
     alone = _alone(flips)

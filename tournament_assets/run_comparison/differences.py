@@ -41,11 +41,7 @@ class SettledPair:
     """A pair as one run settled it, and what the judge was shown.
 
     Attributes:
-        dimension: The quality that was judged.
-        prompt_id: The prompt both entrants answered.
         source: The prompt's source, which is its stratum; None if the run does not say.
-        entrant_a: One entrant.
-        entrant_b: The other one.
         outcome: How the pair was settled.
         question: Fingerprint of the prompt's text and what it says of good answers; None if the
             run does not say, as are the two that follow.
@@ -119,11 +115,8 @@ class ComparedPair:
     """A pair that both runs have.
 
     Attributes:
-        dimension: The quality that was judged.
-        prompt_id: The prompt both entrants answered.
         source: The prompt's source, by the second run or else the first; None if neither says.
         entrant_a: The first entrant as the first run shows them.
-        entrant_b: The other one.
         then: How the first run settled it.
         now: How the second run settled it, for the entrants in the same order.
         responses_changed: Whether one of the responses differs; None if a run does not say. Then
@@ -411,7 +404,6 @@ class SamenessVerdict:
     """Whether two runs come to the same, and why.
 
     Attributes:
-        sameness: Which.
         tolerance: Share of flips up to which judgments count as repeated.
         reasons: What it rests on, a clause each.
     """
@@ -566,8 +558,6 @@ class RatingMove:
     """An entrant's standing in two runs, on one dimension.
 
     Attributes:
-        dimension: The quality that was judged.
-        entrant_id: Who.
         then: The standing in the first run; None if the entrant is not in it.
         now: The standing in the second run; None if the entrant is not in it.
     """

@@ -84,7 +84,6 @@ class Look:
         run: The name of the run's directory.
         candidate: The candidate's name and content, as `identity` gives them.
         baseline: The baseline's.
-        dimension: The quality that was judged.
         passage: What the gate said of the whole run.
         points: The candidate's share of the points on each prompt that no earlier look had, in
             the order of the bets.
@@ -148,7 +147,6 @@ def hold_gate(run: FinishedRun, settings: GateSettings, *, history: Sequence[Loo
     """Hold a run's candidate against its baseline.
 
     Args:
-        run: The run.
         settings: What is asked of it.
         history: Earlier looks, at whatever candidate; those of this run are passed over.
 

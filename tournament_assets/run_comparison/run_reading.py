@@ -30,7 +30,6 @@ class FinishedRun:
     """A run directory, read.
 
     Attributes:
-        folder: Where it is.
         manifest: What `manifest.json` says.
         verdicts: Settled pairs by dimension.
         requests: The requests that got a reply, by dimension: the key, and the attempt behind a

@@ -40,7 +40,6 @@ def track_in_mlflow(run: FinishedRun, uri: str) -> str:
     """Tell MLflow of a run and return the id of the MLflow run.
 
     Args:
-        run: The run.
         uri: Where MLflow keeps its runs, as `MLFLOW_TRACKING_URI` names it.
 
     Raises:
@@ -133,7 +132,6 @@ def send_evaluations(run: FinishedRun, url: str) -> int:
     """Send every pair of a run to a collector and return how many there were.
 
     Args:
-        run: The run.
         url: Where the collector takes OTLP over HTTP, such as `http://127.0.0.1:4318`. Keys go into
             `OTEL_EXPORTER_OTLP_HEADERS`.
 

@@ -146,8 +146,6 @@ class JudgmentRecord:
 
     Attributes:
         request_key: SHA-256 of the request.
-        dimension: The quality being judged.
-        prompt_id: The prompt both entrants answered.
         entrant_a: The pair's first entrant, whichever was shown first.
         entrant_b: The pair's second entrant.
         presentation: Whose response was shown as response A.
@@ -198,7 +196,6 @@ class JudgmentFile:
     """A file of which every line was found to be good; going through it reads it again.
 
     Attributes:
-        path: The file.
         n_records: Different records in it.
         repeated: Where lines stand that repeat an earlier one, and are passed over.
     """

@@ -106,7 +106,6 @@ def read_rows(
     An empty cell of a CSV file is a value that is missing.
 
     Args:
-        path: The file.
         kind: How its rows are written, as `sample_file` says; a JSON object is one row.
         needed: Columns that a CSV file must have.
 
@@ -228,7 +227,6 @@ def parquet_rows(
     """Go through the rows of a Parquet file, each with its `file:row N`.
 
     Args:
-        path: The file.
         wanted: The columns that are read where they are there; all of them if None.
     """
     number = 0

@@ -22,7 +22,6 @@ class WrittenRun:
     """A run directory that was written.
 
     Attributes:
-        folder: Where it is.
         fingerprints: SHA-256 of every file by relative path.
         n_bytes: Bytes of all files together.
     """
@@ -135,8 +134,6 @@ def find_runs(folder: Path, *, tournament_id: str, mode: str) -> FoundRuns:
 
     Args:
         folder: The folder of all runs; it need not exist.
-        tournament_id: The tournament.
-        mode: A mode of the tournament, such as `pilot`.
     """
     found: list[tuple[datetime, int, str, Path]] = []
     problems = []

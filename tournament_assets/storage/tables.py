@@ -226,7 +226,6 @@ class WrittenTable:
 
     Attributes:
         name: The asset's name.
-        n_rows: Its rows.
         version: SHA-256 of its contents, as `content_version` says it.
         content: The Parquet file.
     """

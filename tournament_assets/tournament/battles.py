@@ -39,8 +39,6 @@ class Battle:
             without a verdict is no battle.
         source: Who decided: `llm-judge` or `human`.
         question_id: The prompt they were compared on.
-        judge_model: The model that judged.
-        dimension: The quality that was judged.
         inconsistent: Whether the tie stands for two presentations that disagreed.
         weight: How much it counts in the Bradley-Terry likelihood; it stays one observation.
         pref: A preference finer than the winner: 0 is model_a, 1 is model_b. None where the
@@ -240,7 +238,6 @@ class RatingSettings:
         shuffle_seed: Seeds the orderings.
         n_bootstraps: Resamples of whole prompts behind the sampling intervals.
         bootstrap_seed: Seeds the resampling.
-        confidence: Coverage of the intervals.
     """
 
     arena: str | None = None
@@ -301,7 +298,6 @@ def settings_of_run(
     """Return the settings that a run of a tournament rates by.
 
     Args:
-        tournament: The tournament.
         mode: Which part of it was run.
         n_permutations: The number of orderings, if it was not the configured one.
     """

@@ -26,7 +26,6 @@ def numbered_lines(
     """Go through the lines that hold something, each with where it stands (`file:line`).
 
     Args:
-        path: The file.
         expected: What the file should be, for messages.
 
     Raises:
@@ -55,7 +54,6 @@ def parse_object(line: str | bytes, where: str, *, strict: bool = True) -> dict[
     """Read a line as one JSON object.
 
     Args:
-        line: The line.
         where: `file:line`, for messages.
         strict: Refuse a key that stands in an object twice, and NaN and infinities.
 

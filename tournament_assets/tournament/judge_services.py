@@ -105,7 +105,6 @@ class JudgeService:
         """Say that the key is missing, or None.
 
         Args:
-            environment: The environment variables.
             variable: The one that holds the key; the service's own by default.
             what: What needs it, as the beginning of a sentence.
             instead: What can be done without it.

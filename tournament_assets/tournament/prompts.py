@@ -233,7 +233,6 @@ def prompt_seed(prompt_id: str, seed: int | None = None) -> int:
     Every entrant draws the same numbers for the same prompt, whatever else is in its batch.
 
     Args:
-        prompt_id: Which prompt.
         seed: Leads to other numbers; None to those of the id alone.
     """
     text = prompt_id if seed is None else f"{seed}\0{prompt_id}"

@@ -77,10 +77,7 @@ class Judgment:
     """One pair, settled on one dimension, whoever settled it: what every rating starts from.
 
     Attributes:
-        prompt_id: The prompt both entrants answered.
-        dimension: The quality that was judged.
         entrant_a: The entrant shown first in the first presentation.
-        entrant_b: The other one.
         outcome: How the pair was settled.
         weight: How many prompts it stands for: 1 unless it is one of a sample.
         share: What the first entrant got of the win, from 0 to 1: what the outcome says, unless

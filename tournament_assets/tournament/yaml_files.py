@@ -93,7 +93,6 @@ def read_yaml(path: Path | Traversable, *, what: str) -> YamlDocument:
     """Read a YAML file that holds a mapping.
 
     Args:
-        path: The file.
         what: What it is, to begin messages with, such as `the config`.
 
     Raises:
@@ -117,7 +116,6 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
     """Read a YAML text.
 
     Args:
-        text: The text.
         name: The file that it is of, for messages.
 
     Raises:

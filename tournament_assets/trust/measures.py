@@ -90,7 +90,6 @@ class Measure:
         Args:
             found: The number.
             checks: Where the lights turn red.
-            dimension: The quality that was judged.
             subject: The entrant or the other judge it is about.
         """
         threshold = self.threshold(checks)
@@ -306,7 +305,6 @@ def measure_judge(
     Args:
         evidence: What is known of the judge.
         checks: Where the lights turn red.
-        dimension: The quality that was judged.
 
     Raises:
         InputError: If an option is impossible, or a judgment names somebody else.

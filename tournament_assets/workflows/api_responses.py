@@ -269,13 +269,11 @@ def complete_by_service(
 
     Args:
         entrant: The model and its settings.
-        prompts: What to answer.
         ledger: Where batches, replies and responses are kept.
         judge: What leads to the services that judge, where Claude models are asked.
         judges: Who judges: a judge's service is reached and waited for in the same way.
         environment: Where a chat server's address and key may be.
         may_pay_again: Whether paid results that the service no longer keeps may be bought again.
-        log: Told what is happening.
         terms: What every request is paid from.
         sleep: Waits between two looks.
 
@@ -550,7 +548,6 @@ def _bill(
     """Return what the replies to some requests cost, by name, for metadata.
 
     Args:
-        request_keys: The requests.
         model: The model that was asked.
         ledger: Where all entrants' bills are.
         prices: What prices a reply for which no price was known when it was bought.

@@ -97,8 +97,6 @@ def estimate_pairs(
     Where pairs stop early this is the most that they can take from here.
 
     Args:
-        plan: The tournament.
-        mode: The mode.
         pairs_by_dimension: The pairs of each dimension; looked at one dimension at a time.
         ledger: What is in it is not asked again.
         judge_model: Another model than the configured ones.
@@ -375,7 +373,6 @@ def plan_prompts(
 
     Args:
         estimate: What the mode's judging costs; its prices are those of the plan.
-        plan: The tournament.
         pilot: A finished run to learn from how prompts differ and how many pairs are ties.
         gaps: How far apart the two are, in Elo points.
         power: The probability with which they are to be separated.

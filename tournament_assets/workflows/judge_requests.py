@@ -127,7 +127,6 @@ class JudgeConnection:
         """Read what the environment says.
 
         Args:
-            environment: The environment variables.
             folder: The project's folder, in which the ledger is.
         """
         return cls(folder / "ledger" / "loopback_judge", environment)
@@ -177,12 +176,7 @@ def observe_run(
 
 
 def price_problem(config: TournamentConfig, judge: Judge) -> str | None:
-    """Say that nobody knows what a judge costs whose service bills by models of any name, or None.
-
-    Args:
-        config: The tournament's.
-        judge: Who is to judge.
-    """
+    """Say that nobody knows what a judge costs whose service bills any model name, or None."""
     if not judge.row.needs_price or judge.model in judge_prices(config, judge.model).models:
         return None
     return (
@@ -234,7 +228,6 @@ def find_budget(
     """Return what may be spent and what is gone of it by all that is known; None without a limit.
 
     Args:
-        terms: What may be spent.
         workloads: What is to be asked; other open requests are taken to cost as much as these.
         ledger: Where all tournaments' bills are.
     """
@@ -265,7 +258,6 @@ def build_approval(terms: BudgetTerms, *, ledger: "Ledger") -> Approval:
     ended; what keeps the limit is that each request must fit at its most when it is sent.
 
     Args:
-        terms: What may be spent.
         ledger: Where all tournaments' bills are.
     """
     since = datetime.now(UTC)
@@ -289,7 +281,6 @@ def check_affordable(
     Args:
         asked: Lists of requests; those of a list go to one model.
         channel: How they are sent.
-        terms: What may be spent.
         ledger: Where all tournaments' bills are.
         since: When the run began whose replies tell how long the next ones will be.
 
@@ -375,7 +366,6 @@ def missing_budget_problem(plan: TournamentPlan, mode: Mode, *, is_allowed: bool
     A pilot is cheap, and begun by hand.
 
     Args:
-        plan: The tournament.
         mode: The mode that is judged.
         is_allowed: Whether the run itself says that it needs no budget.
     """
@@ -423,7 +413,6 @@ class Asking:
 
     Attributes:
         scope: Whose work it is.
-        requests: What is asked.
         judge: Who is asked, and how.
     """
 
@@ -452,11 +441,9 @@ def ask_together(
 
     Args:
         askings: What is asked, scope by scope.
-        plan: The tournament.
         ledger: Where replies are kept.
         judge: What leads to the services.
         options: What the run was told.
-        log: Told what is happening.
         failed_since: Requests that failed since then have had their rounds in this run, and are
             not asked again.
         allows_unbudgeted: Whether a headline may be paid for without a budget.

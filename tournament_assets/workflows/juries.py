@@ -101,8 +101,6 @@ def jury_rows(
     Args:
         by_judge: Every judge's settled pairs.
         config: Who judges, and how their verdicts become one.
-        mode: The mode.
-        dimension: The quality that was judged.
 
     Raises:
         RatingError: If a likelihood could not be maximised.
@@ -234,8 +232,6 @@ def agreement_rows(
     Args:
         by_judge: Every judge's settled pairs; those about one pair follow one another.
         config: Who judges.
-        mode: The mode.
-        dimension: The quality that was judged.
     """
     judges, resampling = [each.model for each in config.judges_of(mode)], config.ratings.resampling
     if len(judges) < 2:

@@ -80,7 +80,6 @@ def read_votes(
     Args:
         rows: The rows, as they came.
         rater: Who voted.
-        sample_id: The sample.
         pairs: Every pair that was ever drawn for it.
         origin: Where the votes come from.
         rubric_hash: SHA-256 of the rubric that the rater could read.
@@ -166,7 +165,6 @@ class ImportedVotes:
         rater: Who voted.
         votes: Votes in the file, undoings among them.
         added: How many of them are new.
-        sample: The sample they are of.
     """
 
     rater: str
@@ -252,7 +250,6 @@ class ImportedLabels:
         votes: Votes that are of a pair of the sample.
         added: How many of them are new.
         left_out: Others, counted by the reason.
-        sample: The sample they are of.
     """
 
     votes: int
@@ -304,7 +301,6 @@ def import_foreign_votes(
     """Keep another tool's labels of a mode's pairs; those that are held already stay.
 
     Args:
-        path: The file.
         options: What the file may not say itself.
         pairs: All pairs of the mode.
         scope: The tournament, the mode and the dimension that was asked for.

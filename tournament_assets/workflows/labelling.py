@@ -134,9 +134,6 @@ def draw_label_sample(
     are left out.
 
     Args:
-        pairs: All pairs.
-        tournament_id: The tournament.
-        mode: The mode.
         dimension: The quality that people are asked for; None for which is better in general.
         size: How many pairs; all that there are where they are fewer.
         seed: Seeds the order and the sides.
@@ -202,7 +199,6 @@ def extend_by_worth(
     it was. The chances are those of all new pairs together, so label all of them.
 
     Args:
-        pairs: All pairs.
         before: The latest draw.
         worth: What a label of each pair is worth; one that is not there counts as the least.
         n_new: How many more; all that are left where they are fewer.

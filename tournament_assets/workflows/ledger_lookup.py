@@ -142,8 +142,6 @@ class FailedPresentation:
     """A presentation that was asked about and has no verdict.
 
     Attributes:
-        dimension: The quality being judged.
-        prompt_id: The prompt both entrants answered.
         entrant_a: The pair's first entrant.
         entrant_b: The pair's second entrant.
         presentation: `ab` or `ba`.

@@ -104,10 +104,8 @@ def complete_responses(
     Args:
         entrant: The model and its decoding settings.
         files: What it is loaded from.
-        prompts: What to answer.
         ledger: Where responses are kept.
         config: How to generate.
-        log: Told what is happening.
         generator: Where and how on this machine.
 
     Raises:

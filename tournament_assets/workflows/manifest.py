@@ -84,9 +84,6 @@ def run_facts(
     """Return what a mode's results rest on.
 
     Args:
-        plan: The tournament.
-        mode: Its mode.
-        selected: Table `selected_prompts`.
         responses: Table `entrant_responses` of each entrant.
         replies: Table `judge_replies` of each dimension.
         records: What materialisations say.
@@ -138,11 +135,8 @@ def run_manifest(
     """Return what a run's `manifest.json` holds.
 
     Args:
-        plan: The tournament.
-        mode: Its mode.
         facts: What its results rest on.
         bank: Table `prompt_bank`.
-        selected: Table `selected_prompts`.
         outages: What must be said of it first.
         audit: Table `audit`.
         lights: What the lights on the judge show, all dimensions.
@@ -233,7 +227,6 @@ def rubric_texts(mode: Mode, inputs: InputHashes, records: Records) -> dict[str,
     """Return the texts that the dimensions were judged by, where they are still known.
 
     Args:
-        mode: The mode.
         inputs: What `input_hashes` returned.
         records: What materialisations say.
     """

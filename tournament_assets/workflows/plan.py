@@ -56,12 +56,7 @@ class TournamentPlan:
 
 
 def plan_of(config_file: ConfigFile, environment: Mapping[str, str]) -> TournamentPlan:
-    """Join a configuration with the places its files are in.
-
-    Args:
-        config_file: The configuration.
-        environment: The environment variables.
-    """
+    """Join a configuration with the places its files are in."""
     path, project = config_file.path.resolve(), config_file.project
     return TournamentPlan(
         config=config_file.config,

@@ -61,10 +61,8 @@ def refuse_bad_input(
     A server that answers for an entrant is looked at if the ledger lacks some of its responses.
 
     Args:
-        plan: The tournament.
         mode: The mode that is about to run.
         skip_judging: Whether the judge will not be asked, so that no key is needed.
-        judge_model: Another model than the configured one.
         ledger_url: Where responses are kept; None if there are none.
         needs_no_budget: Whether the run says that its headline may be paid for without a budget.
 
@@ -187,7 +185,6 @@ class Finding:
     """One thing that was looked at.
 
     Attributes:
-        subject: What it is.
         health: How it stands.
         said: What was found.
         advice: What to do; empty where nothing is to be done.
@@ -214,7 +211,6 @@ def diagnose_device(plans: Sequence[TournamentPlan], asked: str) -> Finding:
     """Say what entrants with weights would generate on.
 
     Args:
-        plans: The tournaments.
         asked: The value of `TOURNAMENT_DEVICE`; `auto` or empty for CUDA if there is one.
     """
     loaded = [
@@ -309,8 +305,6 @@ def diagnose_tournament(
     """Say whether a tournament could run now: its files, its entrants, its judge.
 
     Args:
-        plan: The tournament.
-        environment: The environment variables.
         ledger_url: The ledger's SQLAlchemy URL.
         is_wanted: Whether somebody asked for this very tournament: what it lacks is broken then.
     """

@@ -189,11 +189,7 @@ class Versions:
 
 
 def read_versions(project: Path) -> Versions:
-    """Return what is running now.
-
-    Args:
-        project: The project's folder.
-    """
+    """Return what is running now."""
     return Versions(
         program=_version_of(_DISTRIBUTION),
         program_commit=find_commit(Path(__file__).parents[1]),
@@ -458,8 +454,6 @@ def input_hashes(
     """Return the hash of everything that decides a result, and of the prices.
 
     Args:
-        plan: The tournament.
-        selected: Table `selected_prompts`.
         responses: Table `entrant_responses` of each entrant.
         replies: What is said of the table `judge_replies` by dimension.
         answered: What is recorded of each entrant's responses.

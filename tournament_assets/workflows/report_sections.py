@@ -64,8 +64,6 @@ def report_sections(
     """Return the sections on trust, what is missing, equal terms and prompts that decide.
 
     Args:
-        plan: The tournament.
-        mode: The mode.
         trust: Rows of the table `measures`, all dimensions.
         audit: Rows of the table `audit`.
         prompt_audit: Rows of the table `prompt_audit`.
@@ -109,7 +107,6 @@ def judge_sentence(config: TournamentConfig, mode: Mode, models: Collection[str]
 
     Args:
         config: Who judges, and how the verdicts of several become one.
-        mode: The mode.
         models: The models that replied.
     """
     panel = [each.model for each in config.judges_of(mode)]
@@ -139,7 +136,6 @@ def report_doubts(
     """Return what speaks against a result: outages, replies to come, limits, red lights, copies.
 
     Args:
-        plan: The tournament.
         trust: Rows of the table `measures`, all dimensions.
         audit: Rows of the table `audit`.
         pending: Presentations without a reply yet, by dimension.
@@ -181,7 +177,6 @@ def entrant_economies(
     """Return what each entrant costs and how fast it writes, where its responses say so.
 
     Args:
-        config: The tournament's.
         responses: Table `entrant_responses` of each entrant.
 
     Returns:
@@ -233,7 +228,6 @@ def outages_of(plan: TournamentPlan, audit: Sequence[CoverageRow]) -> list[str]:
     """Return the sentences that must stand first on anything published.
 
     Args:
-        plan: The tournament.
         audit: Rows of table "audit".
     """
     return [outage.sentence for outage in _find_outages(plan, audit)]

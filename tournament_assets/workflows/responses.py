@@ -69,14 +69,10 @@ def answer_prompts(
     """Take what exists of an entrant's responses, and get the rest.
 
     Args:
-        entrant: Who answers.
-        prompts: What is asked.
         bank: All prompts that a recorded file may answer.
-        plan: The tournament.
         resources: What answering may need.
         may_pay_again: Whether paid results that a service no longer keeps may be bought again.
         since: When the run began, for a budget that is for one run.
-        log: Told what is happening.
         upstream: What assets of the project around hold, by key.
         sleep: Waits for a service.
 

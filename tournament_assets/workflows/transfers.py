@@ -75,11 +75,9 @@ class MatchedRows:
     """What a file holds that is wanted today.
 
     Attributes:
-        rows: Its rows.
         unmatched: Rows that answer nothing that would be asked today.
         replies: Judges' replies, each under today's request.
         responses: An entrant's responses, each with its prompt's fingerprint.
-        entrant_fingerprint: Whose responses they are.
     """
 
     rows: int
@@ -324,8 +322,6 @@ class ImportReport:
     """What came of one file.
 
     Attributes:
-        path: The file.
-        records: Its records.
         added: Replies that the ledger did not hold.
         failures: Records without a reply that can be judged again.
         unmatched: Rows of an earlier cache that answer nothing that would be asked today.
@@ -451,10 +447,8 @@ def recover_replies(
     """Take back what all modes of a tournament, and its entrants, have paid for and forgotten.
 
     Args:
-        plan: The tournament.
         ledger: Where replies are put.
         judge: Leads to the services: those of the judges of all modes and of bought entrants.
-        log: Told what is happening.
         judge_model: Another judge than the configured ones.
 
     Raises:

@@ -205,9 +205,7 @@ def decode(
     """Write one response to each prompt of a batch.
 
     Args:
-        model: Who answers.
         prompts: What is asked; one to `n_rows` prompts.
-        settings: How to decode.
         n_rows: Rows of the batch. Equal `n_rows`, `prompt_length` and `execution` give equal
             responses.
         prompt_length: Tokens that prompts are padded to.

@@ -268,7 +268,6 @@ class HydraModel:
             hidden: What `enter_heads` returned, shape (n_prompts, n_tokens, hidden_size).
             places: Where the tokens stand.
             cache: The heads' cache, which is written.
-            selection: Who reads.
 
         Returns:
             The residual stream before the final norm,
@@ -285,7 +284,6 @@ class HydraModel:
             ids: Token ids, shape (n_prompts, n_tokens).
             places: Where they stand.
             caches: The caches, which are written.
-            selection: Who reads.
         """
         if self._regions != Regions():
             # Prompts have many lengths, each of which would be compiled for a single use.
@@ -457,7 +455,6 @@ def merged_weights(model: Any, adapters: Sequence[HeadShards], *, head: int) -> 
     Args:
         model: The `Olmo2ForCausalLM` that the adapters were trained on.
         adapters: The changes of the heads.
-        head: Which head, from 0.
 
     Returns:
         The whole state dict. What the head does not change is shared with the model; sums are
@@ -500,7 +497,6 @@ def export_merged_head(
         model: The `Olmo2ForCausalLM` that the adapters were trained on; it is left as it is.
         folder: Where to write; it does not exist yet, or is empty.
         adapters: The changes of the heads.
-        head: Which head, from 0.
         tokenizer: Saved beside the weights, if given.
 
     Raises:

@@ -185,9 +185,7 @@ class Rounds:
         """Make room for what the rounds will yield.
 
         Args:
-            model: Who answers.
             drafter: Has read the prompts.
-            settings: How to decode.
             progress: At the last token of each prompt.
             heads: The drawn head of each row, shape (n_rows,).
             numbers: Random numbers of each row and position, shape (n_rows, n_positions, 3).

@@ -411,7 +411,6 @@ class LoraStack:
     """All adapters of all heads, concatenated along the rank axis, ready to be spoken with.
 
     Attributes:
-        n_heads: Heads.
         ranks: Rank of each adapter, in order.
     """
 

@@ -101,7 +101,6 @@ def load_adapter(base: LoadedBase, folder: Path, *, name: str) -> LoadedAdapter:
     """Load an adapter for a resident model, which stays as it is.
 
     Args:
-        base: The model.
         folder: The adapter's, with `adapter_config.json` and `adapter_model.safetensors`.
         name: Who needs it, to begin every message with.
 

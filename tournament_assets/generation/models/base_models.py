@@ -77,7 +77,6 @@ def dtype_for(
     Cards that cannot compute in bfloat16 (V100, T4 and older) get float16.
 
     Args:
-        device: Its name.
         capability: Tells a card's compute capability.
     """
     if torch.device(device).type != "cuda":

@@ -24,7 +24,6 @@ class AskedPrompt:
     """One prompt, ready to be read.
 
     Attributes:
-        prompt_id: Which prompt.
         text: What it says.
         ids: Token ids of the whole conversation up to the response.
         seed: Seeds the response's random numbers.
@@ -114,7 +113,6 @@ def encode_prompts(
 
     Args:
         tokenizer: The model's, with a chat template.
-        prompts: What is asked.
         system_prompt: Put before each of them, if given.
         max_new_tokens: What the response may take.
         context: The most tokens the model can read; None if it does not say.

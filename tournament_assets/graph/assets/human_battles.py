@@ -452,7 +452,6 @@ def label_worths(
     """Return what a label of each judged pair is worth, by prompt and entrants.
 
     Args:
-        config: The tournament's configuration.
         labels: What people said so far.
         verdicts: Table `judge_verdicts` of the dimension.
     """

@@ -58,7 +58,6 @@ class JudgeTest:
     """Pairs that a step asks the judge about besides the tournament.
 
     Attributes:
-        step: The step.
         rubric: What the judge is to go by.
         purpose: What they are asked for, which keeps them apart.
         wait_seconds: How long batches are waited for; None is as long as the config says.

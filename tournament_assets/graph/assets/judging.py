@@ -183,10 +183,8 @@ def _ask_in_rounds(
 
     Args:
         look: Says what is to be asked by what the ledger holds.
-        step: The step.
         options: What the run was told.
         ledger: Where the replies are.
-        judge: Who is asked.
         failed_since: Requests that failed since then are not asked again.
     """
     tallies: dict[JudgingScope, Tally] = {}
@@ -244,10 +242,8 @@ class _Judging:
     """What one step asks of the judges about one dimension, and who is asked.
 
     Attributes:
-        step: The step.
         options: The options of the run.
         rubric: What the judge is to go by.
-        judges: Who is asked.
         pairs: What is judged, as far as it is known.
         identical: Those of the pairs that are settled without asking.
         to_ask: What each of the judges is asked about the others.

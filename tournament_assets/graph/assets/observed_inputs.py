@@ -117,7 +117,6 @@ def read_inputs(plan: TournamentPlan, *assets: str) -> list[InputVersion]:
     """Return inputs of a tournament as they are now; one that cannot be read says why.
 
     Args:
-        plan: The tournament.
         assets: Which of `OBSERVED`; all of them unless given.
     """
     return [each for asset in assets or OBSERVED for each in OBSERVED[asset](plan)]

@@ -403,8 +403,6 @@ def families_of(
     """Return who judged and who answered, by dimension.
 
     Args:
-        plan: The tournament.
-        mode: A mode of the tournament, such as `pilot`.
         verdicts: The table `judge_verdicts` of every dimension.
         excluded: Entrants to leave out.
     """
@@ -434,8 +432,6 @@ def fair_rows(
     """Return the rows of table "fair_comparison" of one mode.
 
     Args:
-        plan: The tournament.
-        mode: A mode of the tournament, such as `pilot`.
         selected: The table `selected_prompts`.
         responses: The table `entrant_responses` of every entrant.
         verdicts: The table `judge_verdicts` of every dimension.

@@ -50,7 +50,6 @@ def build_edit_sensor(plan: TournamentPlan, jobs: Sequence[Any]) -> dg.SensorDef
     """Build the sensor of one tournament; `rerun_after_edits` of a mode turns it on.
 
     Args:
-        plan: The tournament.
         jobs: The jobs of its stages.
     """
     wanted = [name for name, mode in plan.config.modes.items() if mode.rerun_after_edits]
@@ -130,8 +129,6 @@ def _begin(
     """Return the first runs of a rerun, or none and why.
 
     Args:
-        plan: The tournament.
-        mode: The mode.
         context: Of the tick.
         begun_before: Whether the last one was begun for the very same inputs and settings: if that
             has failed, so would the next, and one would be begun for ever.

@@ -134,7 +134,6 @@ def raise_failure(result: dg.ExecuteInProcessResult, stage: Stage, label: str) -
     """Say why a run has failed.
 
     Args:
-        result: The run.
         stage: The stage that it was.
         label: Its partition as people read it; empty if it has none.
 
@@ -172,7 +171,6 @@ def failed_checks(result: dg.ExecuteInProcessResult, *, only_errors: bool = Fals
     """Return what the checks of a run found, a sentence each.
 
     Args:
-        result: The run.
         only_errors: Leave out those that only warn.
     """
     return [
@@ -192,7 +190,6 @@ class BrokenConfig:
     """A config that cannot be loaded.
 
     Attributes:
-        path: The file.
         name: What it is called among assets: its file's name, of letters that Dagster takes.
         problems: What is wrong with it, one sentence each: file, line, found, expected.
     """

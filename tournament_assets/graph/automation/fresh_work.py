@@ -48,8 +48,6 @@ class FreshWork:
     """Tells what of a mode has to run.
 
     Attributes:
-        plan: The tournament.
-        mode: The mode.
         instance: Where materialisations are recorded.
         storage: Where assets are kept: a folder or a URL.
         options: By asset the options of the run that differ from their defaults.

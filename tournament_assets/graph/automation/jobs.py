@@ -82,7 +82,6 @@ def run_config(
     """Return what Dagster is told when some assets of a stage run.
 
     Args:
-        plan: The tournament.
         names: The assets that run.
         by_asset: What was asked of the run, as of `options_by_asset`.
         told: What the judge is told, as of `texts_told`.
@@ -131,7 +130,6 @@ def build_jobs(
     Dagster has no public name for the type of an unresolved job.
 
     Args:
-        plan: The tournament.
         refuse_run: Raises where a run must not begin a step.
         resource_prefix: What the keys of its resources begin with.
     """

@@ -57,9 +57,7 @@ def find_out_of_date(
 
     Args:
         instance: Where materialisations and observations are recorded.
-        plan: The tournament.
         stage: The stage; one that observes runs if Dagster does not know the inputs as they are.
-        mode: The mode.
         inputs: The inputs as they are now; read unless given.
         distrusts: Whether what is recorded of an asset has to be made again whatever its recipe.
 
@@ -186,7 +184,6 @@ def begin_rerun(
     """Return the runs of a rerun's first stage; the sensor that continues reruns requests the rest.
 
     Args:
-        plan: The tournament.
         mode: The mode to rerun.
         instance: Where the choice of partitions looks what is out of date.
         began_at: Names the rerun: asked twice for the same moment, it is the same rerun.
@@ -238,7 +235,6 @@ def request_stage(
     Args:
         index: Which stage.
         rerun: The rerun that they belong to.
-        plan: The tournament.
         work: What to request.
         whole: All that the rerun runs in this stage.
     """
@@ -383,7 +379,6 @@ def find_reruns(
 
     Args:
         instance: Where the runs are.
-        plan: The tournament.
         mode: Only those of this mode.
         updated_after: Only those of which a run has changed since.
     """

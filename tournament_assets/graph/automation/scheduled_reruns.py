@@ -77,7 +77,6 @@ def build_schedules(plan: TournamentPlan, jobs: Sequence[Any]) -> list[dg.Schedu
     """Build the schedules of one tournament: one for each mode that its config gives one.
 
     Args:
-        plan: The tournament.
         jobs: The jobs of its stages; a schedule begins the first, a sensor the others.
     """
     return [
@@ -141,7 +140,6 @@ def build_continuing_sensor(
     """Build the sensor of one tournament.
 
     Args:
-        plan: The tournament.
         jobs: The jobs of its stages.
         choices: What a rerun of each scope runs in a stage; a rerun of another scope stays where
             it is.
@@ -244,7 +242,6 @@ def build_resuming_sensor(
     """Build the sensor of one tournament.
 
     Args:
-        plan: The tournament.
         jobs: The jobs of its stages.
         resource_prefix: What the keys of its resources begin with.
     """
@@ -388,7 +385,6 @@ def diagnose_automation(
     """Look at whether what the configs want to go on by itself is on, and would be noticed.
 
     Args:
-        plans: The tournaments.
         instance: Where Dagster keeps what is on.
     """
     for plan in plans:

@@ -150,7 +150,6 @@ class ResponseEstimate:
     """What an entrant's missing responses would cost.
 
     Attributes:
-        entrant_id: The entrant.
         model: The model behind it.
         price: The model's prices; None if the list does not name it.
         discount: What every price is multiplied by, for the way it is asked.
@@ -180,7 +179,6 @@ class JudgingEstimate:
     """What a mode's judging would cost, and the responses that are to be judged.
 
     Attributes:
-        mode: The mode.
         judge_model: The model that would judge.
         prices_of: The date of the price list.
         price: The model's prices; None if the list does not name it.
@@ -352,7 +350,6 @@ def measure_workload(
         find_answered: Returns those of some keys that need not be asked again.
         under_way: Keys of requests that were sent and will be collected.
         identical: Presentations of the pairs that are settled without asking.
-        tokens_per_reply: Tokens of one reply.
         prices: What prices the most that each may cost; None leaves that unknown.
         counter: Counts the tokens of a sample of the requests that are still to be sent, evenly
             spread over them; the others are corrected by what it says.

@@ -64,7 +64,6 @@ class Spending:
         n_replies: How many replies; those that report no tokens are not among them.
         n_cache_hits: Those among them that read their prefix from the cache.
         n_cache_writes: Those that wrote it there.
-        usage: Their tokens.
         is_waste: Whether they had been paid for before, in another batch.
         usd: What they cost at the prices at which they were bought, 0 included; None where none was
             known then.
@@ -203,7 +202,6 @@ def judge_prices(config: TournamentConfig, *models: str) -> PriceList:
     first: what stands on a private address may pass requests on to somebody who bills them.
 
     Args:
-        config: The tournament's.
         models: Other models that are asked in place of a judge.
     """
     own, zero = config.judging.prices, ConfiguredPrice(input=0, output=0)
@@ -275,7 +273,6 @@ class BudgetTerms:
     """What some work may cost, and what prices it.
 
     Attributes:
-        prices: The price list.
         limit_usd: The most that may be spent in a period; None sets no limit.
         period: What the limit is for.
         began_at: When the run began, for a limit that is for one run.

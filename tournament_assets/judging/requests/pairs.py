@@ -31,7 +31,6 @@ class PairToJudge:
         source: The prompt's stratum.
         prompt_text: What they were asked.
         entrant_a: The entrant shown first in the first presentation.
-        entrant_b: The other one.
         response_a: What `entrant_a` answered.
         response_b: What `entrant_b` answered.
         gold_answer: The accepted answer, where the prompt has one.

@@ -39,7 +39,6 @@ class RequestSettings:
     """What a request holds besides the pair.
 
     Attributes:
-        judge_model: The model that judges.
         max_tokens: The most tokens of its reply.
         shows_gold_answer: Show the gold answer, where there is one.
         shows_expected_behavior: Show the expected behaviour, where there is one.
@@ -81,7 +80,6 @@ class JudgeRequest(ModelRequest):
     """One presentation of one pair, as it is sent; its key is a SHA-256 over `params`.
 
     Attributes:
-        prompt_id: The prompt both entrants answered.
         entrant_a: The pair's first entrant, whichever is shown first here.
         entrant_b: The pair's second entrant.
         presentation: Whose response is shown as response A.
@@ -241,7 +239,6 @@ def by_pair(pairs: Iterable[PairToJudge], asked: Sequence[JudgeRequests]) -> Ite
     """Yield several judges' requests pair by pair, and of a pair judge by judge.
 
     Args:
-        pairs: All pairs.
         asked: The requests to each judge, about these pairs or some of them in the same order.
     """
     places = [0] * len(asked)

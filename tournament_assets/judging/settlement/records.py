@@ -30,9 +30,6 @@ class JudgingScope:
     """Whose work a batch is: what only one process at a time may submit.
 
     Attributes:
-        tournament_id: The tournament.
-        mode: A mode of the tournament, such as `pilot`.
-        dimension: The quality being judged.
         purpose: `verdicts`, or what else is asked besides the tournament's own verdicts.
         subject: What messages call it; the dimension and the mode by default.
     """
@@ -90,7 +87,6 @@ class BatchIntent:
         attempt: 1 for the first question, 2 for the one after an unreadable reply, and so on.
         channel: How it is sent.
         begun_at: When it is about to be sent.
-        request_keys: What is asked.
         most_usd: The most that each of them may cost, in US dollars; None where no price is known.
         rates: What their tokens cost, by which their replies are billed for ever; None where no
             price is known.
@@ -183,7 +179,6 @@ class JudgingLedger(Protocol):
         A request may have been answered since.
 
         Args:
-            request_keys: The requests.
             since: Leave out those that have not failed since then.
         """
 
@@ -208,8 +203,6 @@ class JudgingLedger(Protocol):
         that writes them down, so that no two runs ever count on the same dollars.
 
         Args:
-            lease: The right to submit.
-            intent: What is wanted.
             terms: What may be spent; None sets no limit.
 
         Returns:

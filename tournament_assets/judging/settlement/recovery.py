@@ -506,7 +506,6 @@ class FailedRequest:
     """A request that was asked and has no verdict.
 
     Attributes:
-        request_key: The request.
         failure: Why.
         attempt: Which attempt would be the next one.
     """

@@ -115,7 +115,6 @@ class WaitingPolicy:
         """Return how a judge's service is waited for.
 
         Args:
-            judge: Who is waited for.
             deadline_seconds: How long to wait for batches; as long as the judge says unless given.
             prewarms: Whether one request is asked ahead to fill the prompt cache.
             sleep: Waits that many seconds.
@@ -246,9 +245,7 @@ class JudgingSession:
     """One settlement under way.
 
     Attributes:
-        lease: The right to submit.
         ledger: Where everything is written down.
-        service: Who is asked.
         progress: Who is told.
         options: How.
         tally: What was done so far.
@@ -435,7 +432,6 @@ def run_together(pieces: Sequence[Piece[Done]], *, log: Callable[[str], None]) -
     The threads are daemons, because nobody should wait for an answer that nobody will take.
 
     Args:
-        pieces: What to do.
         log: Told at once of a piece that failed while others go on.
 
     Raises:

@@ -162,7 +162,6 @@ class Created:
     """What became of some requests that were to be sent.
 
     Attributes:
-        batches: The batches that they are in.
         n_requests: How many of them, from the first one on, are settled or in a batch; the budget
             has no room for the others now.
     """
@@ -180,7 +179,6 @@ def cut_batches(
     """Cut a list of requests into batches that the provider accepts.
 
     Args:
-        requests: What is to be sent.
         max_requests: The most requests of one batch, where the provider takes less than usual.
         max_bytes: The most bytes of one batch, likewise.
     """

@@ -43,7 +43,6 @@ class EntrantEconomy:
     """What an entrant costs and how fast it writes; None where that is not known.
 
     Attributes:
-        entrant_id: The entrant.
         usd: US dollars for 1,000 responses, by their tokens and the price list.
         speed: Tokens that it wrote a second.
     """
@@ -137,7 +136,6 @@ def draw_front(
         rows: Rows of table "leaderboard" of one dimension, best entrant first.
         economies: What is known of the entrants.
         judge_label: What kind of judge judged.
-        palette: The colours.
         dimension: The quality that was judged, where the picture stands alone.
 
     Returns:

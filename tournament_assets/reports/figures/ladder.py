@@ -88,9 +88,7 @@ def draw_ladder(
 
     Args:
         rows: Rows of table "leaderboard" of one dimension, best entrant first.
-        dimension: The quality that was judged.
         span: Ends of the axis in Elo points; from the rows if not given.
-        palette: The colours.
 
     Returns:
         A figure. An interval without a bound runs to the edge and ends in an arrow.
@@ -116,7 +114,6 @@ def draw_ladders(
     Args:
         rows_by_dimension: Rows of table "leaderboard"; the entrants come in the order of the first
             dimension, best first.
-        palette: The colours.
     """
     every_row = [row for rows in rows_by_dimension.values() for row in rows]
     names = list(dict.fromkeys(row.entrant_id for row in every_row))

@@ -46,8 +46,6 @@ class ReportContents:
     Attributes:
         tournament_id: The tournament's name.
         description: What a reader should know about it.
-        mode: A mode of the tournament, such as `pilot`.
-        judge_model: The model that judged.
         judge_label: What kind of judge that is.
         judge_is_language_model: Whether its verdicts say anything about quality.
         judge_sentence: Who the judge is that people's labels are put beside.
@@ -59,7 +57,6 @@ class ReportContents:
         provenance: The hash, seed or version of everything that decides the result.
         command: The command that makes this report again.
         versions: What it was made with: program, Python and libraries.
-        confidence: Coverage of the intervals.
         doubts: What speaks against the result, besides what follows from the judge and the audit.
         sections: Sections made elsewhere, by name, in the order in which the page has them.
         prices: US dollars that judging cost, by dimension; None where no price is known.

@@ -74,7 +74,6 @@ class RunTables:
     """What a run directory is made from; mappings are by dimension, in the order of the config.
 
     Attributes:
-        match_lists: Table `match_list`.
         replies: Table `judge_replies`.
         verdicts: Table `judge_verdicts`.
         elo_ratings: Table `elo_ratings`.
@@ -82,7 +81,6 @@ class RunTables:
         win_rates: Table `win_rates`.
         battles: Table `battles`, all dimensions.
         leaderboard: Table `leaderboard`, all dimensions.
-        report: Table `report`.
         rubrics: The texts that the dimensions were judged by, where they are known.
         economies: What the entrants cost and how fast they write.
     """
