@@ -36,7 +36,7 @@ from tournament_assets.storage.tables import pair_key
 from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.judges import AdaptiveConfig
 from tournament_assets.tournament.verdicts import Outcome, Verdict
-from tournament_assets.workflows.adaptive_judging import decide
+from tournament_assets.verdicts.adaptive_judging import decide
 
 FIELDS = {
     "separated": (0.0, 0.5, 1.0, 2.0),

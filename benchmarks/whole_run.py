@@ -158,7 +158,7 @@ def fill_ledger(config_path: Path, *, seed: int) -> int:
     from tournament_assets.definitions import build_plan, default_ledger_url
     from tournament_assets.ledger import Ledger
     from tournament_assets.project.config_files import load_config
-    from tournament_assets.workflows.ledger_lookup import existing_requests
+    from tournament_assets.project.existing_work import existing_requests
 
     generator = np.random.default_rng(seed)
     plan = build_plan(load_config(config_path), {})

@@ -19,13 +19,13 @@ from tests.loopback.faults.wire import DroppableProtocol, drop_connection
 from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import ThreadedServer
+from tournament_assets.providers.openers import JudgeConnection
+from tournament_assets.responses.api_responses import complete_by_service
+from tournament_assets.responses.local_responses import CompletedResponses
 from tournament_assets.tournament.entrants import OpenAiApiEntrant
 from tournament_assets.tournament.judges import ConfiguredPrice, Judge, Waiting
 from tournament_assets.tournament.places import ServerAddress
 from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.workflows.api_responses import complete_by_service
-from tournament_assets.workflows.judge_requests import JudgeConnection
-from tournament_assets.workflows.local_responses import CompletedResponses
 
 MODEL = "tiny"
 _USAGE = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}

@@ -15,8 +15,8 @@ from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.launching import StageListener, run_tournament
 from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import plan_of
 from tournament_assets.tournament.config import Mode
-from tournament_assets.workflows.plan import plan_of
 
 N_WITH_GOLD = 8
 N_CURATED = 4

@@ -12,7 +12,7 @@ import pytest
 from dagster._utils.interrupts import capture_interrupts
 
 from tests.projects import SmallProject, make_project
-from tests.workflows.builders import wait_until
+from tests.responses.builders import wait_until
 from tournament_assets.graph.local_runs import noticed_interrupts
 
 

@@ -73,13 +73,13 @@ from tournament_assets.project.config_files import (
     find_host,
     load_config,
 )
+from tournament_assets.project.plan import TournamentPlan, plan_of, refuse_upstream_assets
 from tournament_assets.project.project_files import default_ledger_url as default_ledger_url
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.places import url_problem
 from tournament_assets.tournament.yaml_files import read_yaml
-from tournament_assets.workflows.plan import TournamentPlan, plan_of, refuse_upstream_assets
 
 _COMPONENT = files("tournament_assets") / "data" / "component"
 

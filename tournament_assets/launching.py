@@ -42,19 +42,20 @@ from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.ledger import Ledger
 from tournament_assets.ledger.leases import own_identity
 from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import load_rubrics, prepare_dagster_home
+from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.reports.cost_estimate import DimensionPlan
+from tournament_assets.responses.local_responses import release_models
 from tournament_assets.run_comparison.run_reading import read_finished_runs
+from tournament_assets.runs import preflight
+from tournament_assets.runs.estimates import estimate_judging, plan_prompts
+from tournament_assets.runs.preflight import Finding, refuse_bad_input
+from tournament_assets.runs.provenance import rerun_command
 from tournament_assets.storage.tables import SCHEMAS, StoredTable, decode_parquet
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.workflows import preflight
-from tournament_assets.workflows.estimates import estimate_judging, plan_prompts
-from tournament_assets.workflows.judge_requests import UNBUDGETED_TAG, JudgeConnection
-from tournament_assets.workflows.local_responses import release_models
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.preflight import Finding, refuse_bad_input
-from tournament_assets.workflows.provenance import rerun_command
+from tournament_assets.verdicts.judge_requests import UNBUDGETED_TAG
 
 StageListener = Callable[[Stage, str], None]
 

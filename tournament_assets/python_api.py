@@ -28,6 +28,7 @@ from tournament_assets.battles.registry import pool_battles, read_battles
 from tournament_assets.graph.plain_runs import PlainRun, run_plainly, run_unrecorded
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.project.config_files import find_project, load_config
+from tournament_assets.project.plan import plan_of
 from tournament_assets.python_results import (
     Comparison,
     Estimate,
@@ -53,7 +54,6 @@ from tournament_assets.tournament.battles import BattleSource, RatingSettings
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judges import label_judges
-from tournament_assets.workflows.plan import plan_of
 
 
 def load(config: str | Path, *, environment: Mapping[str, str] | None = None) -> "Tournament":

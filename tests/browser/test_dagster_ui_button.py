@@ -23,7 +23,7 @@ from tests.torture.rounds import ADAPTIVE, make_larger
 from tournament_assets.project.project_files import prepare_dagster_home
 from tournament_assets.storage.tables import decode_parquet, rows_of
 from tournament_assets.tournament.asset_rows import DecisionRow
-from tournament_assets.workflows.adaptive_judging import last_rows
+from tournament_assets.verdicts.adaptive_judging import last_rows
 
 PRESENTATIONS = 330
 """What three entrants of the larger bank take, but for prompts on which two are of one text."""

@@ -12,11 +12,11 @@ from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.launching import run_tournament
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import as_identifier, load_config, write_new_project
+from tournament_assets.project.existing_work import existing_requests
+from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.runs.preflight import refuse_bad_input
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judges import JudgingConfig
-from tournament_assets.workflows.ledger_lookup import existing_requests
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.preflight import refuse_bad_input
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 

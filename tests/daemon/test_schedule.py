@@ -13,8 +13,8 @@ from tournament_assets.definitions import build_plan
 from tournament_assets.graph.automation.jobs import build_rerun_stages
 from tournament_assets.graph.automation.reruns import RerunState, find_reruns
 from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import prepare_dagster_home
-from tournament_assets.workflows.plan import TournamentPlan
 
 HOUR = 3600
 ANCHORS = 2

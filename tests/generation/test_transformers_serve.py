@@ -15,10 +15,10 @@ from tests.chat_server import api_entrant, response_terms
 from tests.chat_server import complete as complete_entrant
 from tournament_assets.generation.responding import generate_responses
 from tournament_assets.ledger import Ledger
+from tournament_assets.responses.api_responses import service_problems
+from tournament_assets.responses.local_responses import CompletedResponses
 from tournament_assets.tournament.errors import GenerationError
 from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.workflows.api_responses import service_problems
-from tournament_assets.workflows.local_responses import CompletedResponses
 
 from .builders import TINY, Settle, describe
 

@@ -13,7 +13,7 @@ from tournament_assets.judging.batch_service import Channel, ReplyRow, TokenUsag
 from tournament_assets.judging.settlement.records import BatchIntent, JudgingScope, Lease
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import load_config
-from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.project.plan import TournamentPlan
 
 OPUS = "claude-opus-5-5"
 ELSEWHERE = JudgingScope("another", "headline", "tone")

@@ -15,8 +15,8 @@ from tests.graph.paid_projects import PaidProject
 from tournament_assets.definitions import build_plan, build_resources
 from tournament_assets.graph.automation.reruns import Rerun, find_reruns
 from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import prepare_dagster_home
-from tournament_assets.workflows.plan import TournamentPlan
 
 TICK = datetime(2026, 11, 23, 5, 0, tzinfo=UTC)
 FIRST_RERUN = "small_headline_20261123T050000Z"

@@ -22,12 +22,12 @@ from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_methods import STYLE, Evidence, rating_rows
 from tournament_assets.reports.cost_estimate import estimate_json, rounds_sentences
+from tournament_assets.runs.estimates import estimate_judging
 from tournament_assets.storage.tables import StoredTable, decode_parquet
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import BudgetError
 from tournament_assets.tournament.verdicts import Judgment, Outcome
-from tournament_assets.workflows.estimates import estimate_judging
-from tournament_assets.workflows.table_rows import judgments_of
+from tournament_assets.verdicts.table_rows import judgments_of
 
 from .paid_projects import PaidProject, paid_project
 

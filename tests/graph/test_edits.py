@@ -21,8 +21,8 @@ from tournament_assets.graph.automation.jobs import Stage, build_stages, observa
 from tournament_assets.graph.automation.reruns import find_out_of_date
 from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.storage.tables import decode_parquet
-from tournament_assets.workflows.plan import TournamentPlan
 
 RATED = [
     "judge_replies",

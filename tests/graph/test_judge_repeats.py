@@ -25,11 +25,11 @@ from tournament_assets.graph.rows import Log, Step
 from tournament_assets.graph.table import rows_of
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import load_config
+from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.storage.tables import StoredTable
 from tournament_assets.tournament.asset_rows import RepeatRow
 from tournament_assets.tournament.errors import InputError, WorkError
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.workflows.judge_requests import JudgeConnection
 
 JOB = "small_check_drift"
 ANCHORS = 8

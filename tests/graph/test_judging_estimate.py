@@ -36,6 +36,7 @@ from tournament_assets.judging.requests.pairs import (
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.launching import estimate_tournament
 from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.project.plan import TournamentPlan, requests_for_pairs, select_prompts
 from tournament_assets.project.project_files import (
     load_prompt_bank,
     load_rubric,
@@ -44,12 +45,10 @@ from tournament_assets.project.samples import read_samples
 from tournament_assets.reports.cost_estimate import budget_sentence
 from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.run_comparison.run_reading import FinishedRun
+from tournament_assets.runs.estimates import plan_prompts
 from tournament_assets.tournament.asset_rows import EstimateRow
 from tournament_assets.tournament.errors import InputError, WorkError
 from tournament_assets.tournament.verdicts import Outcome
-from tournament_assets.workflows.estimates import plan_prompts
-from tournament_assets.workflows.judge_requests import requests_for_pairs
-from tournament_assets.workflows.plan import TournamentPlan, select_prompts
 
 from .bills import (
     OPUS,

@@ -19,8 +19,8 @@ from tournament_assets.graph.automation.reruns import (
     refuse_superseded,
 )
 from tournament_assets.graph.automation.scheduled_reruns import build_continuing_sensor
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
-from tournament_assets.workflows.plan import TournamentPlan
 
 RERUN = "small_pilot_20261123T050000Z_edit"
 

@@ -22,7 +22,7 @@ from tournament_assets.graph.recipes import (
 from tournament_assets.graph.rows import AssetRow, axis_names
 from tournament_assets.graph.table import jobs_of, rows_of
 from tournament_assets.project.config_files import load_config
-from tournament_assets.workflows.plan import TournamentPlan, plan_of
+from tournament_assets.project.plan import TournamentPlan, plan_of
 
 HISTORIES = 50
 EDITS = 4

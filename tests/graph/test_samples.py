@@ -17,7 +17,9 @@ from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.launching import estimate_tournament
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import select_prompts
 from tournament_assets.project.project_files import find_entrant_files
+from tournament_assets.responses.local_responses import Generator, complete_responses
 from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
@@ -26,8 +28,6 @@ from tournament_assets.tournament.prompts import (
     prompt_seed,
     sample_of,
 )
-from tournament_assets.workflows.local_responses import Generator, complete_responses
-from tournament_assets.workflows.plan import select_prompts
 
 N_PROMPTS = 4
 

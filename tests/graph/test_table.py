@@ -20,11 +20,11 @@ from tournament_assets.graph.partitions import edge_between, loaded_over
 from tournament_assets.graph.rows import MODE, MODE_BY_DIMENSION, MODE_BY_ENTRANT, AssetRow
 from tournament_assets.graph.table import ASSETS, JOBS, rows_of, table_for_readers
 from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.storage.tables import StoredTable, write_table
 from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Outcome, Verdict
-from tournament_assets.workflows.plan import TournamentPlan
 
 ROOT = Path(__file__).parents[2]
 LONGEST_BODY = 25

@@ -10,11 +10,11 @@ from tournament_assets.judging.settlement.harvest import is_final
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import JudgingOptions
 from tournament_assets.judging.settlement.settlement import settle_requests
+from tournament_assets.providers.response_reading import NoResponse, read_response
+from tournament_assets.responses.api_responses import build_response_requests, response_scope
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
 from tournament_assets.tournament.errors import JudgeError, JudgeWaitingError
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
-from tournament_assets.workflows.api_responses import build_response_requests, response_scope
-from tournament_assets.workflows.response_reading import NoResponse, read_response
 
 from .bench import Bench
 from .builders import SCOPE, failed_row, patience, reply_row

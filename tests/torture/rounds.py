@@ -56,7 +56,8 @@ def ask_in_rounds(*, config: str, ledger_url: str, judge_url: str) -> int:
     from tournament_assets.graph.assets.judging import judge_requests
     from tournament_assets.graph.rows import Log, Step
     from tournament_assets.project.config_files import load_config
-    from tournament_assets.workflows.judge_requests import AskingOptions, JudgeConnection
+    from tournament_assets.providers.openers import JudgeConnection
+    from tournament_assets.verdicts.judge_requests import AskingOptions
 
     variables = {"ANTHROPIC_API_KEY": "any", "ANTHROPIC_BASE_URL": judge_url}
     plan = build_plan(load_config(Path(config)), variables)
@@ -93,13 +94,13 @@ class _Ledger:
 
 
 def _match_list(plan: Any) -> Any:
-    from tournament_assets.storage.tables import make_table
-    from tournament_assets.tournament.asset_rows import MatchRow
-    from tournament_assets.workflows.ledger_lookup import (
+    from tournament_assets.project.existing_work import (
         known_responses,
         load_bank_and_selection,
         pairs_of_dimension,
     )
+    from tournament_assets.storage.tables import make_table
+    from tournament_assets.tournament.asset_rows import MatchRow
 
     with _Ledger("sqlite://").open() as ledger:
         bank, prompts = load_bank_and_selection(plan, "headline")

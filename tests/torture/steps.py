@@ -14,8 +14,8 @@ from tournament_assets.definitions import build_definitions, build_plan
 from tournament_assets.graph.automation.jobs import build_stages
 from tournament_assets.ledger.leases import own_identity
 from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import prepare_dagster_home
-from tournament_assets.workflows.plan import TournamentPlan
 
 COMMAND = ("-m", "tests.torture.steps")
 _N_STAGES_AFTER = 2

@@ -5,7 +5,9 @@ from typing import Annotated, Any
 import pytest
 from pydantic import ValidationError
 
+from tournament_assets.graph import settings
 from tournament_assets.project.config_files import config_problems
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import Project
 from tournament_assets.tournament.config import (
     DimensionConfig,
@@ -16,7 +18,6 @@ from tournament_assets.tournament.config import (
 from tournament_assets.tournament.entrants import RecordedEntrant, VanillaHfEntrant
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.places import FROM_LIST
-from tournament_assets.workflows import plan
 
 SETTINGS = (
     "draw_settings",
@@ -49,8 +50,8 @@ VALUES: dict[str, Any] = {
 }
 
 
-def plan_of(config: TournamentConfig) -> plan.TournamentPlan:
-    return plan.TournamentPlan(config, Path("tiny.yaml"), Project(Path(), {}))
+def plan_of(config: TournamentConfig) -> TournamentPlan:
+    return TournamentPlan(config, Path("tiny.yaml"), Project(Path(), {}))
 
 
 def values(**changed: object) -> dict[str, Any]:
@@ -124,7 +125,7 @@ def test_a_key_that_is_added_with_a_default_changes_no_hash() -> None:
     older, newer = TournamentConfig.model_validate(given), _NewerConfig.model_validate(given)
     assert newer.fingerprint == older.fingerprint
     for name in SETTINGS:
-        count = getattr(plan, name)
+        count = getattr(settings, name)
         assert count(plan_of(newer)) == count(plan_of(older)), name
     for before, after in zip(older.entrants, newer.entrants, strict=True):
         assert after.fingerprint("content") == before.fingerprint("content")

@@ -7,7 +7,12 @@ import pytest
 
 from tests.projects import SmallProject, make_project
 from tournament_assets.definitions import build_plan
+from tournament_assets.graph.settings import draw_settings
 from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import TournamentPlan, select_prompts
+from tournament_assets.responses.api_responses import (
+    build_response_requests,
+)
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
     OpenAiApiEntrant,
@@ -29,10 +34,6 @@ from tournament_assets.tournament.prompts import (
     repeat_for_samples,
     sample_of,
 )
-from tournament_assets.workflows.api_responses import (
-    build_response_requests,
-)
-from tournament_assets.workflows.plan import TournamentPlan, draw_settings, select_prompts
 
 JUDGED = {"judges": ["pilot"]}
 BANK = [

@@ -38,11 +38,11 @@ from tournament_assets.cli.options import (
 from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.project_files import default_ledger_url
+from tournament_assets.providers.openers import JudgeConnection, judge_problems
 from tournament_assets.reports.rendering import escape_terminal
 from tournament_assets.reports.report_tables import print_sections
 from tournament_assets.tournament.errors import InputError, JudgeError
 from tournament_assets.tournament.judges import Judge
-from tournament_assets.workflows.judge_requests import JudgeConnection, judge_problems
 
 _archive_argument = click.argument("archive", type=click.Path(path_type=Path))
 

@@ -15,6 +15,7 @@ from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.launching import StoredTables, opened_ledger
 from tournament_assets.ledger import Ledger
 from tournament_assets.ledger.labels import LabelSample, clean_rater
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.storage.tables import AnyTable, rows_of
 from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.errors import Problems
@@ -33,7 +34,6 @@ from tournament_assets.workflows.labelling import (
     serve_labelling,
     write_label_page,
 )
-from tournament_assets.workflows.plan import TournamentPlan
 
 _PORT = 8791
 _SAMPLE = 120

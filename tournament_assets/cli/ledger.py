@@ -8,8 +8,8 @@ import click
 
 from tournament_assets.cli.options import config_option, mode_option
 from tournament_assets.launching import opened_ledger
-from tournament_assets.workflows.judge_requests import JudgeConnection
-from tournament_assets.workflows.transfers import (
+from tournament_assets.providers.openers import JudgeConnection
+from tournament_assets.runs.transfers import (
     export_judgments,
     import_files,
     missing_responses,

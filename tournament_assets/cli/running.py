@@ -4,7 +4,8 @@ import gc
 import os
 import time
 import warnings
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +22,7 @@ from tournament_assets.cli.options import (
     show_report,
 )
 from tournament_assets.graph.run_options import RunOptions
+from tournament_assets.judging.requests.verdict_parsing import FailureClass
 from tournament_assets.launching import (
     diagnose_project,
     estimate_tournament,
@@ -29,6 +31,7 @@ from tournament_assets.launching import (
     run_tournament,
 )
 from tournament_assets.project.config_files import find_project
+from tournament_assets.project.existing_work import find_failed_presentations
 from tournament_assets.reports.cost_estimate import (
     estimate_json,
     plan_files,
@@ -38,9 +41,8 @@ from tournament_assets.reports.cost_estimate import (
 )
 from tournament_assets.reports.leaderboard import print_leaderboard
 from tournament_assets.reports.report_tables import ReportTable, print_table
+from tournament_assets.runs.preflight import Health
 from tournament_assets.storage.atomic_files import write_bytes_atomically
-from tournament_assets.workflows.ledger_lookup import find_failed_presentations, print_failures
-from tournament_assets.workflows.preflight import Health
 
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
 """Python's own 700 are a few rows of one table."""
@@ -212,6 +214,39 @@ def _step_name(stage: Any, label: str) -> str:
     return f"{stage.title} ({label})" if label else str(stage.title)
 
 
+_SENTENCES = {
+    FailureClass.ERRORED: "the service answered with an error",
+    FailureClass.EXPIRED: "the batch ran out of time",
+    FailureClass.CANCELED: "the batch was canceled",
+    FailureClass.REFUSED: "the judge declined to judge",
+    FailureClass.UNREADABLE: "the reply holds no verdict",
+    FailureClass.CUT_OFF: "the reply reached its token cap",
+    FailureClass.EMPTY: "the reply says nothing",
+    FailureClass.INFRASTRUCTURE: "a machine on the way answered in the judge's place",
+    FailureClass.UNPARSABLE: "the line of the results that should hold the reply is not JSON",
+    FailureClass.ARCHIVED: "the service no longer keeps the result",
+}
+
+
+def _print_failures(
+    failures: Iterable[tuple[str, str, FailureClass]], console: Console, *, n_presentations: int
+) -> None:
+    """Print how many presentations failed, by dimension, entrant and class."""
+    counts = Counter(failures)
+    if not counts:
+        console.print("Nothing to judge again: whatever was asked has a verdict or is under way.")
+        return
+    table = ReportTable(
+        headers=("dimension", "entrant", "class", "presentations", "because"),
+        rows=tuple(
+            (dimension, entrant, failure.value, f"{count:,}", _SENTENCES[failure])
+            for (dimension, entrant, failure), count in sorted(counts.items())
+        ),
+        n_labels=3,
+    )
+    print_table(f"{n_presentations} presentations failed", table, console)
+
+
 @click.command("rejudge")
 @config_option
 @mode_option
@@ -229,7 +264,7 @@ def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_r
     """
     with opened_ledger(config_path, os.environ) as (plan, ledger):
         failures = find_failed_presentations(plan, mode, ledger=ledger, judge_model=judge_model)
-    print_failures(
+    _print_failures(
         (
             (each.dimension, entrant, each.failure)
             for each in failures

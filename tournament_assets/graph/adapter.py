@@ -39,12 +39,12 @@ from tournament_assets.graph.resources import (
     LedgerResource,
 )
 from tournament_assets.graph.rows import AssetRow, Input, Log, Step, axis_names
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.elo_traces import EloTraces
+from tournament_assets.responses.entrant_responses import Resources
 from tournament_assets.storage.tables import ROW_TYPES, WrittenTable, columns_of
 from tournament_assets.tournament.errors import WorkError
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.responses import Resources
 
 _RESOURCES: Mapping[str, type] = {
     "ledger": LedgerResource,

@@ -17,10 +17,10 @@ from tournament_assets.graph.assets.observed_inputs import InputVersion, prices_
 from tournament_assets.graph.recipes import Place, places_read, recipe_of
 from tournament_assets.graph.rows import AssetRow, Axis, axis_loaded_over, axis_names
 from tournament_assets.graph.table import rows_of
+from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.runs.provenance import Recorded, read_versions, version_values
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint, program_fingerprint
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.provenance import Recorded, read_versions, version_values
 
 
 def asset_key(plan: TournamentPlan, name: str) -> dg.AssetKey:

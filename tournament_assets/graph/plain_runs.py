@@ -32,8 +32,13 @@ from tournament_assets.graph.run_summaries import RunSummary, summarise_run
 from tournament_assets.graph.table import jobs_of, rows_of
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import TournamentPlan, plan_of, refuse_upstream_assets
 from tournament_assets.project.project_files import default_ledger_url, load_rubrics
+from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.ratings.elo_traces import EloTraces
+from tournament_assets.responses.entrant_responses import Resources
+from tournament_assets.responses.local_responses import Generator, release_models
+from tournament_assets.runs.preflight import refuse_bad_input
 from tournament_assets.storage.atomic_files import write_atomically, write_bytes_atomically
 from tournament_assets.storage.tables import (
     STREAMED,
@@ -48,11 +53,7 @@ from tournament_assets.storage.tables import (
 )
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError, TournamentError, WorkError
-from tournament_assets.workflows.judge_requests import UNBUDGETED_TAG, JudgeConnection
-from tournament_assets.workflows.local_responses import Generator, release_models
-from tournament_assets.workflows.plan import TournamentPlan, plan_of, refuse_upstream_assets
-from tournament_assets.workflows.preflight import refuse_bad_input
-from tournament_assets.workflows.responses import Resources
+from tournament_assets.verdicts.judge_requests import UNBUDGETED_TAG
 
 _LOG = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from itertools import product
 from typing import Any
 
 from tournament_assets.graph.rows import AssetRow, Axis, axis_names
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.workflows.plan import TournamentPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import upath
 from pydantic import Field
 
 from tournament_assets.judging.batch_service import AsksDirectly
+from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.atomic_files import write_atomically, write_bytes_atomically
 from tournament_assets.storage.tables import (
@@ -32,7 +33,7 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.yaml_files import read_yaml
-from tournament_assets.workflows.judge_requests import JudgeConnection, open_ledger
+from tournament_assets.verdicts.judge_requests import open_ledger
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
+from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.runs.provenance import Records
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.workflows.judge_requests import UNBUDGETED_TAG
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.provenance import Records
+from tournament_assets.verdicts.judge_requests import UNBUDGETED_TAG
 
 Axis = Literal["mode", "entrant", "dimension"]
 MODE: tuple[Axis, ...] = ("mode",)

@@ -6,9 +6,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.judges import Rubric
-from tournament_assets.workflows.plan import TournamentPlan
 
 BEFORE_REPLIES = frozenset({"judging_estimate", "judge_requests"})
 """What is made so that replies can be: the price is looked at, and everybody is asked at once."""

@@ -8,14 +8,14 @@ from typing import Any
 import pandas as pd
 
 from tournament_assets.audits.missingness import copy_sentences
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.trust_tables import red_sentences
+from tournament_assets.runs.report_sections import outages_of
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import WorkError
 from tournament_assets.trust.measures import lights_of
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.report_sections import outages_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ add an asset, write its function in `assets/`, its row here, and the class of it
 from collections.abc import Mapping
 from typing import Any
 
+from tournament_assets.graph import settings
 from tournament_assets.graph.assets import (
     human_battles,
     judge_repeats,
@@ -39,6 +40,7 @@ from tournament_assets.graph.rows import (
     Input,
     JobRow,
 )
+from tournament_assets.project.plan import TournamentPlan, upstream_assets
 from tournament_assets.storage.tables import STREAMED
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
@@ -46,8 +48,6 @@ from tournament_assets.tournament.entrants import (
     OpenAiApiEntrant,
 )
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.workflows import plan as settings
-from tournament_assets.workflows.plan import TournamentPlan
 
 JOBS = (
     JobRow("0_observe_inputs", "inputs"),
@@ -199,7 +199,7 @@ ASSETS = (
         job="2_respond",
         axes=MODE_BY_ENTRANT,
         inputs={"selected": "selected_prompts", "bank": "prompt_bank"},
-        upstream=settings.upstream_assets,
+        upstream=upstream_assets,
         after=("entrants", "entrant_requests"),
         checks={
             "response_coverage": "Every selected prompt is answered.",

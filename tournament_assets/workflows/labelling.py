@@ -47,6 +47,12 @@ from tournament_assets.ledger.labels import (
     sample_id_of,
 )
 from tournament_assets.loopback.running import is_loopback
+from tournament_assets.project.existing_work import (
+    known_responses,
+    load_bank_and_selection,
+    pairs_of_dimension,
+)
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.ratings.prediction_powered import draw_by_worth
 from tournament_assets.reports.battle_pages import script_json
@@ -63,12 +69,6 @@ from tournament_assets.workflows.label_votes import (
     read_votes,
     said_as_shown,
 )
-from tournament_assets.workflows.ledger_lookup import (
-    known_responses,
-    load_bank_and_selection,
-    pairs_of_dimension,
-)
-from tournament_assets.workflows.plan import TournamentPlan
 
 _MAX_BODY_BYTES = 256 * 1024
 _MAX_RATERS = 200

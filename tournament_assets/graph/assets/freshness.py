@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from tournament_assets.graph.assets.observed_inputs import InputVersion
 from tournament_assets.graph.outputs import Check
+from tournament_assets.runs.provenance import Recorded, Records
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.fingerprints import short
-from tournament_assets.workflows.provenance import Recorded, Records
 
 
 @dataclass(frozen=True, slots=True)

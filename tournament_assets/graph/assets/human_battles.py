@@ -33,6 +33,7 @@ from tournament_assets.graph.outputs import (
     markdown_table,
 )
 from tournament_assets.graph.rows import Step
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import default_ledger_url
 from tournament_assets.ratings.labelled_pairs import (
     LabelledPair,
@@ -48,6 +49,8 @@ from tournament_assets.ratings.prediction_powered import (
 from tournament_assets.ratings.rating_tables import powered_rows
 from tournament_assets.reports import human_battle_tables as tables
 from tournament_assets.reports.human_battle_tables import left_out_sentence, scale_sentence
+from tournament_assets.runs.preflight import load_human_battles
+from tournament_assets.runs.provenance import name_models
 from tournament_assets.storage.tables import (
     SCHEMAS,
     AnyTable,
@@ -66,11 +69,8 @@ from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.trust.measures import HUMANS, MEASURES
-from tournament_assets.workflows.judge_requests import LedgerAccess, open_ledger
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.preflight import load_human_battles
-from tournament_assets.workflows.provenance import name_models
-from tournament_assets.workflows.table_rows import judgments_of
+from tournament_assets.verdicts.judge_requests import LedgerAccess, open_ledger
+from tournament_assets.verdicts.table_rows import judgments_of
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger

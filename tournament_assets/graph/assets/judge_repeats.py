@@ -28,19 +28,15 @@ from tournament_assets.judging.requests.controls import (
 )
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest
+from tournament_assets.project.plan import TournamentPlan, requests_for_pairs
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import RepeatRow, VerdictRow
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judges import Judge, Rubric
 from tournament_assets.tournament.verdicts import Outcome
-from tournament_assets.workflows.judge_requests import (
-    JudgeAccess,
-    LedgerAccess,
-    requests_for_pairs,
-)
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.table_rows import pairs_of, reply_rows, settled_rows
+from tournament_assets.verdicts.judge_requests import JudgeAccess, LedgerAccess
+from tournament_assets.verdicts.table_rows import pairs_of, reply_rows, settled_rows
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger

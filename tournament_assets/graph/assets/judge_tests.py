@@ -17,8 +17,10 @@ from tournament_assets.judging.requests.controls import ControlKind, ControlPair
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.judging.settlement.records import JudgingScope
+from tournament_assets.project.plan import requests_for_pairs
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.reports.trust_tables import light_sentence
+from tournament_assets.runs.provenance import bill_of
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import (
     ControlRow,
@@ -32,16 +34,14 @@ from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judges import Rubric
 from tournament_assets.trust.measures import MEASURES
 from tournament_assets.trust.panel import control_share, injection_share
-from tournament_assets.workflows.judge_requests import (
+from tournament_assets.verdicts.judge_requests import (
     Asking,
     AskingOptions,
     JudgeAccess,
     LedgerAccess,
     ask_together,
-    requests_for_pairs,
 )
-from tournament_assets.workflows.provenance import bill_of
-from tournament_assets.workflows.table_rows import (
+from tournament_assets.verdicts.table_rows import (
     pairs_of,
     reply_rows,
     settled_rows,

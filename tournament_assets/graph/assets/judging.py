@@ -21,6 +21,7 @@ from tournament_assets.judging.requests.pairs import PairToJudge, draw_share, sp
 from tournament_assets.judging.requests.requests import JudgeRequests, by_pair, first_positions
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import Tally
+from tournament_assets.project.plan import TournamentPlan, requests_for_pairs
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.reports.cost_estimate import (
     budget_sentence,
@@ -30,6 +31,8 @@ from tournament_assets.reports.cost_estimate import (
     estimate_totals,
     price_rows,
 )
+from tournament_assets.runs.estimates import estimate_pairs
+from tournament_assets.runs.provenance import Bill, LargeTables, Recorded
 from tournament_assets.storage.tables import StoredTable, WrittenTable, write_table
 from tournament_assets.tournament.asset_rows import (
     DecisionRow,
@@ -40,27 +43,23 @@ from tournament_assets.tournament.asset_rows import (
 from tournament_assets.tournament.errors import JudgeError, Problems
 from tournament_assets.tournament.fingerprints import fingerprint, short
 from tournament_assets.tournament.judges import Judge, Rubric, label_judges, parse_rubric
-from tournament_assets.workflows.adaptive_judging import (
+from tournament_assets.verdicts.adaptive_judging import (
     decide,
     is_free_with,
     last_rows,
     verdicts_in_ledger,
     verdicts_in_table,
 )
-from tournament_assets.workflows.estimates import estimate_pairs
-from tournament_assets.workflows.judge_requests import (
+from tournament_assets.verdicts.judge_requests import (
     Asking,
     AskingOptions,
     JudgeAccess,
     LedgerAccess,
     ask_together,
     missing_budget_problem,
-    requests_for_pairs,
 )
-from tournament_assets.workflows.juries import count_shown, weigh_judges
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.provenance import Bill, LargeTables, Recorded
-from tournament_assets.workflows.table_rows import pairs_of, reply_rows
+from tournament_assets.verdicts.juries import count_shown, weigh_judges
+from tournament_assets.verdicts.table_rows import pairs_of, reply_rows
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger

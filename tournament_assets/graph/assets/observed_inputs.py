@@ -13,6 +13,7 @@ from pathlib import Path
 from tournament_assets.generation.models.entrant_weights import fingerprint_file
 from tournament_assets.graph.assets.human_battles import label_versions, ledger_files
 from tournament_assets.judging.costs.prices import newest_prices_hash
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import (
     find_entrant_files,
     load_bank,
@@ -27,8 +28,7 @@ from tournament_assets.tournament.entrants import (
 )
 from tournament_assets.tournament.errors import InputError, LedgerError
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.table_rows import prompt_rows
+from tournament_assets.verdicts.table_rows import prompt_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,9 @@ from tournament_assets.judging.requests.pairs import (
     build_match_list,
     filter_pairs_for_dimension,
 )
+from tournament_assets.project.plan import select_prompts
 from tournament_assets.project.project_files import load_bank
+from tournament_assets.runs.provenance import Recorded
 from tournament_assets.storage.tables import (
     WrittenTable,
     content_version,
@@ -31,9 +33,7 @@ from tournament_assets.tournament.asset_rows import MatchRow, PromptRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import short
 from tournament_assets.tournament.prompts import Prompt, first_samples, prompt_of
-from tournament_assets.workflows.plan import select_prompts
-from tournament_assets.workflows.provenance import Recorded
-from tournament_assets.workflows.table_rows import prompt_rows, prompts_of
+from tournament_assets.verdicts.table_rows import prompt_rows, prompts_of
 
 _SHOWN_COLUMNS = ("prompt_id", "source", "subject", "text", "gold_answer", "expected_behavior")
 

@@ -11,6 +11,7 @@ import pandas as pd
 from tournament_assets.graph.assets.reports import families_of
 from tournament_assets.graph.outputs import Check, Made, Markdown, known, report_table
 from tournament_assets.graph.rows import Step
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.reports.battle_pages import BattleTables
 from tournament_assets.reports.run.page import iterate_pages, render_markdown
@@ -22,6 +23,20 @@ from tournament_assets.run_comparison.comparison import RunComparison, compare_r
 from tournament_assets.run_comparison.differences import Change, FlipCount
 from tournament_assets.run_comparison.gate import Gate
 from tournament_assets.run_comparison.run_reading import read_finished_runs
+from tournament_assets.runs.manifest import RunFacts, rubric_texts, run_facts, run_manifest
+from tournament_assets.runs.provenance import (
+    Frames,
+    LargeTables,
+    cost_lines,
+    provenance_lines,
+)
+from tournament_assets.runs.report_sections import (
+    entrant_economies,
+    judge_sentence,
+    outages_of,
+    report_doubts,
+    report_sections,
+)
 from tournament_assets.storage.run_directory import (
     FileContent,
     find_runs,
@@ -47,23 +62,8 @@ from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.fingerprints import combine, fingerprint
 from tournament_assets.trust.measures import lights_of
-from tournament_assets.workflows.adaptive_judging import EVERYTHING
-from tournament_assets.workflows.judge_requests import LedgerAccess
-from tournament_assets.workflows.manifest import RunFacts, rubric_texts, run_facts, run_manifest
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.provenance import (
-    Frames,
-    LargeTables,
-    cost_lines,
-    provenance_lines,
-)
-from tournament_assets.workflows.report_sections import (
-    entrant_economies,
-    judge_sentence,
-    outages_of,
-    report_doubts,
-    report_sections,
-)
+from tournament_assets.verdicts.adaptive_judging import EVERYTHING
+from tournament_assets.verdicts.judge_requests import LedgerAccess
 
 _LISTED_JUDGMENTS = 20
 _GATE_CHECK = "gate"

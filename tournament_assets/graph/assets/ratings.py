@@ -42,8 +42,8 @@ from tournament_assets.tournament.asset_rows import (
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
-from tournament_assets.workflows.adaptive_judging import sides_of
-from tournament_assets.workflows.table_rows import judgments_of
+from tournament_assets.verdicts.adaptive_judging import sides_of
+from tournament_assets.verdicts.table_rows import judgments_of
 
 _COUNTS = ("wins_a", "wins_b", "ties", "inconsistent", "same_text", "unjudged")
 

@@ -36,12 +36,15 @@ from tournament_assets.graph.outputs import (
     report_table,
 )
 from tournament_assets.graph.rows import Step
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.reports.audit_tables import choose_findings, fold_findings
 from tournament_assets.reports.fair_tables import Compared, fair_sentences, fair_table
 from tournament_assets.reports.figures.figures import ladder_figure, png_markdown
 from tournament_assets.reports.leaderboard import build_leaderboard, leaderboard_cells
 from tournament_assets.reports.separation import STOPS_EARLY, verdict_sentence
+from tournament_assets.runs.provenance import Frames, LargeTables, name_models
+from tournament_assets.runs.report_sections import missingness_of, outages_of
 from tournament_assets.storage.tables import (
     SCHEMAS,
     AnyTable,
@@ -62,10 +65,7 @@ from tournament_assets.tournament.asset_rows import (
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.prompts import GeneratedResponse
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.provenance import Frames, LargeTables, name_models
-from tournament_assets.workflows.report_sections import missingness_of, outages_of
-from tournament_assets.workflows.table_rows import (
+from tournament_assets.verdicts.table_rows import (
     judgments_of,
     pair_readings,
 )

@@ -21,6 +21,14 @@ from tournament_assets.graph.assets.observed_inputs import (
 )
 from tournament_assets.graph.outputs import Check, Made, known, markdown_table
 from tournament_assets.graph.rows import Step
+from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.responses.entrant_responses import (
+    Resources,
+    answer_prompts,
+    answer_together,
+    served_entrants,
+)
+from tournament_assets.responses.local_responses import CompletedResponses
 from tournament_assets.tournament.asset_rows import EntrantRequestsRow, ResponseRow
 from tournament_assets.tournament.entrants import AnyEntrant, get_entrant
 from tournament_assets.tournament.fingerprints import fingerprint, short
@@ -31,15 +39,7 @@ from tournament_assets.tournament.prompts import (
     mean_p_correct,
     summarise_juries,
 )
-from tournament_assets.workflows.local_responses import CompletedResponses
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.responses import (
-    Resources,
-    answer_prompts,
-    answer_together,
-    served_entrants,
-)
-from tournament_assets.workflows.table_rows import prompts_of
+from tournament_assets.verdicts.table_rows import prompts_of
 
 _REPLACEMENT_COLUMNS = ("prompt_id", "position", "draft", "replacement")
 

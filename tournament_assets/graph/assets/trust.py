@@ -11,6 +11,7 @@ from tournament_assets.graph.assets.verdicts import judge_models_of
 from tournament_assets.graph.outputs import Check, Made, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.jury_tables import agreement_table
 from tournament_assets.reports.trust_tables import light_sentence, trust_table
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
@@ -26,10 +27,9 @@ from tournament_assets.trust.evidence import (
 )
 from tournament_assets.trust.measures import HUMANS, MEASURES, TrustState, measure_judge
 from tournament_assets.trust.panel import Evidence
-from tournament_assets.workflows.adaptive_judging import Unasked
-from tournament_assets.workflows.juries import agreement_rows
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.table_rows import judgments_of, settled_rows
+from tournament_assets.verdicts.adaptive_judging import Unasked
+from tournament_assets.verdicts.juries import agreement_rows
+from tournament_assets.verdicts.table_rows import judgments_of, settled_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from tournament_assets.audits.missingness import mostly_same_text, same_text_sen
 from tournament_assets.graph.outputs import Check, Made, Shown, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.requests.verdict_parsing import settle_panel
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.jury_tables import judges_table
 from tournament_assets.storage.tables import (
     AnyTable,
@@ -25,11 +26,10 @@ from tournament_assets.tournament.asset_rows import JudgeReplyRow, MeasureRow, V
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Outcome, Verdict
-from tournament_assets.workflows.adaptive_judging import Unasked, Weigh, weights_of
-from tournament_assets.workflows.juries import jury_rows
-from tournament_assets.workflows.juries import weights_of as weights_of_judges
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.table_rows import UNREAD, settled_rows
+from tournament_assets.verdicts.adaptive_judging import Unasked, Weigh, weights_of
+from tournament_assets.verdicts.juries import jury_rows
+from tournament_assets.verdicts.juries import weights_of as weights_of_judges
+from tournament_assets.verdicts.table_rows import UNREAD, settled_rows
 
 _SHOWN_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "verdict_ab", "verdict_ba", "winner")
 _MISSING = (Verdict.REFUSED, Verdict.UNREADABLE, Verdict.PERMANENT, Verdict.PENDING)

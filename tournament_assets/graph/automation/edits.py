@@ -35,11 +35,11 @@ from tournament_assets.graph.outputs import Check
 from tournament_assets.graph.partitions import asset_key, recorded_of
 from tournament_assets.graph.table import settings_versions
 from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.runs.provenance import Records
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.provenance import Records
 
 _INTERVAL_SECONDS = 30
 _NOTHING = "nothing is out of date"

@@ -31,8 +31,8 @@ from tournament_assets.graph.partitions import (
 from tournament_assets.graph.recipes import Place
 from tournament_assets.graph.rows import AssetRow
 from tournament_assets.graph.table import rows_of
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
-from tournament_assets.workflows.plan import TournamentPlan
 
 _ARTIFACTS = "run_artifacts"
 _LEFT_OPEN = ("replies_pending", "requests_unread", "pairs_unjudged")

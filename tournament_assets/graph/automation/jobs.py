@@ -14,9 +14,9 @@ from tournament_assets.graph.assets.observed_inputs import InputVersion, read_in
 from tournament_assets.graph.partitions import DATA_VERSION_TAG, asset_key, partitions_over
 from tournament_assets.graph.rows import AssetRow, JobRow
 from tournament_assets.graph.table import JOBS, jobs_of, rows_of
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import Problems
-from tournament_assets.workflows.plan import TournamentPlan
 
 DRIFT_ASSET = "judge_repeats"
 

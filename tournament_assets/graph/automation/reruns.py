@@ -39,9 +39,9 @@ from tournament_assets.graph.partitions import (
 from tournament_assets.graph.recipes import Place, places_read
 from tournament_assets.graph.recipes import find_out_of_date as find_places
 from tournament_assets.graph.table import rows_of
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import WorkError
-from tournament_assets.workflows.plan import TournamentPlan
 
 
 def find_out_of_date(

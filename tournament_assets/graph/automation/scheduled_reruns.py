@@ -34,13 +34,13 @@ from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.resources import JudgeResource, LedgerResource
 from tournament_assets.judging.batch_service import AsksDirectly, takes_batches
 from tournament_assets.judging.settlement.records import JudgingScope, OpenBatch
+from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.runs.preflight import Finding, Health
 from tournament_assets.tournament.config import Mode, RerunSchedule, TournamentConfig
 from tournament_assets.tournament.errors import JudgeError
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.yaml_files import KeyPath
-from tournament_assets.workflows.judge_requests import UNBUDGETED_TAG
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.preflight import Finding, Health
+from tournament_assets.verdicts.judge_requests import UNBUDGETED_TAG
 
 _DAEMON_SECONDS = 300
 

@@ -44,7 +44,7 @@ from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_o
 from tournament_assets.tournament.asset_rows import DecisionRow, JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.judges import AdaptiveConfig, JudgingConfig, Rubric
 from tournament_assets.tournament.prompts import prompt_of
-from tournament_assets.workflows.table_rows import reply_rows, settled_rows
+from tournament_assets.verdicts.table_rows import reply_rows, settled_rows
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger

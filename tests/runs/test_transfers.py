@@ -25,16 +25,16 @@ from tournament_assets.definitions import build_plan
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import load_config
-from tournament_assets.storage.judgment_files import write_judgments
-from tournament_assets.tournament.entrants import AnthropicApiEntrant
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.workflows.ledger_lookup import (
+from tournament_assets.project.existing_work import (
     existing_requests,
     known_responses,
     load_bank_and_selection,
 )
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.transfers import import_files, import_judgments
+from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.runs.transfers import import_files, import_judgments
+from tournament_assets.storage.judgment_files import write_judgments
+from tournament_assets.tournament.entrants import AnthropicApiEntrant
+from tournament_assets.tournament.errors import InputError
 
 
 def key_of(number: int) -> str:

@@ -27,7 +27,9 @@ from tournament_assets.judging.settlement.sessions import (
 )
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.providers.openers import OPENERS
+from tournament_assets.providers.response_reading import NoResponse, read_response
 from tournament_assets.reports.progress_bars import JudgingBar
+from tournament_assets.responses.local_responses import CompletedResponses, Work
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
     ApiEntrant,
@@ -49,9 +51,7 @@ from tournament_assets.tournament.prompts import (
     prompt_seed,
     sample_of,
 )
-from tournament_assets.workflows.judge_requests import JudgeAccess, build_approval
-from tournament_assets.workflows.local_responses import CompletedResponses, Work
-from tournament_assets.workflows.response_reading import NoResponse, read_response
+from tournament_assets.verdicts.judge_requests import JudgeAccess, build_approval
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger

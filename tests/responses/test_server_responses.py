@@ -23,17 +23,17 @@ from tests.chat_server import (
 )
 from tests.chat_server import complete as complete_entrant
 from tests.judging.mortal import Killed, Life, Mortal
-from tests.workflows.builders import file_url, free_leases
+from tests.responses.builders import file_url, free_leases
 from tournament_assets.ledger import Ledger
-from tournament_assets.tournament.errors import GenerationError, InputError
-from tournament_assets.tournament.places import ServerAddress
-from tournament_assets.tournament.prompts import GeneratedResponse, prompt_seed
-from tournament_assets.workflows.api_responses import (
+from tournament_assets.responses.api_responses import (
     build_response_requests,
     server_connection,
     service_problems,
 )
-from tournament_assets.workflows.local_responses import CompletedResponses
+from tournament_assets.responses.local_responses import CompletedResponses
+from tournament_assets.tournament.errors import GenerationError, InputError
+from tournament_assets.tournament.places import ServerAddress
+from tournament_assets.tournament.prompts import GeneratedResponse, prompt_seed
 
 NAMES = [f"p{number:02d}" for number in range(30)]
 PROMPTS = prompts_named(*NAMES)

@@ -13,7 +13,7 @@ import pytest
 from tests.judging.builders import Progress
 from tests.judging.mortal import Killed, Life, Mortal
 from tests.loopback.faults.servers import FaultyServer
-from tests.workflows.builders import (
+from tests.responses.builders import (
     KEY,
     NAMES,
     PROMPTS,
@@ -34,18 +34,18 @@ from tournament_assets.judging.settlement.recovery import recover_batches
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.ledger import Ledger
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
-from tournament_assets.tournament.entrants import AnthropicApiEntrant
-from tournament_assets.tournament.errors import BudgetError, GenerationError, InputError
-from tournament_assets.tournament.judges import Judge
-from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.workflows.api_responses import (
+from tournament_assets.responses.api_responses import (
     build_response_requests,
     missing_key,
     planned_responses,
     response_scope,
     service_problems,
 )
-from tournament_assets.workflows.local_responses import CompletedResponses
+from tournament_assets.responses.local_responses import CompletedResponses
+from tournament_assets.tournament.entrants import AnthropicApiEntrant
+from tournament_assets.tournament.errors import BudgetError, GenerationError, InputError
+from tournament_assets.tournament.judges import Judge
+from tournament_assets.tournament.prompts import Prompt
 
 ALL = {prompt.prompt_id: echo(prompt) for prompt in PROMPTS}
 

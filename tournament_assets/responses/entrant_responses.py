@@ -8,9 +8,16 @@ from functools import partial
 from typing import Any
 
 from tournament_assets.judging.settlement.sessions import Piece, Sleep, one_at_a_time, run_together
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import find_entrant_files
 from tournament_assets.project.recorded_responses import load_recorded_responses, match_responses
 from tournament_assets.project.samples import parse_samples
+from tournament_assets.responses.api_responses import complete_by_service
+from tournament_assets.responses.local_responses import (
+    CompletedResponses,
+    GeneratorAccess,
+    complete_responses,
+)
 from tournament_assets.tournament.entrants import (
     AnyEntrant,
     ApiEntrant,
@@ -24,18 +31,7 @@ from tournament_assets.tournament.prompts import (
     repeat_for_samples,
     sample_of,
 )
-from tournament_assets.workflows.api_responses import complete_by_service
-from tournament_assets.workflows.judge_requests import (
-    JudgeAccess,
-    LedgerAccess,
-    response_terms,
-)
-from tournament_assets.workflows.local_responses import (
-    CompletedResponses,
-    GeneratorAccess,
-    complete_responses,
-)
-from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.verdicts.judge_requests import JudgeAccess, LedgerAccess, response_terms
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ import pytest
 
 from tests.tournament.test_config import load
 from tournament_assets.reports.figures.figures import EntrantEconomy
+from tournament_assets.runs.report_sections import entrant_economies, judge_sentence
 from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import ResponseRow
-from tournament_assets.workflows.report_sections import entrant_economies, judge_sentence
 
 ENTRANTS = [
     {"entrant_id": "claude", "loader": "anthropic_api", "model": "claude-opus-5-5"},

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tournament_assets.workflows.provenance import Commit, Versions, find_commit, read_versions
+from tournament_assets.runs.provenance import Commit, Versions, find_commit, read_versions
 
 
 def git(folder: Path, *arguments: str) -> str:

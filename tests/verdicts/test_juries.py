@@ -3,7 +3,7 @@ import pytest
 
 from tests.ratings.simulated_judges import SimulatedJudge, simulate_presentations
 from tournament_assets.ratings.judge_aware import JudgeAwareFit, fit_judge_aware
-from tournament_assets.workflows.juries import judge_weights
+from tournament_assets.verdicts.juries import judge_weights
 
 STRENGTHS = (-0.8, -0.2, 0.3, 0.7)
 

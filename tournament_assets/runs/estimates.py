@@ -22,6 +22,12 @@ from tournament_assets.judging.costs.prices import month_start
 from tournament_assets.judging.requests.pairs import PairToJudge, draw_share, split_identical
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.submission import MAX_BATCH_REQUESTS
+from tournament_assets.project.existing_work import (
+    known_responses,
+    load_bank_and_selection,
+    pairs_of_dimension,
+)
+from tournament_assets.project.plan import TournamentPlan, requests_for_pairs
 from tournament_assets.project.project_files import load_rubrics
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.power import (
@@ -33,6 +39,11 @@ from tournament_assets.ratings.power import (
 )
 from tournament_assets.ratings.sequential import StoppingRule
 from tournament_assets.reports.cost_estimate import DimensionPlan, PlannedChoice
+from tournament_assets.responses.api_responses import (
+    build_response_requests,
+    costs_nothing,
+    response_scope,
+)
 from tournament_assets.run_comparison.differences import judgment_of
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.config import Mode
@@ -46,32 +57,20 @@ from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.judges import AdaptiveConfig, Judge, Rubric
 from tournament_assets.tournament.prompts import Prompt, first_samples, sample_of
 from tournament_assets.tournament.verdicts import Outcome
-from tournament_assets.workflows.adaptive_judging import (
+from tournament_assets.verdicts.adaptive_judging import (
     Course,
     decide,
     expected_share,
     is_free_with,
     verdicts_in_ledger,
 )
-from tournament_assets.workflows.api_responses import (
-    build_response_requests,
-    costs_nothing,
-    response_scope,
-)
-from tournament_assets.workflows.judge_requests import (
+from tournament_assets.verdicts.judge_requests import (
     find_budget,
     judging_terms,
     observe_ledger,
-    requests_for_pairs,
     response_terms,
 )
-from tournament_assets.workflows.juries import count_shown, weigh_judges
-from tournament_assets.workflows.ledger_lookup import (
-    known_responses,
-    load_bank_and_selection,
-    pairs_of_dimension,
-)
-from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.verdicts.juries import count_shown, weigh_judges
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger

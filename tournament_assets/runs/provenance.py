@@ -23,6 +23,7 @@ from tournament_assets.judging.costs.prices import (
     load_newest_prices,
     newest_prices_hash,
 )
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.storage.tables import (
     AnyTable,
     PairKey,
@@ -33,7 +34,6 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, PromptRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import combine
-from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:
     from tournament_assets.ledger.spending import Waste

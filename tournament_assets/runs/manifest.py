@@ -10,13 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from tournament_assets.storage.tables import content_version, rows_of
-from tournament_assets.tournament.asset_rows import CoverageRow, MeasureRow
-from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.fingerprints import fingerprint_text
-from tournament_assets.workflows.adaptive_judging import Unasked
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.provenance import (
+from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.runs.provenance import (
     Frames,
     InputHashes,
     JudgingCost,
@@ -36,6 +31,11 @@ from tournament_assets.workflows.provenance import (
     summarise_replies,
     version_values,
 )
+from tournament_assets.storage.tables import content_version, rows_of
+from tournament_assets.tournament.asset_rows import CoverageRow, MeasureRow
+from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.fingerprints import fingerprint_text
+from tournament_assets.verdicts.adaptive_judging import Unasked
 
 if TYPE_CHECKING:
     from tournament_assets.ledger.spending import Waste

@@ -4,12 +4,9 @@ Nothing is generated, sent or written, and Dagster's storage is not looked at: t
 recorded files and the ledger say it all, judge requests that failed among it.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from rich.console import Console
 
 from tournament_assets.judging.requests.pairs import (
     PairToJudge,
@@ -20,13 +17,13 @@ from tournament_assets.judging.requests.pairs import (
 from tournament_assets.judging.requests.requests import JudgeRequests
 from tournament_assets.judging.requests.verdict_parsing import FailureClass
 from tournament_assets.judging.settlement.recovery import find_failed_requests
+from tournament_assets.project.plan import TournamentPlan, requests_for_pairs, select_prompts
 from tournament_assets.project.project_files import (
     find_entrant_files,
     load_bank,
     load_rubric,
 )
 from tournament_assets.project.recorded_responses import load_recorded_responses
-from tournament_assets.reports.report_tables import ReportTable, print_table
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
     AnyEntrant,
@@ -37,8 +34,6 @@ from tournament_assets.tournament.entrants import (
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import Prompt, first_samples, prompt_of, sample_of
-from tournament_assets.workflows.judge_requests import requests_for_pairs
-from tournament_assets.workflows.plan import TournamentPlan, select_prompts
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
@@ -191,36 +186,3 @@ def find_failed_presentations(
             if request.request_key in failed
         )
     return found
-
-
-_SENTENCES = {
-    FailureClass.ERRORED: "the service answered with an error",
-    FailureClass.EXPIRED: "the batch ran out of time",
-    FailureClass.CANCELED: "the batch was canceled",
-    FailureClass.REFUSED: "the judge declined to judge",
-    FailureClass.UNREADABLE: "the reply holds no verdict",
-    FailureClass.CUT_OFF: "the reply reached its token cap",
-    FailureClass.EMPTY: "the reply says nothing",
-    FailureClass.INFRASTRUCTURE: "a machine on the way answered in the judge's place",
-    FailureClass.UNPARSABLE: "the line of the results that should hold the reply is not JSON",
-    FailureClass.ARCHIVED: "the service no longer keeps the result",
-}
-
-
-def print_failures(
-    failures: Iterable[tuple[str, str, FailureClass]], console: Console, *, n_presentations: int
-) -> None:
-    """Print how many presentations failed, by dimension, entrant and class."""
-    counts = Counter(failures)
-    if not counts:
-        console.print("Nothing to judge again: whatever was asked has a verdict or is under way.")
-        return
-    table = ReportTable(
-        headers=("dimension", "entrant", "class", "presentations", "because"),
-        rows=tuple(
-            (dimension, entrant, failure.value, f"{count:,}", _SENTENCES[failure])
-            for (dimension, entrant, failure), count in sorted(counts.items())
-        ),
-        n_labels=3,
-    )
-    print_table(f"{n_presentations} presentations failed", table, console)

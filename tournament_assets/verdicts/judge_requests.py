@@ -3,10 +3,9 @@
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tournament_assets.judging.batch_service import AsksDirectly, Channel
@@ -25,14 +24,10 @@ from tournament_assets.judging.costs.prices import (
     judge_prices,
     load_newest_prices,
 )
-from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import (
     JudgeRequest,
-    JudgeRequests,
     ModelRequest,
-    RequestSettings,
     Selection,
-    build_requests,
     first_positions,
     request_keys,
 )
@@ -53,25 +48,17 @@ from tournament_assets.judging.settlement.settlement import (
     find_work_left,
     settle_requests,
 )
-from tournament_assets.providers.openers import OPENERS
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import BudgetError, InputError
 from tournament_assets.tournament.judge_services import (
-    ServiceConnection,
     is_free_model,
 )
-from tournament_assets.tournament.judges import Judge, Rubric
-from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.tournament.judges import Judge
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
-
-
-def judge_problems(config: Judge, environment: Mapping[str, str]) -> list[str]:
-    """Say what keeps the judge from being asked, before anything is spent."""
-    problem = config.key_problem(environment)
-    return [] if problem is None else [problem]
 
 
 class JudgeAccess(Protocol):
@@ -107,46 +94,6 @@ def open_ledger(url: str) -> "Iterator[Ledger]":
 
     with closing(Ledger(url)) as ledger:
         yield ledger
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeConnection:
-    """Leads to the judging service that a tournament names.
-
-    Attributes:
-        loopback_folder: Where the loopback judge keeps the batches it was given.
-        variables: What the environment says of services: their keys, and addresses that come
-            before those of a config.
-    """
-
-    loopback_folder: Path
-    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str], folder: Path) -> "JudgeConnection":
-        """Read what the environment says.
-
-        Args:
-            folder: The project's folder, in which the ledger is.
-        """
-        return cls(folder / "ledger" / "loopback_judge", environment)
-
-    def service(self, config: Judge) -> AbstractContextManager[AsksDirectly]:
-        """Connect to the service; the loopback judge is started, and stopped again.
-
-        Raises:
-            InputError: If a key is needed and there is none.
-        """
-        problems = judge_problems(config, self.variables)
-        if problems:
-            raise InputError(problems)
-        connection = ServiceConnection(
-            api_key=self.variables.get(config.key_variable, ""),
-            base_url=config.url(self.variables),
-            folder=self.loopback_folder,
-            key_variable=config.key_variable,
-        )
-        return OPENERS[config.row.name](connection)
 
 
 def observe_ledger(
@@ -383,27 +330,6 @@ def missing_budget_problem(plan: TournamentPlan, mode: Mode, *, is_allowed: bool
         "is not set; expected the most dollars that may be spent; set it, or say that there is to "
         "be no limit: judging: {budget: {usd: unlimited}} in the config, or for one run "
         f"--no-budget on the command line and the tag {UNBUDGETED_TAG}: yes in the UI"
-    )
-
-
-def requests_for_pairs(
-    plan: TournamentPlan, pairs: Sequence[PairToJudge], rubric: Rubric, *, judge: Judge
-) -> JudgeRequests:
-    """Build both presentations of some pairs as a tournament's config says, for one judge."""
-    judging, rules = plan.config.judging, plan.config.dimensions[rubric.dimension]
-    return build_requests(
-        pairs,
-        rubric,
-        RequestSettings(
-            judge_model=judge.model,
-            max_tokens=judge.max_tokens,
-            shows_gold_answer=rules.shows_gold_answer,
-            shows_expected_behavior=rules.shows_expected_behavior,
-            reply_format=judging.reply_format,
-            domain=judging.domain,
-            temperature=judge.temperature,
-            identity=judge.identity,
-        ),
     )
 
 

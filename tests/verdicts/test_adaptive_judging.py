@@ -13,7 +13,7 @@ from tournament_assets.storage.tables import PairKey, make_table, pair_key
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.judges import AdaptiveConfig, JudgingConfig
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
-from tournament_assets.workflows.adaptive_judging import (
+from tournament_assets.verdicts.adaptive_judging import (
     Course,
     Unasked,
     decide,

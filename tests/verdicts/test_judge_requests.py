@@ -15,7 +15,7 @@ import pytest
 from tests.judging.builders import SETTINGS, requests_for
 from tests.loopback.faults.servers import FaultyServer
 from tests.projects import make_project
-from tests.workflows.builders import wait_until
+from tests.responses.builders import wait_until
 from tournament_assets.definitions import build_plan
 from tournament_assets.judging.costs.estimates import measure_workload
 from tournament_assets.judging.costs.prices import load_newest_prices, most_usd
@@ -23,6 +23,7 @@ from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import Piece, Sleep, Tally, run_together
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.errors import (
     BudgetError,
@@ -32,8 +33,7 @@ from tournament_assets.tournament.errors import (
 )
 from tournament_assets.tournament.judges import Budget
 from tournament_assets.tournament.judges import Judge as JudgeConfig
-from tournament_assets.workflows.judge_requests import Asking, AskingOptions, ask_together
-from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.verdicts.judge_requests import Asking, AskingOptions, ask_together
 
 MODEL = "claude-opus-5-5"
 PRICES = load_newest_prices()

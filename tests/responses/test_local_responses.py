@@ -12,11 +12,7 @@ from tournament_assets.generation.devices import Card, lease_cards
 from tournament_assets.generation.models.base_models import RESIDENCE
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.ledger import Ledger
-from tournament_assets.tournament.config import GenerationConfig
-from tournament_assets.tournament.errors import GenerationError, InputError
-from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
-from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.workflows.local_responses import (
+from tournament_assets.responses.local_responses import (
     CompletedResponses,
     Generator,
     Place,
@@ -24,6 +20,10 @@ from tournament_assets.workflows.local_responses import (
     find_place,
     release_models,
 )
+from tournament_assets.tournament.config import GenerationConfig
+from tournament_assets.tournament.errors import GenerationError, InputError
+from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
+from tournament_assets.tournament.prompts import Prompt
 
 PROMPTS = [Prompt(prompt_id=f"p{n}", text=f"What is number {n}?", source="test") for n in range(3)]
 

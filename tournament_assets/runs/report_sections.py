@@ -15,6 +15,7 @@ from tournament_assets.audits.missingness import (
 )
 from tournament_assets.judging.batch_service import TokenUsage
 from tournament_assets.judging.costs.prices import PriceList, load_newest_prices
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.audit_tables import audit_sections
 from tournament_assets.reports.fair_tables import fair_section
 from tournament_assets.reports.figures.figures import EntrantEconomy
@@ -23,6 +24,7 @@ from tournament_assets.reports.report_tables import ReportSection
 from tournament_assets.reports.run.report_contents import Doubt
 from tournament_assets.reports.stopping_tables import stopping_section
 from tournament_assets.reports.trust_tables import red_sentences, red_summary, trust_section
+from tournament_assets.runs.provenance import limit_warnings, partial_warnings
 from tournament_assets.storage.tables import AnyTable, rows_of
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
@@ -40,8 +42,6 @@ from tournament_assets.tournament.entrants import (
 from tournament_assets.tournament.formatting import join_names
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.prompts import TIME
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.provenance import limit_warnings, partial_warnings
 
 Row = Mapping[str, Any]
 

@@ -28,12 +28,23 @@ from tournament_assets.judging.settlement.recovery import (
     recover_batches,
 )
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
+from tournament_assets.project.existing_work import (
+    existing_requests,
+    known_responses,
+    load_bank_and_selection,
+)
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import (
     find_entrant_files,
     load_rubric,
 )
 from tournament_assets.project.recorded_responses import load_recorded_responses
 from tournament_assets.reports.progress_bars import JudgingBar
+from tournament_assets.responses.api_responses import (
+    asked_as_a_judge,
+    keep_paid_responses,
+    planned_responses,
+)
 from tournament_assets.storage.judgment_files import JudgmentRecord, read_judgments, write_judgments
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
@@ -45,18 +56,7 @@ from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.json_lines import numbered_lines, parse_object, read_json_lines
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import GeneratedResponse
-from tournament_assets.workflows.api_responses import (
-    asked_as_a_judge,
-    keep_paid_responses,
-    planned_responses,
-)
-from tournament_assets.workflows.judge_requests import JudgeAccess
-from tournament_assets.workflows.ledger_lookup import (
-    existing_requests,
-    known_responses,
-    load_bank_and_selection,
-)
-from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.verdicts.judge_requests import JudgeAccess
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger

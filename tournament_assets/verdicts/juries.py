@@ -32,7 +32,7 @@ from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import prompt_of
 from tournament_assets.tournament.verdicts import Outcome, Verdict
-from tournament_assets.workflows.adaptive_judging import WeighJudges
+from tournament_assets.verdicts.adaptive_judging import WeighJudges
 
 WEIGHT, DISCRIMINATION, SLOT = "weight", "discrimination", "slot_odds"
 AGREEMENT, KAPPA, UNANIMOUS = "agreement", "kappa", "unanimous"

@@ -16,12 +16,16 @@ from upath import UPath
 
 from tournament_assets.battles.human import HumanBattles, read_human_battles
 from tournament_assets.generation.devices import device_problem
+from tournament_assets.project.existing_work import load_bank_and_selection
+from tournament_assets.project.plan import TournamentPlan, select_prompts
 from tournament_assets.project.project_files import (
     entrant_file_problems,
     load_bank,
     load_rubrics,
 )
 from tournament_assets.project.recorded_responses import load_recorded_responses
+from tournament_assets.providers.openers import JudgeConnection, judge_problems
+from tournament_assets.responses.api_responses import missing_key, service_problems
 from tournament_assets.tournament.config import HumanBattlesConfig, Mode
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
@@ -34,17 +38,12 @@ from tournament_assets.tournament.entrants import (
 from tournament_assets.tournament.errors import InputError, Problems, TournamentError
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import Prompt, first_samples
-from tournament_assets.workflows.api_responses import missing_key, service_problems
-from tournament_assets.workflows.judge_requests import (
-    JudgeConnection,
-    judge_problems,
+from tournament_assets.verdicts.judge_requests import (
     missing_budget_problem,
     open_ledger,
     price_problem,
     response_terms,
 )
-from tournament_assets.workflows.ledger_lookup import load_bank_and_selection
-from tournament_assets.workflows.plan import TournamentPlan, select_prompts
 
 
 def refuse_bad_input(

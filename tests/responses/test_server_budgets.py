@@ -26,14 +26,14 @@ from tests.chat_server import complete as complete_entrant
 from tournament_assets.judging.costs.prices import most_usd
 from tournament_assets.judging.settlement.records import BatchIntent, Lease
 from tournament_assets.ledger import Ledger
-from tournament_assets.tournament.errors import BudgetError, GenerationError
-from tournament_assets.tournament.places import ServerAddress
-from tournament_assets.workflows.api_responses import (
+from tournament_assets.responses.api_responses import (
     build_response_requests,
     response_scope,
     service_problems,
 )
-from tournament_assets.workflows.local_responses import CompletedResponses
+from tournament_assets.responses.local_responses import CompletedResponses
+from tournament_assets.tournament.errors import BudgetError, GenerationError
+from tournament_assets.tournament.places import ServerAddress
 
 NAMES = [f"p{number:02d}" for number in range(12)]
 PROMPTS = prompts_named(*NAMES)
@@ -292,7 +292,7 @@ def test_a_server_elsewhere_without_a_price_is_refused_if_there_is_a_budget(
 def test_without_a_budget_tokens_are_kept_for_the_day_there_is_one(
     chat: ChatServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tournament_assets.workflows.api_responses.costs_nothing", lambda *_: False)
+    monkeypatch.setattr("tournament_assets.responses.api_responses.costs_nothing", lambda *_: False)
     completed = complete(chat, url, None, price=None)
     assert completed.figures["output_tokens"] == 5 * len(NAMES)
     assert "cost_usd" not in completed.figures

@@ -1,0 +1,119 @@
+"""Which of a tournament's settings decide what is made, besides the inputs.
+
+An asset is out of date when these are others than when it was made.
+"""
+
+from typing import Any
+
+from tournament_assets.judging.requests import verdict_parsing as parsing
+from tournament_assets.judging.requests.system_prompt import judge_system_prompt
+from tournament_assets.project.plan import TournamentPlan
+
+
+def draw_settings(plan: TournamentPlan) -> Any:
+    """Return what decides which prompts are drawn."""
+    how = ("strata", "share", "draw_seed")
+    drawn = {
+        name: mode.model_dump(mode="json", include={*how}, exclude_defaults=True)
+        for name, mode in plan.config.modes.items()
+    }
+    generation = plan.config.generation
+    return [
+        drawn,
+        generation.model_dump(mode="json", include={"n_samples"}, exclude_defaults=True),
+    ]
+
+
+def pairing_settings(plan: TournamentPlan) -> Any:
+    """Return what decides which pairs are judged."""
+    rules = plan.config.dimensions
+    return {
+        "entrants": list(plan.config.entrant_ids),
+        "needs_gold_answer": {name: rule.needs_gold_answer for name, rule in rules.items()},
+    }
+
+
+def asking_settings(plan: TournamentPlan) -> Any:
+    """Return what decides what the judge is asked."""
+    judging = plan.config.judging
+    return [
+        _judges_by_mode(plan, "service", "model", "revision", "temperature", "max_tokens", "share"),
+        deciding_settings(plan),
+        judging.identical_responses_tie,
+        # What a project's own instructions say is an input, beside the rubric.
+        judge_system_prompt(
+            judging.reply_format,
+            domain=judging.domain,
+            instructions=None if judging.instructions is None else "",
+        ),
+        {
+            name: [rule.shows_gold_answer, rule.shows_expected_behavior]
+            for name, rule in plan.config.dimensions.items()
+        },
+    ]
+
+
+def _judges_by_mode(plan: TournamentPlan, *fields: str) -> Any:
+    return {
+        mode: [
+            each.model_dump(mode="json", include={*fields}, exclude_defaults=True)
+            for each in plan.config.judges_of(mode)
+        ]
+        for mode in plan.config.mode_names
+    }
+
+
+def reading_settings(plan: TournamentPlan) -> Any:
+    """Return what decides how replies are read, and whose replies they are."""
+    config = plan.config
+    return [
+        config.judging.reply_format,
+        parsing.READING_VERSION,
+        {mode: config.aggregation(mode) for mode in config.juries},
+        _judges_by_mode(plan, "model", "share") if config.juries else [],
+    ]
+
+
+def deciding_settings(plan: TournamentPlan) -> dict[str, Any]:
+    """Return what decides when a pair stops; nothing where everything is asked."""
+    modes = plan.config.modes
+    adaptive = {name: modes[name].adaptive for name in plan.config.adaptive_modes}
+    return {name: rule.changed() for name, rule in adaptive.items() if rule is not None}
+
+
+def stopping_settings(plan: TournamentPlan) -> Any:
+    """Return what decides the table `judging_decisions`."""
+    return [reading_settings(plan), deciding_settings(plan)]
+
+
+def jury_settings(plan: TournamentPlan) -> Any:
+    """Return what decides how several judges are weighed, and what they rate."""
+    return [reading_settings(plan), rating_settings(plan)]
+
+
+def rating_settings(plan: TournamentPlan) -> Any:
+    """Return what decides ratings."""
+    return plan.config.ratings.changed()
+
+
+def noticing_settings(plan: TournamentPlan) -> Any:
+    """Return what decides what is said first of a run: where its checks turn red."""
+    return plan.config.checks.changed()
+
+
+def reporting_settings(plan: TournamentPlan) -> Any:
+    """Return what decides what the page says of the tables: its checks, and who is whose kin."""
+    return [noticing_settings(plan), plan.config.families]
+
+
+def trusting_settings(plan: TournamentPlan) -> Any:
+    """Return what decides the lights of the trust panel."""
+    return [rating_settings(plan), plan.config.checks.changed()]
+
+
+def comparing_settings(plan: TournamentPlan) -> Any:
+    """Return what decides the fair comparison; who takes part shows in the verdicts."""
+    return {
+        "ratings": rating_settings(plan),
+        "needs_gold_answer": pairing_settings(plan)["needs_gold_answer"],
+    }

@@ -1,0 +1,129 @@
+"""One tournament as everything that runs it sees it: its config, and where its files are."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tournament_assets.judging.requests.pairs import PairToJudge
+from tournament_assets.judging.requests.requests import (
+    JudgeRequests,
+    RequestSettings,
+    build_requests,
+)
+from tournament_assets.judging.settlement.records import VERDICTS, JudgingScope, verdicts_of
+from tournament_assets.project.config_files import ConfigFile
+from tournament_assets.project.project_files import Project
+from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.entrants import RecordedEntrant
+from tournament_assets.tournament.errors import Problems
+from tournament_assets.tournament.judges import Judge, Rubric
+from tournament_assets.tournament.prompts import (
+    Prompt,
+    draw_samples,
+    draw_stratified,
+    share_of_each,
+)
+
+
+@dataclass(frozen=True)
+class TournamentPlan:
+    """One tournament as everything that runs it sees it.
+
+    Attributes:
+        config: What decides its result.
+        config_path: The config's file, relative to the project where it lies inside.
+        project: Where its files are.
+    """
+
+    config: TournamentConfig
+    config_path: Path
+    project: Project
+
+    @property
+    def tournament_id(self) -> str:
+        """Prefix of every name the tournament has in Dagster."""
+        return self.config.tournament_id
+
+    def verdict_scope(self, mode: Mode, dimension: str, judge: Judge) -> JudgingScope:
+        """Return what a judge's work on one dimension is written down as."""
+        purpose = verdicts_of(judge.model) if self.config.has_jury(mode) else VERDICTS
+        return JudgingScope(self.tournament_id, mode, dimension, purpose)
+
+    def group(self, stage: str) -> str:
+        """Return the asset group of one of the tournament's stages."""
+        return f"{self.tournament_id}_{stage}"
+
+
+def plan_of(config_file: ConfigFile, environment: Mapping[str, str]) -> TournamentPlan:
+    """Join a configuration with the places its files are in."""
+    path, project = config_file.path.resolve(), config_file.project
+    return TournamentPlan(
+        config=config_file.config,
+        config_path=path.relative_to(project) if path.is_relative_to(project) else path,
+        project=Project(folder=project, environment=dict(environment)),
+    )
+
+
+def mode_of(values: Mapping[str, str]) -> Mode:
+    """Return the mode among a partition's values."""
+    return values["mode"]
+
+
+def upstream_assets(plan: TournamentPlan) -> tuple[str, ...]:
+    """Return the keys of the assets of the project around that entrants' responses come from."""
+    keys = (
+        entrant.responses.asset
+        for entrant in plan.config.entrants
+        if isinstance(entrant, RecordedEntrant)
+    )
+    return tuple(dict.fromkeys(key for key in keys if key is not None))
+
+
+def refuse_upstream_assets(plan: TournamentPlan) -> None:
+    """Refuse responses that are assets, where no project around has any.
+
+    Raises:
+        InputError: With every such entrant.
+    """
+    problems = Problems()
+    for entrant in plan.config.entrants:
+        if isinstance(entrant, RecordedEntrant) and entrant.responses.asset is not None:
+            with problems.collected():
+                what = f"{plan.config_path}: {entrant.entrant_id}'s responses"
+                plan.project.resolve(entrant.responses, what=what)
+    problems.raise_if_any()
+
+
+def select_prompts(config: TournamentConfig, mode: Mode, bank: Sequence[Prompt]) -> list[Prompt]:
+    """Return the prompts of a mode, in bank order, each as often as it is to be answered.
+
+    Raises:
+        InputError: If there is no such mode, or the bank has too few prompts of a source.
+    """
+    drawn, n_samples = config.mode(mode), config.generation.n_samples
+    if drawn.strata is None and drawn.share is None:
+        return draw_samples(bank, n_samples)
+    strata = share_of_each(bank, drawn.share) if drawn.share is not None else drawn.strata or {}
+    chosen = draw_stratified(bank, strata=strata, seed=drawn.draw_seed)
+    return draw_samples(chosen, n_samples)
+
+
+def requests_for_pairs(
+    plan: TournamentPlan, pairs: Sequence[PairToJudge], rubric: Rubric, *, judge: Judge
+) -> JudgeRequests:
+    """Build both presentations of some pairs as a tournament's config says, for one judge."""
+    judging, rules = plan.config.judging, plan.config.dimensions[rubric.dimension]
+    return build_requests(
+        pairs,
+        rubric,
+        RequestSettings(
+            judge_model=judge.model,
+            max_tokens=judge.max_tokens,
+            shows_gold_answer=rules.shows_gold_answer,
+            shows_expected_behavior=rules.shows_expected_behavior,
+            reply_format=judging.reply_format,
+            domain=judging.domain,
+            temperature=judge.temperature,
+            identity=judge.identity,
+        ),
+    )

@@ -1,0 +1,1 @@
+"""From prompts to responses: recorded, generated here, or asked of a service."""

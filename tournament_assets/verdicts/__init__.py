@@ -1,0 +1,1 @@
+"""From pairs to verdicts: asking the judges within the budget, stopping early, weighing a jury."""
