@@ -39,7 +39,7 @@ LEFT_OUT = {"prompt_bank", "selected_prompts", "match_list", "report", "run_comp
 KEYS = (
     "path ordering dimension k_factor method measure kind subject other stratum basis "
     "model verdicts goal round prompt_id source entrants entrant_id entrant_a entrant_b name "
-    "model_a model_b model_id task tier run higher lower condition judge_model"
+    "model_a model_b model_id task tier run higher lower condition judge_model asked"
 )
 """Columns that say what a row is about."""
 _NUMBER = re.compile(r"(?:(?<!\w)-)?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|\binf\b|\bnan\b)")

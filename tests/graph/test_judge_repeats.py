@@ -27,7 +27,7 @@ from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import load_config
 from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.storage.tables import StoredTable
-from tournament_assets.tournament.asset_rows import RepeatRow
+from tournament_assets.tournament.asset_rows import RetestRow
 from tournament_assets.tournament.errors import InputError, WorkError
 from tournament_assets.tournament.fingerprints import fingerprint
 
@@ -47,7 +47,7 @@ def judged(tmp_path: Path) -> Iterator[PaidProject]:
 
 def repeat(
     paid: PaidProject, occasion: str | None, *, wait_seconds: float | None = None
-) -> Made[list[RepeatRow]]:
+) -> Made[list[RetestRow]]:
     """Call the asset's function on the pilot that is stored."""
     folder = paid.project.folder / "storage" / "small"
     pairs, verdicts = (
@@ -66,7 +66,7 @@ def repeat(
     )
 
 
-def check_of(made: Made[list[RepeatRow]]) -> Check:
+def check_of(made: Made[list[RetestRow]]) -> Check:
     (check,) = made.checks
     assert check.name == "judge_has_not_drifted"
     return check
@@ -88,7 +88,7 @@ def settle_by_hand(paid: PaidProject, keys: dict[str, str]) -> str:
 
 
 def flips_by_hand(
-    paid: PaidProject, rows: Sequence[RepeatRow], occasion: str
+    paid: PaidProject, rows: Sequence[RetestRow], occasion: str
 ) -> tuple[int, int, int]:
     """Count flips, pairs judged both times and pairs not judged, one pair after the other."""
     verdicts = {
@@ -118,7 +118,7 @@ def test_the_same_judge_flips_nothing_and_is_paid_once_an_occasion_for_the_ancho
     assert check_of(made).passed
     assert (made.metadata["flip_rate"], made.metadata["anchors_judged"]) == (0.0, ANCHORS)
     assert made.metadata["requests_submitted_now"] == PRESENTATIONS
-    assert {(row.occasion, row.occasion_name) for row in made.value} == {(1, "monday")}
+    assert {(row.occasion, row.name) for row in made.value} == {(1, "monday")}
     again = repeat(judged, "monday")
     assert again.metadata["requests_submitted_now"] == 0
     assert judged.server.log.requests - before == PRESENTATIONS
@@ -156,12 +156,12 @@ def test_the_next_occasion_asks_anew_and_looks_back(judged: PaidProject) -> None
     before = judged.server.log.requests
     made = repeat(judged, "tuesday")
     assert judged.server.log.requests - before == PRESENTATIONS
-    names = {(row.occasion, row.occasion_name) for row in made.value}
+    names = {(row.occasion, row.name) for row in made.value}
     assert names == {(1, "monday"), (2, "tuesday")}
     assert made.metadata["earlier_occasion"] == "monday"
     assert made.metadata["flip_rate_since_earlier"] == 0.0
     # An occasion of long ago is compared with what was before it, not with what came later.
-    assert {row.occasion_name for row in repeat(judged, "monday").value} == {"monday"}
+    assert {row.name for row in repeat(judged, "monday").value} == {"monday"}
 
 
 def test_a_judge_that_has_changed_is_found(judged: PaidProject) -> None:
@@ -169,13 +169,13 @@ def test_a_judge_that_has_changed_is_found(judged: PaidProject) -> None:
     with ChangedJudge("hedges once") as server:
         made = repeat(replace(judged, server=server), "wednesday")
         assert server.log.requests == PRESENTATIONS
-    now = [row for row in made.value if row.occasion_name == "wednesday"]
+    now = [row for row in made.value if row.name == "wednesday"]
     flipped, both, missing = flips_by_hand(judged, now, "wednesday")
     assert 0 < flipped < both == ANCHORS
     assert missing == 0
     assert made.metadata["flip_rate"] == flipped / both
     assert made.metadata["flip_rate_since_earlier"] == flipped / both
-    assert sum(row.outcome != row.first_outcome for row in now) == flipped
+    assert sum(row.outcome != row.expected for row in now) == flipped
     check = check_of(made)
     assert not check.passed
     assert made.metadata["flip_rate_low"] > check.metadata["max_drift_rate"] == 0.10
@@ -187,7 +187,7 @@ def test_what_is_not_judged_is_neither_a_flip_nor_agreement(judged: PaidProject)
     repeat(judged, "wednesday")
     with FaultyServer(processing_seconds=0, faults=("row_invalid_request_error:3",)) as server:
         made = repeat(replace(judged, server=server), "thursday")
-    now = [row for row in made.value if row.occasion_name == "thursday"]
+    now = [row for row in made.value if row.name == "thursday"]
     flipped, both, missing = flips_by_hand(judged, now, "thursday")
     assert (flipped, both + missing) == (0, ANCHORS)
     assert missing in (2, 3)

@@ -38,7 +38,7 @@ def panel_of(paid: PaidProject) -> dict[tuple[str, str | None], dict[str, Any]]:
 
 def test_controls_of_every_kind_are_judged(tested: PaidProject) -> None:
     rows = tested.rows("judge_controls")
-    kinds = [row["kind"] for row in rows]
+    kinds = [row["reason"] for row in rows]
     assert {kind: kinds.count(kind) for kind in kinds} == {
         "identical": 2,
         "corrupted": 2,
@@ -48,11 +48,11 @@ def test_controls_of_every_kind_are_judged(tested: PaidProject) -> None:
 
 
 def test_a_judge_that_compares_words_ties_copies_and_repeats_itself(tested: PaidProject) -> None:
-    identical = [row for row in tested.rows("judge_controls") if row["kind"] == "identical"]
+    identical = [row for row in tested.rows("judge_controls") if row["reason"] == "identical"]
     assert all(row["expected"] == "tie" for row in identical)
     repeats = tested.rows("judge_repeats")
     assert len(repeats) == 5
-    assert all(row["first_outcome"] == row["outcome"] for row in repeats)
+    assert all(row["expected"] == row["outcome"] for row in repeats)
 
 
 def test_what_is_asked_to_test_the_judge_is_never_rated(tested: PaidProject) -> None:

@@ -46,7 +46,7 @@ from tournament_assets.reports.cost_estimate import budget_sentence
 from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.runs.estimates import plan_prompts
-from tournament_assets.tournament.asset_rows import EstimateRow
+from tournament_assets.tournament.asset_rows import RequestsRow
 from tournament_assets.tournament.errors import InputError, WorkError
 from tournament_assets.tournament.verdicts import Outcome
 
@@ -100,7 +100,7 @@ def pilot_pairs(plan: TournamentPlan, dimension: str) -> list[PairToJudge]:
     )
 
 
-def materialise(project: SmallProject, judge_model: str | None = None) -> Made[list[EstimateRow]]:
+def materialise(project: SmallProject, judge_model: str | None = None) -> Made[list[RequestsRow]]:
     """Call the asset's function on the pilot's pairs."""
     plan = plan_of(project)
     match_lists = {
@@ -120,7 +120,7 @@ def materialise(project: SmallProject, judge_model: str | None = None) -> Made[l
     )
 
 
-def check(result: Made[list[EstimateRow]], name: str) -> tuple[bool, str]:
+def check(result: Made[list[RequestsRow]], name: str) -> tuple[bool, str]:
     """Return whether a check passed, and what it says."""
     (found,) = [each for each in result.checks if each.name == name]
     return found.passed, found.description
@@ -137,7 +137,7 @@ def test_the_estimate_is_a_table_of_what_is_to_be_asked_and_its_price(tmp_path: 
     assert list(rows) == list(PRESENTATIONS)
     for dimension, presentations in PRESENTATIONS.items():
         row = rows[dimension]
-        assert row.judge_model == OPUS
+        assert row.asked == OPUS
         assert row.presentations == row.to_ask == presentations
         assert row.output_tokens == presentations * 450
         prices = (row.usd_all_hits, row.usd_uncached, row.usd_no_hits)
@@ -167,7 +167,7 @@ def test_the_command_and_the_asset_agree(project: SmallProject) -> None:
 
 def test_another_judge_model_can_be_priced(project: SmallProject) -> None:
     result = materialise(project, judge_model="claude-sonnet-5-5")
-    assert {row.judge_model for row in result.value} == {"claude-sonnet-5-5"}
+    assert {row.asked for row in result.value} == {"claude-sonnet-5-5"}
 
 
 def test_judging_alone_waits_for_the_estimate(project: SmallProject) -> None:

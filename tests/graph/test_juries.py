@@ -52,7 +52,7 @@ def test_three_judges_judge_all_pairs_or_a_share_and_settle_them_together(tmp_pa
     fitted = fit_bradley_terry(code_judgments(settled, entrants=[*ENTRANTS]))
     assert rated == pytest.approx({each.entrant: each.value for each in fitted})
     estimate = made.frame("judging_estimate")
-    assert estimate["judge_model"].tolist() == models
+    assert estimate["asked"].tolist() == models
 
 
 def test_a_mode_of_one_judge_beside_a_jury_is_judged_by_whatever_model_is_asked(

@@ -70,14 +70,14 @@ def printed(made: JudgingEstimate) -> str:
 
 def test_every_dimension_is_priced_and_the_total_is_their_sum() -> None:
     rows = estimate_rows(estimate(observation=observed(0.7)))
-    assert [row["dimension"] for row in rows] == ["factuality", "calibration"]
-    assert [row["to_ask"] for row in rows] == [900, 1000]
+    assert [row.dimension for row in rows] == ["factuality", "calibration"]
+    assert [row.to_ask for row in rows] == [900, 1000]
     # A request of 2,200 + 700 input tokens at $4 and 450 output tokens at $20, in a batch.
     each = (2900 * 4 + 450 * 20) * 0.5 / 1e6
-    assert rows[1]["usd_uncached"] == pytest.approx(1000 * each)
+    assert rows[1].usd_uncached == pytest.approx(1000 * each)
     totals = estimate_totals(estimate(observation=observed(0.7)))
     for name in ("usd_uncached", "usd_no_hits", "usd_observed", "usd_all_hits"):
-        assert totals[name] == pytest.approx(sum(row[name] for row in rows))
+        assert totals[name] == pytest.approx(sum(getattr(row, name) for row in rows))
     assert totals["usd_uncached"] == pytest.approx(1900 * each)
 
 
@@ -172,7 +172,7 @@ def test_a_model_without_a_price_costs_nobody_knows_what() -> None:
     unknown = estimate(**UNKNOWN)
     assert unknown.planned_usd is None
     assert estimate_totals(unknown)["usd_uncached"] is None
-    assert estimate_rows(unknown)[0]["usd_all_hits"] is None
+    assert estimate_rows(unknown)[0].usd_all_hits is None
     assert "'claude-unheard-of'" in printed(unknown)
     assert unknown.budget_problem is None
     assert "no price" in str(estimate(**UNKNOWN, budget=budget()).budget_problem)

@@ -22,6 +22,7 @@ from tournament_assets.storage.tables import (
     SCHEMAS,
     StoredTable,
     WrittenTable,
+    columns_of,
     content_version,
     decode_npz,
     decode_parquet,
@@ -71,10 +72,10 @@ _VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
 
 
 def _rows_of(name: str) -> st.SearchStrategy[list[dict[str, Any]]]:
-    columns = {
-        field.name: (st.none() | _VALUES[field.type]) if field.nullable else _VALUES[field.type]
-        for field in SCHEMAS[name]
-    }
+    columns = {}
+    for column, field in zip(columns_of(ROW_TYPES[name]), SCHEMAS[name], strict=True):
+        value = st.sampled_from(column.words) if column.words else _VALUES[field.type]
+        columns[column.name] = (st.none() | value) if column.is_nullable else value
     return st.lists(st.fixed_dictionaries(columns), max_size=4)
 
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 from tournament_assets.audits.judge_tests import RepeatedPair
 from tournament_assets.storage.tables import make_table
-from tournament_assets.tournament.asset_rows import MeasureRow, RepeatRow, VerdictRow
+from tournament_assets.tournament.asset_rows import MeasureRow, RetestRow, VerdictRow
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 from tournament_assets.trust.evidence import judges_of, repeats_of
@@ -25,27 +25,28 @@ VERDICT = VerdictRow(
     asking_ba=1,
     settled_by="judge",
 )
-REPEAT = RepeatRow(
-    occasion=1,
-    occasion_name="monday",
+REPEAT = RetestRow(
+    reason="repeat",
+    name="monday",
     prompt_id="p1",
     dimension="x",
     entrant_a="ada",
     entrant_b="bob",
-    first_outcome="a_wins",
-    outcome="tie",
-    first_ab="A",
-    first_ba="B",
-    verdict_ab="TIE",
-    verdict_ba="TIE",
+    expected=Outcome.A_WINS,
+    outcome=Outcome.TIE,
+    expected_ab=Verdict.A,
+    expected_ba=Verdict.B,
+    verdict_ab=Verdict.TIE,
+    verdict_ba=Verdict.TIE,
     request_key_ab="k1",
     request_key_ba="k2",
     judge_model="judge",
+    rubric_hash="r1",
 )
 
 
 def test_a_test_and_its_retest_are_the_verdicts_and_the_first_occasion() -> None:
-    later = replace(REPEAT, occasion=2, occasion_name="tuesday", outcome="b_wins")
+    later = replace(REPEAT, occasion=2, name="tuesday", outcome=Outcome.B_WINS)
     found = repeats_of(
         make_table("judge_repeats", [REPEAT, later]),
         make_table("judge_verdicts", [VERDICT]),

@@ -11,12 +11,12 @@ from rich.console import Console
 from tournament_assets.judging.costs.estimates import (
     ASSUMED_OUTPUT_TOKENS,
     JudgingEstimate,
-    Workload,
 )
 from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.ratings.power import JudgingNoise
 from tournament_assets.reports.figures.canvas import LIGHT, new_figure, to_png, to_svg
 from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
+from tournament_assets.tournament.asset_rows import RequestsRow
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.formatting import ABSENT, format_share, join_names
 
@@ -24,48 +24,58 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def estimate_rows(estimate: JudgingEstimate) -> list[dict[str, Any]]:
+def estimate_rows(estimate: JudgingEstimate) -> list[RequestsRow]:
     """Return a row for each judge and dimension; prices that nobody knows are None."""
     return [row for each in estimate.by_judge for row in _own_rows(each)]
 
 
-def _own_rows(estimate: JudgingEstimate) -> list[dict[str, Any]]:
+def _own_rows(estimate: JudgingEstimate) -> list[RequestsRow]:
     observed = estimate.observed_hit_rate
     return [
-        {
-            "dimension": dimension,
-            "judge_model": estimate.judge_model,
-            **_counts(workload),
-            "prefix_tokens": workload.prefix_tokens,
-            "message_tokens": workload.message_tokens,
-            "output_tokens": workload.output_tokens,
-            "usd_uncached": estimate.usd(workload, None),
-            "usd_no_hits": estimate.usd(workload, 0.0),
-            "usd_observed": None if observed is None else estimate.usd(workload, observed),
-            "usd_all_hits": estimate.usd(workload, 1.0),
-        }
+        RequestsRow(
+            asked=estimate.judge_model,
+            dimension=dimension,
+            presentations=workload.presentations,
+            identical=workload.identical,
+            requests=workload.distinct,
+            answered=workload.answered,
+            under_way=workload.under_way,
+            to_ask=workload.to_ask,
+            prefix_tokens=workload.prefix_tokens,
+            message_tokens=workload.message_tokens,
+            output_tokens=workload.output_tokens,
+            usd_uncached=estimate.usd(workload, None),
+            usd_no_hits=estimate.usd(workload, 0.0),
+            usd_observed=None if observed is None else estimate.usd(workload, observed),
+            usd_all_hits=estimate.usd(workload, 1.0),
+        )
         for dimension, workload in estimate.workloads.items()
     ]
 
 
-def _counts(workload: Workload) -> dict[str, int]:
-    return {
-        "presentations": workload.presentations,
-        "identical": workload.identical,
-        "distinct_requests": workload.distinct,
-        "answered": workload.answered,
-        "under_way": workload.under_way,
-        "to_ask": workload.to_ask,
-    }
+_COUNTS = {
+    "presentations": "presentations",
+    "identical": "identical",
+    "requests": "distinct",
+    "answered": "in the ledger",
+    "under_way": "under way",
+    "to_ask": "to ask",
+    "message_tokens": "message",
+    "output_tokens": "reply",
+}
+"""Columns of whole numbers that are summed over dimensions, and what people call them."""
+
+
+def _total(rows: Sequence[RequestsRow], name: str) -> int:
+    return sum(getattr(row, name) for row in rows)
 
 
 def estimate_totals(estimate: JudgingEstimate) -> dict[str, float | None]:
     """Return the numbers of all dimensions together; what nobody knows is None."""
     rows = estimate_rows(estimate)
-    names = [*_counts(next(iter(estimate.workloads.values()))), "message_tokens", "output_tokens"]
     observed, budget = estimate.observed_hit_rate, estimate.budget
     return {
-        **{name: sum(row[name] for row in rows) for name in names},
+        **{name: _total(rows, name) for name in _COUNTS},
         "usd_uncached": estimate.total_usd(None),
         "usd_no_hits": estimate.total_usd(0.0),
         "usd_observed": None if observed is None else estimate.total_usd(observed),
@@ -92,7 +102,7 @@ def estimate_json(estimate: JudgingEstimate) -> dict[str, Any]:
         ),
         "is_within_budget": estimate.budget_problem is None,
         "total": estimate_totals(estimate),
-        "dimensions": estimate_rows(estimate),
+        "dimensions": [asdict(row) for row in estimate_rows(estimate)],
         "responses": [
             {
                 "entrant_id": each.entrant_id,
@@ -194,31 +204,21 @@ def print_estimate(estimate: JudgingEstimate, console: Console) -> None:
 
 def workload_table(estimate: JudgingEstimate) -> ReportTable:
     """Return what is to be asked, a row each dimension, without the columns that say nothing."""
-    columns = {
-        "presentations": "presentations",
-        "identical": "identical",
-        "distinct_requests": "distinct",
-        "answered": "in the ledger",
-        "under_way": "under way",
-        "to_ask": "to ask",
-        "message_tokens": "message",
-        "output_tokens": "reply",
-    }
-    rows = estimate_rows(estimate)
+    columns, rows = dict(_COUNTS), estimate_rows(estimate)
     for name in ("identical", "under_way"):
-        if not any(row[name] for row in rows):
+        if not _total(rows, name):
             del columns[name]
-    if all(row["distinct_requests"] == row["presentations"] - row["identical"] for row in rows):
-        del columns["distinct_requests"]
+    if _total(rows, "requests") == _total(rows, "presentations") - _total(rows, "identical"):
+        del columns["requests"]
     lines = [
         (
-            f"{row['dimension']}, {row['judge_model']}" if estimate.others else row["dimension"],
-            *(f"{row[name]:,}" for name in columns),
+            f"{row.dimension}, {row.asked}" if estimate.others else str(row.dimension),
+            *(f"{getattr(row, name):,}" for name in columns),
         )
         for row in rows
     ]
     if len(rows) > 1:
-        lines.append(("all", *(f"{sum(row[name] for row in rows):,}" for name in columns)))
+        lines.append(("all", *(f"{_total(rows, name):,}" for name in columns)))
     return ReportTable(("dimension", *columns.values()), tuple(lines))
 
 

@@ -12,7 +12,7 @@ from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairRow:
+class PairColumns:
     """What the tables of pairs have in common."""
 
     prompt_id: Annotated[str, "the prompt both entrants answered"]
@@ -51,7 +51,7 @@ class ResponseRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MatchRow(PairRow):
+class MatchRow(PairColumns):
     """A pair to judge, with all that the judge is shown."""
 
     prompt_text: Annotated[str, "what they were asked"]
@@ -62,47 +62,28 @@ class MatchRow(PairRow):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EstimateRow:
-    """What judging one dimension would ask and cost."""
+class RequestsRow:
+    """What asking a judge about one dimension, or an entrant, would take or has taken."""
 
-    dimension: Annotated[str, "the quality being judged"]
-    judge_model: Annotated[str, "the model that would judge"]
-    presentations: Annotated[int, "two for every pair"]
-    identical: Annotated[int, "settled without asking: both responses are the same"]
-    distinct_requests: Annotated[int, "different requests among the others"]
+    asked: Annotated[str, "who is asked: the judge's model, or the entrant"]
+    dimension: Annotated[str | None, "the quality being judged; absent of an entrant"] = None
+    presentations: Annotated[int | None, "two for every pair"] = None
+    identical: Annotated[int | None, "settled without asking: both responses are the same"] = None
+    requests: Annotated[int, "different requests; of an entrant, selected prompts"]
     answered: Annotated[int, "requests that the ledger holds a reply to"]
-    under_way: Annotated[int, "requests that were sent and will be collected"]
-    to_ask: Annotated[int, "requests that are still to be sent"]
-    prefix_tokens: Annotated[int, "tokens of the system prefix of each request"]
-    message_tokens: Annotated[int, "tokens of all messages to send, without prefix"]
-    output_tokens: Annotated[int, "tokens that the replies to them will take"]
+    under_way: Annotated[int | None, "requests that were sent and will be collected"] = None
+    to_ask: Annotated[int | None, "requests that are still to be sent"] = None
+    prefix_tokens: Annotated[int | None, "tokens of the system prefix of each request"] = None
+    message_tokens: Annotated[int | None, "tokens of all messages to send, without prefix"] = None
+    output_tokens: Annotated[int | None, "tokens that the replies to them will take"] = None
     usd_uncached: Annotated[float | None, "US dollars without prompt caching"] = None
     usd_no_hits: Annotated[float | None, "US dollars if no request finds its prefix cached"] = None
     usd_observed: Annotated[float | None, "US dollars at the share of cache hits so far"] = None
     usd_all_hits: Annotated[float | None, "US dollars if all but the first find it cached"] = None
 
 
-@dataclass(frozen=True, slots=True)
-class EntrantRequestsRow:
-    """What came of asking an entrant behind an API."""
-
-    entrant_id: Annotated[str, "the entrant"]
-    prompts: Annotated[int, "selected prompts"]
-    answered: Annotated[int, "prompts that the ledger holds a response to"]
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeRequestsRow:
-    """What came of asking a judge about one dimension."""
-
-    dimension: Annotated[str, "the quality being judged"]
-    judge_model: Annotated[str, "the model that judges"]
-    requests: Annotated[int, "different requests"]
-    answered: Annotated[int, "requests that the ledger holds a reply to"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeReplyRow(PairRow):
+class JudgeReplyRow(PairColumns):
     """What the judge wrote to one presentation of a pair."""
 
     presentation: Annotated[str, "ab: entrant_a is shown as A; ba: as B"]
@@ -126,7 +107,7 @@ class JudgeReplyRow(PairRow):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerdictRow(PairRow):
+class VerdictRow(PairColumns):
     """A pair settled from both presentations."""
 
     verdict_ab: Annotated[Verdict, "what the reply to presentation ab says"]
@@ -355,47 +336,32 @@ class ReportPageRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControlRow:
-    """A control: a pair whose right outcome is known."""
+class RetestRow:
+    """A pair that the judge was asked about to test it: a planted control, or the same again."""
 
-    kind: Annotated[str, "identical, corrupted or injection"]
-    control_id: Annotated[str, "name of the control"]
+    reason: Annotated[str, "identical, corrupted or injection: a control; repeat: the same again"]
+    name: Annotated[str, "the control; of a repeat the occasion, such as a rerun's id"]
+    occasion: Annotated[int, "1 for the first time that it was asked as it is now"] = 1
     prompt_id: Annotated[str, "the prompt of both responses"]
     dimension: Annotated[str, "the quality being judged"]
-    entrant_a: Annotated[str, "the entrant whose response is left as it was"]
-    entrant_b: Annotated[str, "whose response was copied, misplaced or added to"]
-    expected: Annotated[str | None, "the right outcome; absent if the baseline is not judged"] = (
-        None
-    )
-    outcome: Annotated[str, "how it was settled"]
-    verdict_ab: Annotated[str, "what the reply to presentation ab says"]
-    verdict_ba: Annotated[str, "what the reply to presentation ba says"]
-    as_expected: Annotated[bool | None, "whether the judge was right; absent without a verdict"] = (
-        None
-    )
+    entrant_a: Annotated[str, "the pair's first entrant; a control's response of it is unchanged"]
+    entrant_b: Annotated[str, "the other; in a control, what was copied, misplaced or added to"]
+    expected: Annotated[
+        Outcome | None, "the right outcome, or the tournament's; absent: the baseline is not judged"
+    ] = None
+    outcome: Annotated[Outcome, "how it was settled"]
+    expected_ab: Annotated[Verdict | None, "the tournament's verdict on presentation ab"] = None
+    expected_ba: Annotated[Verdict | None, "the tournament's verdict on presentation ba"] = None
+    verdict_ab: Annotated[Verdict, "what the reply to presentation ab says"]
+    verdict_ba: Annotated[Verdict, "what the reply to presentation ba says"]
+    request_key_ab: Annotated[
+        str | None, "SHA-256 of the tournament's request of presentation ab"
+    ] = None
+    request_key_ba: Annotated[
+        str | None, "SHA-256 of the tournament's request of presentation ba"
+    ] = None
     judge_model: Annotated[str, "the model that judged"]
     rubric_hash: Annotated[str, "SHA-256 of the rubric as the judge saw it"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepeatRow:
-    """A pair that was judged again on one occasion."""
-
-    occasion: Annotated[int, "1 for the first time that it was asked as it is now"]
-    occasion_name: Annotated[str, "what the occasion is called, such as a rerun's id"]
-    prompt_id: Annotated[str, "the prompt both entrants answered"]
-    dimension: Annotated[str, "the quality being judged"]
-    entrant_a: Annotated[str, "the pair's first entrant"]
-    entrant_b: Annotated[str, "the pair's second entrant"]
-    first_outcome: Annotated[str, "how it is settled in the tournament"]
-    outcome: Annotated[str, "how it was settled on this occasion"]
-    first_ab: Annotated[str, "the tournament's verdict on presentation ab"]
-    first_ba: Annotated[str, "the tournament's verdict on presentation ba"]
-    verdict_ab: Annotated[str, "the verdict on presentation ab on this occasion"]
-    verdict_ba: Annotated[str, "the verdict on presentation ba on this occasion"]
-    request_key_ab: Annotated[str, "SHA-256 of the tournament's request of presentation ab"]
-    request_key_ba: Annotated[str, "SHA-256 of the tournament's request of presentation ba"]
-    judge_model: Annotated[str, "the model that judged, then and now"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

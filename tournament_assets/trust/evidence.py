@@ -18,10 +18,9 @@ from tournament_assets.ratings.rating_methods import EFFECT
 from tournament_assets.ratings.style_control import count_style
 from tournament_assets.storage.tables import AnyTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import (
-    ControlRow,
     MeasureRow,
     RatingRow,
-    RepeatRow,
+    RetestRow,
 )
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import format_share
@@ -68,15 +67,17 @@ def repeats_of(
     """
     if frame is None:
         return f"no pair was judged a second time; the job {job} does it"
-    rows = [row for row in rows_of(RepeatRow, frame) if row.occasion == 1]
-    first = {
+    rows = [row for row in rows_of(RetestRow, frame) if row.occasion == 1]
+    first: dict[tuple[str | None, str | None], tuple[Verdict, Verdict]] = {
         (row.request_key_ab, row.request_key_ba): (row.verdict_ab, row.verdict_ba)
         for row in rows_of(RatedPair, verdicts)
     }
     pairs = [
-        RepeatedPair(row.prompt_id, Outcome(row.first_outcome), Outcome(row.outcome))
+        RepeatedPair(row.prompt_id, row.expected, row.outcome)
         for row in rows
-        if first.get((row.request_key_ab, row.request_key_ba)) == (row.first_ab, row.first_ba)
+        if row.expected is not None
+        and first.get((row.request_key_ab, row.request_key_ba))
+        == (row.expected_ab, row.expected_ba)
     ]
     if rows and not pairs:
         return f"what was judged a second time is no longer what is rated; run the job {job} again"
@@ -96,14 +97,14 @@ def controls_of(
     if frame is None:
         return f"no control was planted; the job {job} does it"
     asked = {(row.judge_model, row.rubric_hash) for row in rows_of(_AskedBy, replies)}
-    rows = list(rows_of(ControlRow, frame))
+    rows = list(rows_of(RetestRow, frame))
     controls = [
         SettledControl(
-            kind=ControlKind(row.kind),
-            control_id=row.control_id,
-            expected=Outcome(row.expected) if row.expected is not None else None,
-            outcome=Outcome(row.outcome),
-            verdicts=(Verdict(row.verdict_ab), Verdict(row.verdict_ba)),
+            kind=ControlKind(row.reason),
+            control_id=row.name,
+            expected=row.expected,
+            outcome=row.outcome,
+            verdicts=(row.verdict_ab, row.verdict_ba),
         )
         for row in rows
         if (row.judge_model, row.rubric_hash) in asked

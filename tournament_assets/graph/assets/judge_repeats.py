@@ -31,7 +31,7 @@ from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.project.plan import TournamentPlan, requests_for_pairs
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
-from tournament_assets.tournament.asset_rows import RepeatRow, VerdictRow
+from tournament_assets.tournament.asset_rows import RetestRow, VerdictRow
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judges import Judge, Rubric
 from tournament_assets.tournament.verdicts import Outcome
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
 
 DRIFT_CHECK = "judge_has_not_drifted"
-_FLIPPED_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "first_outcome", "outcome")
+_FLIPPED_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "expected", "outcome")
 
 # A batch ends within a day; what was begun longer ago than this is another time of asking.
 _STILL_THE_SAME = timedelta(days=7)
@@ -72,7 +72,7 @@ def judge_repeats(
     options: RepeatOptions,
     ledger: LedgerAccess,
     judge: JudgeAccess,
-) -> Made[list[RepeatRow]]:
+) -> Made[list[RetestRow]]:
     """A fixed sample of pairs, judged again on every occasion: does the judge say the same?
 
     The first occasion shows the judge's own noise; from the second on, the check compares with the
@@ -250,50 +250,52 @@ def _judge_again(
     return [*earlier, Occasion(occasion, settled)], bill
 
 
-def _rows(step: Step, anchors: _Anchors, occasions: Sequence[Occasion]) -> Iterator[RepeatRow]:
+def _rows(step: Step, anchors: _Anchors, occasions: Sequence[Occasion]) -> Iterator[RetestRow]:
     names = [(pair.prompt_id, pair.entrant_a, pair.entrant_b) for pair in anchors.pairs]
     for number, occasion in enumerate(occasions, start=1):
         for name in names:
             first, again = anchors.settled[name], occasion.settled.get(name)
             if again is None:
                 continue
-            yield RepeatRow(
+            yield RetestRow(
+                reason="repeat",
+                name=occasion.name,
                 occasion=number,
-                occasion_name=occasion.name,
                 prompt_id=first.prompt_id,
                 dimension=step.name,
                 entrant_a=first.entrant_a,
                 entrant_b=first.entrant_b,
-                first_outcome=first.outcome,
+                expected=first.outcome,
                 outcome=again.outcome,
-                first_ab=first.verdict_ab,
-                first_ba=first.verdict_ba,
+                expected_ab=first.verdict_ab,
+                expected_ba=first.verdict_ba,
                 verdict_ab=again.verdict_ab,
                 verdict_ba=again.verdict_ba,
                 request_key_ab=first.request_key_ab,
                 request_key_ba=first.request_key_ba,
                 judge_model=anchors.judge_model,
+                rubric_hash=anchors.rubric.content_hash,
             )
 
 
-def _repeated(rows: Sequence[RepeatRow]) -> list[RepeatedPair]:
+def _repeated(rows: Sequence[RetestRow]) -> list[RepeatedPair]:
     """Return the pairs of the last occasion, each with what became of it on the one before."""
     last = max((row.occasion for row in rows), default=0)
     earlier = {pair_key(row): row.outcome for row in rows if row.occasion == last - 1}
     return [
         RepeatedPair(
             row.prompt_id,
-            Outcome(row.first_outcome),
-            Outcome(row.outcome),
-            Outcome(earlier[name]) if (name := pair_key(row)) in earlier else None,
+            row.expected,
+            row.outcome,
+            earlier.get(pair_key(row)),
         )
         for row in rows
-        if row.occasion == last
+        if row.occasion == last and row.expected is not None
     ]
 
 
-def _is_flipped(row: RepeatRow) -> bool:
-    return row.outcome not in (row.first_outcome, Outcome.UNJUDGED)
+def _is_flipped(row: RetestRow) -> bool:
+    return row.outcome not in (row.expected, Outcome.UNJUDGED)
 
 
 def _explain(

@@ -23,9 +23,9 @@ from tournament_assets.reports.trust_tables import light_sentence
 from tournament_assets.runs.provenance import bill_of
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import (
-    ControlRow,
     MatchRow,
     MeasureRow,
+    RetestRow,
     VerdictRow,
 )
 from tournament_assets.tournament.errors import InputError
@@ -122,7 +122,7 @@ def judge_controls(
     options: ControlOptions,
     ledger: LedgerAccess,
     judge: JudgeAccess,
-) -> Made[list[ControlRow]]:
+) -> Made[list[RetestRow]]:
     """Pairs whose right outcome is known: two copies, a misplaced answer, an injected text.
 
     A judge to be trusted ties the copies, prefers the right answer, and is not moved by a
@@ -146,7 +146,7 @@ def judge_controls(
         _control_row(control, result, rubric, judge_model=asked_judge.model)
         for control, result in zip(controls, results, strict=True)
     ]
-    columns = ("kind", "prompt_id", "entrant_a", "entrant_b", "expected", "outcome")
+    columns = ("reason", "prompt_id", "entrant_a", "entrant_b", "expected", "outcome")
     shown = {"first_rows": markdown_table(rows, columns)}
     return Made(rows, metadata={**bill, **_control_metadata(step, results), **shown})
 
@@ -173,19 +173,18 @@ def _settled_control(control: ControlPair, settled: Settled) -> SettledControl:
 
 def _control_row(
     control: ControlPair, result: SettledControl, rubric: Rubric, *, judge_model: str
-) -> ControlRow:
-    return ControlRow(
-        kind=result.kind.value,
-        control_id=result.control_id,
+) -> RetestRow:
+    return RetestRow(
+        reason=result.kind.value,
+        name=result.control_id,
         prompt_id=control.pair.prompt_id,
         dimension=rubric.dimension,
         entrant_a=control.pair.entrant_a,
         entrant_b=control.pair.entrant_b,
-        expected=result.wanted.value if result.wanted else None,
-        outcome=result.outcome.value,
-        verdict_ab=result.verdicts[0].value,
-        verdict_ba=result.verdicts[1].value,
-        as_expected=result.outcome is result.wanted if result.is_judged else None,
+        expected=result.wanted,
+        outcome=result.outcome,
+        verdict_ab=result.verdicts[0],
+        verdict_ba=result.verdicts[1],
         judge_model=judge_model,
         rubric_hash=rubric.content_hash,
     )

@@ -36,9 +36,8 @@ from tournament_assets.runs.provenance import Bill, LargeTables, Recorded
 from tournament_assets.storage.tables import StoredTable, WrittenTable, write_table
 from tournament_assets.tournament.asset_rows import (
     DecisionRow,
-    EstimateRow,
     JudgeReplyRow,
-    JudgeRequestsRow,
+    RequestsRow,
 )
 from tournament_assets.tournament.errors import JudgeError, Problems
 from tournament_assets.tournament.fingerprints import fingerprint, short
@@ -81,7 +80,7 @@ def judging_estimate(
     pairs_to_judge: LargeTables,
     options: EstimateOptions,
     ledger: LedgerAccess,
-) -> Made[list[EstimateRow]]:
+) -> Made[list[RequestsRow]]:
     """What is still to be asked of the judge on each dimension, and what it will cost.
 
     Nothing is sent. What the ledger holds costs nothing; the rest is priced without caching
@@ -99,7 +98,7 @@ def judging_estimate(
     totals = known(estimate_totals(estimate))
     prices = [{"prompt cache": words, "US dollars": usd} for words, usd in price_rows(estimate)]
     return Made(
-        [EstimateRow(**row) for row in estimate_rows(estimate)],
+        estimate_rows(estimate),
         metadata={
             **{name: round(value, 6) for name, value in totals.items()},
             "judge_model": estimate.judge_model,
@@ -141,7 +140,7 @@ def judge_requests(
     options: AskingOptions,
     ledger: LedgerAccess,
     judge: JudgeAccess,
-) -> Made[list[JudgeRequestsRow]]:
+) -> Made[list[RequestsRow]]:
     """What the judge is asked on all dimensions at once, and how much of it is answered.
 
     This is the step that costs money. Everything is sent before anything is waited for, so a mode
@@ -215,11 +214,11 @@ def _ask_in_rounds(
 
 def _asked_rows(
     asks: "_Judging", tallies: Mapping[JudgingScope, Tally], ledger: "Ledger"
-) -> list[JudgeRequestsRow]:
+) -> list[RequestsRow]:
     return [
-        JudgeRequestsRow(
+        RequestsRow(
             dimension=asking.scope.dimension,
-            judge_model=judge.model,
+            asked=judge.model,
             requests=tallies[asking.scope].total,
             answered=_count_answered(asking, ledger),
         )

@@ -29,7 +29,7 @@ from tournament_assets.responses.entrant_responses import (
     served_entrants,
 )
 from tournament_assets.responses.local_responses import CompletedResponses
-from tournament_assets.tournament.asset_rows import EntrantRequestsRow, ResponseRow
+from tournament_assets.tournament.asset_rows import RequestsRow, ResponseRow
 from tournament_assets.tournament.entrants import AnyEntrant, get_entrant
 from tournament_assets.tournament.fingerprints import fingerprint, short
 from tournament_assets.tournament.prompts import (
@@ -113,7 +113,7 @@ def _tell(step: Step, warnings: Sequence[str]) -> None:
 
 def entrant_requests(
     step: Step, selected: pd.DataFrame, options: ResponseOptions, resources: Resources
-) -> Made[list[EntrantRequestsRow]]:
+) -> Made[list[RequestsRow]]:
     """What the entrants behind an API are asked, all at once, and how much of it is answered.
 
     Everything is sent before anything is waited for, so a mode waits for its entrants once. None of
@@ -130,7 +130,7 @@ def entrant_requests(
         log=step.log.info,
     )
     rows = [
-        EntrantRequestsRow(entrant_id=name, prompts=len(prompts), answered=len(answers.responses))
+        RequestsRow(asked=name, requests=len(prompts), answered=len(answers.responses))
         for name, answers in answered.items()
     ]
     return Made(
@@ -141,7 +141,7 @@ def entrant_requests(
                 len(prompts) - len(answers.responses) for answers in answered.values()
             ),
             **_speeds(answered),
-            "first_rows": markdown_table(rows, ("entrant_id", "prompts", "answered")),
+            "first_rows": markdown_table(rows, ("asked", "requests", "answered")),
         },
         version=fingerprint("entrants are asked before their responses are read"),
     )
