@@ -86,6 +86,11 @@ def test_a_name_that_is_not_exported_is_an_attribute_error() -> None:
             "import tournament_assets as ta; ta.rate",
             ("dagster", "torch", "matplotlib", "anthropic"),
         ),
+        (
+            "from tournament_assets import cli; "
+            "[cli.main.get_command(None, name) for name in 'battles compare gate site'.split()]",
+            ("dagster", "torch", "matplotlib", "anthropic"),
+        ),
     ],
 )
 def test_what_is_not_used_is_not_imported(code: str, absent: tuple[str, ...]) -> None:

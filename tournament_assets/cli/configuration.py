@@ -6,6 +6,7 @@ prints, and a test holds that page current.
 """
 
 import inspect
+import os
 import re
 import shlex
 import types
@@ -21,7 +22,7 @@ from pydantic_core import PydanticUndefined
 
 from tournament_assets.archives.config import ArchiveConfig
 from tournament_assets.project.config_files import write_new_project
-from tournament_assets.project.project_files import load_prompt_bank
+from tournament_assets.project.project_files import load_prompt_bank, prepare_dagster_home
 from tournament_assets.prompt_bank.bank_building import (
     BankRecipe,
     ImportRecipe,
@@ -345,3 +346,10 @@ def _assignments(given: tuple[str, ...], option: str) -> dict[str, str]:
             f"{', '.join(map(repr, wrong))} is given; expected FIELD=VALUE", param_hint=option
         )
     return {name: value for name, _, value in pairs}
+
+
+@click.command("dagster-home")
+def dagster_home_command() -> None:
+    """Print the folder in which Dagster keeps its runs, and create it if necessary."""
+    project = Path(os.environ.get("TOURNAMENT_PROJECT") or Path.cwd())
+    click.echo(prepare_dagster_home(project, os.environ.get("DAGSTER_HOME")))

@@ -1,35 +1,10 @@
-"""`tournament audit`, `fair-comparison`, `compare`, `gate`, `site`, `track`: what runs say."""
+"""`tournament compare`, `gate`, `site`, `track`: what run directories say."""
 
-import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
-from tournament_assets.audits.missingness import check_missingness, find_outages
-from tournament_assets.cli.options import (
-    config_option,
-    json_option,
-    markdown_option,
-    mode_option,
-    show_report,
-)
-from tournament_assets.definitions import build_plan
-from tournament_assets.graph.assets.reports import fair_rows, families_of
-from tournament_assets.launching import StoredTables
-from tournament_assets.project.config_files import load_config
-from tournament_assets.reports.audit_tables import (
-    AuditReport,
-    audit_markdown,
-    audit_values,
-    print_audit,
-)
-from tournament_assets.reports.fair_tables import (
-    FairReport,
-    fair_markdown,
-    fair_values,
-    print_fair_report,
-)
+from tournament_assets.cli.options import json_option, markdown_option, show_report
 from tournament_assets.reports.site import read_runs, write_site
 from tournament_assets.run_comparison.comparison import (
     compare_runs,
@@ -49,108 +24,7 @@ from tournament_assets.run_comparison.gate import (
 )
 from tournament_assets.run_comparison.run_reading import read_finished_runs
 from tournament_assets.run_comparison.trackers import send_evaluations, track_in_mlflow
-from tournament_assets.storage.tables import content_version, make_table, rows_of
-from tournament_assets.tournament.asset_rows import (
-    CoverageRow,
-    PromptFindingRow,
-    RatingRow,
-)
-from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.fingerprints import short
-from tournament_assets.trust.measures import lights_of
-
-
-@click.command("fair-comparison")
-@config_option
-@mode_option
-@click.option(
-    "--exclude",
-    "excluded",
-    metavar="ENTRANT",
-    multiple=True,
-    help="Leave an entrant out, as if it had not taken part. May be repeated.",
-)
-@markdown_option
-@json_option
-def fair_comparison_command(
-    config_path: Path,
-    mode: str,
-    excluded: tuple[str, ...],
-    markdown_path: Path | None,
-    as_json: bool,
-) -> None:
-    """Compare the entrants on equal terms, from a mode's stored tables. It sends no request.
-
-    Ratings and win shares stand side by side: on the prompts that all entrants answered and were
-    judged on, on all judged pairs, and over all planned pairs, where what is missing earns
-    nothing. It also shows which gaps between neighbours are not significant, every stratum, which
-    entrants are of the judge's family, and where the run's report is.
-
-    \b
-    tournament fair-comparison --config configs/mine.yaml --mode headline
-    tournament fair-comparison --config configs/mine.yaml --mode headline --exclude base
-
-    If an entrant lacks responses or judgments, few prompts are common; leave it out to see the
-    others on all prompts that they share.
-    """  # noqa: D301 (\b tells click to keep the lines that follow)
-    report = load_fair_report(config_path, mode, excluded=excluded, environment=os.environ)
-    show_report(
-        lambda console: print_fair_report(report, console),
-        lambda: fair_values(report),
-        as_json=as_json,
-        markdown=lambda: fair_markdown(report),
-        markdown_path=markdown_path,
-        width=140,
-    )
-
-
-def load_fair_report(
-    config_path: Path, mode: Mode, *, excluded: Sequence[str], environment: Mapping[str, str]
-) -> FairReport:
-    """Return a mode's fair comparison: the stored one, or made anew where somebody is left out.
-
-    Args:
-        excluded: Entrants to leave out.
-
-    Raises:
-        InputError: If the config cannot be used, nothing is stored, or nobody can be left out so.
-    """
-    plan = build_plan(load_config(config_path), environment)
-    stored = StoredTables(plan, mode, environment=environment)
-    left_out = tuple(dict.fromkeys(excluded))
-    verdicts = stored.by("dimension", "judge_verdicts", plan.config.dimension_names)
-    if left_out:
-        selected = stored.of_mode("selected_prompts")
-        responses = stored.by("entrant", "entrant_responses", plan.config.entrant_ids)
-        stored.raise_if_missing()
-        rows = fair_rows(
-            plan,
-            mode,
-            selected=selected,
-            responses=responses,
-            verdicts=verdicts,
-            excluded=left_out,
-        )
-    else:
-        frame = stored.of_mode("fair_comparison")
-        stored.raise_if_missing()
-        rows = list(rows_of(RatingRow, frame))
-    if not rows:
-        raise InputError(
-            f"the stored comparison of mode {mode!r} holds no entrant; run the mode again"
-        )
-    return FairReport(
-        tournament_id=plan.tournament_id,
-        mode=mode,
-        judge=plan.config.label_of(mode),
-        confidence=plan.config.ratings.confidence,
-        rows=rows,
-        families=families_of(plan, mode, verdicts, excluded=left_out),
-        excluded=left_out,
-        version=short(content_version("fair_comparison", make_table("fair_comparison", rows))),
-        page=stored.page(),
-    )
 
 
 @click.command("compare")
@@ -378,73 +252,3 @@ def site_command(folder: Path, out: Path) -> None:
     megabytes = sum(path.stat().st_size for path in files) / 1e6
     noun = "run" if len(runs) == 1 else "runs"
     click.echo(f"{len(runs)} {noun}, {len(files)} files, {megabytes:.1f} MB: {out / 'index.html'}")
-
-
-@click.command("audit")
-@config_option
-@mode_option
-@json_option
-@markdown_option
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    default=12,
-    show_default=True,
-    metavar="N",
-    help="Show at most N rows of each table about prompts.",
-)
-def audit_command(
-    config_path: Path, mode: str, as_json: bool, markdown_path: Path | None, limit: int
-) -> None:
-    """Show whether a mode's results can be trusted, from the tables of its last run.
-
-    By entrant and dimension: pairs planned, present and clean; the mean score over each; replies
-    that were refused, unreadable or lost to infrastructure, and those judged again; empty and
-    cut-off responses. By prompt, across entrants: where no entrant wins, where every judgment is
-    inconsistent, where the judge failed, strata in which one entrant fails, prompts with more
-    noise than signal, and those that decide the ranking. Red lights on the judge and dimensions of
-    mostly the same text come first. It sends no request and changes nothing.
-
-    \b
-    Exit code 0: little is missing, evenly over entrants, and no light of the trust panel is red.
-              1: a dimension had a judge outage, an entrant misses more than the others, or a light
-                 of the trust panel is red.
-              2: bad usage or input, or nothing was materialised yet.
-
-    Findings about prompts never change the exit code: they are for a person to look at.
-    """  # noqa: D301 (\b tells click to keep the lines that follow)
-    report = _read_audit(config_path, mode)
-    show_report(
-        lambda console: print_audit(report, console, limit=limit),
-        lambda: audit_values(report),
-        as_json=as_json,
-        markdown=lambda: audit_markdown(report, limit=limit),
-        markdown_path=markdown_path,
-    )
-    if not report.passed:
-        click.get_current_context().exit(1)
-
-
-def _read_audit(config_path: Path, mode: Mode) -> AuditReport:
-    """Read both audits from what was materialised; nothing is computed anew."""
-    plan = build_plan(load_config(config_path), os.environ)
-    stored = StoredTables(plan, mode, environment=os.environ)
-    frames = {name: stored.of_mode(name) for name in ("audit", "prompt_audit")}
-    names = plan.config.dimension_names
-    panels = [stored.by("dimension", each, names) for each in ("measures", "people_measures")]
-    stored.raise_if_missing()
-    audit = list(rows_of(CoverageRow, frames["audit"]))
-    checks = plan.config.checks
-    return AuditReport(
-        tournament_id=plan.tournament_id,
-        mode=mode,
-        audit=audit,
-        prompt_audit=list(rows_of(PromptFindingRow, frames["prompt_audit"])),
-        check=check_missingness(audit, max_spread=checks.max_missing_spread),
-        outages=find_outages(
-            audit,
-            max_unjudged_rate=checks.max_unjudged_rate,
-            max_missing_spread=checks.max_missing_spread,
-        ),
-        trust=lights_of(table for panel in panels for table in panel.values()),
-    )

@@ -1,12 +1,10 @@
 """`tournament run`, `rejudge`, `estimate`, `plan` and `doctor`."""
 
-import gc
 import os
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from tournament_assets.cli import rare_collections
 from tournament_assets.cli.options import (
     config_option,
     json_option,
@@ -43,9 +42,6 @@ from tournament_assets.reports.leaderboard import print_leaderboard
 from tournament_assets.reports.report_tables import ReportTable, print_table
 from tournament_assets.runs.preflight import Health
 from tournament_assets.storage.atomic_files import write_bytes_atomically
-
-_OBJECTS_BETWEEN_COLLECTIONS = 20_000
-"""Python's own 700 are a few rows of one table."""
 
 
 @click.command("run")
@@ -163,23 +159,6 @@ def _run(options: RunOptions) -> None:
         soft_wrap=True,
         markup=False,
     )
-
-
-@contextmanager
-def rare_collections() -> Iterator[None]:
-    """Search for unused cycles of objects more rarely, and not in what is loaded already.
-
-    Modules are a million objects that stay; searching them again and again is a fourteenth of a
-    rerun's processor time.
-    """
-    thresholds = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *thresholds[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()
 
 
 def ui_command(project: Path) -> str:
