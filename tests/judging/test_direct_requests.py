@@ -74,28 +74,6 @@ def test_a_request_that_got_no_answer_is_asked_again_a_few_times(kind: JudgeFail
     assert bench.clock.naps == [1.0, 2.0, 4.0]
 
 
-def test_a_service_that_names_a_time_is_given_it() -> None:
-    bench = Bench()
-    bench.judge.direct = [failure(JudgeFailure.NOT_ACCEPTED, retry_after=17.0)]
-    ask_directly(bench.session(), requests_for(1)[:1], attempt=1)
-    assert bench.clock.naps == [17.0]
-
-
-def test_a_request_that_got_no_answer_four_times_has_failed_and_may_be_asked_by_the_next_run() -> (
-    None
-):
-    bench = Bench()
-    bench.judge.direct = [*failures(JudgeFailure.AMBIGUOUS, 4)]
-    session = bench.session()
-    ask_directly(session, requests_for(1)[:1], attempt=1)
-    assert (session.tally.failed, session.tally.harvested) == (4, 0)
-    told = [(key, row.result_type, row.error_type) for key, row in bench.ledger.failures]
-    assert told == [(keys_of(1)[0], "lost", "api_error")] * 4  # each may have been paid for
-    assert bench.ledger.states == ["harvested"] * 4
-    bench.ledger.release_lease(session.lease)
-    assert bench.settle(requests_for(1)).answered == 2
-
-
 @pytest.mark.parametrize("kind", [JudgeFailure.INVALID, JudgeFailure.TOO_LARGE])
 def test_a_request_that_is_refused_as_it_stands_is_final(kind: JudgeFailure) -> None:
     bench = Bench()

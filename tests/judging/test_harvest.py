@@ -61,15 +61,6 @@ def test_rows_before_a_break_are_kept_and_the_rest_is_read_later(n_rows: int) ->
 
 
 @pytest.mark.usefixtures("_small_chunks")
-@pytest.mark.parametrize("n_rows", range(4))
-def test_a_stream_that_is_silently_short_is_read_again(n_rows: int) -> None:
-    bench = read_by(end_early(n_rows))
-    assert bench.ledger.answered() == set(keys_of(2))
-    assert bench.progress.heard(f"gave {n_rows} of 4 ")
-    assert bench.judge.asked == [4]
-
-
-@pytest.mark.usefixtures("_small_chunks")
 def test_a_break_after_the_last_row_needs_no_second_reading() -> None:
     bench = read_by(cut_after(4))
     assert bench.events.count("judge: results") == 1
@@ -91,14 +82,6 @@ def test_every_row_is_read_whatever_the_chunks(
 @pytest.mark.usefixtures("_small_chunks")
 def test_progress_is_told_with_every_chunk() -> None:
     assert list(dict.fromkeys(read_by().progress.steps)) == [(0, 4), (2, 4), (4, 4)]
-
-
-def test_several_short_readings_add_up() -> None:
-    bench = read_by(
-        lambda rows: iter(rows[:1]), lambda rows: iter(rows[1:2]), lambda rows: iter(rows[2:])
-    )
-    assert bench.ledger.answered() == set(keys_of(2))
-    assert bench.events.count("judge: results") == 3
 
 
 def test_what_is_missing_and_not_counted_either_has_failed_and_is_asked_again() -> None:
@@ -126,21 +109,6 @@ def test_results_that_are_counted_and_stay_out_of_reach_are_not_bought_again(
     assert (bench.ledger.states, bench.ledger.failures) == (["created"], [])
     (said,) = (note for note in bench.progress.notes if "--pay-again" in note)
     assert all(each in said for each in ("batch-0", " 4 ", f" {4 - n_rows} ", "--partial"))
-
-
-def test_results_that_were_out_of_reach_are_read_by_a_later_run() -> None:
-    bench = read_by(*[end_early(1)] * 5)
-    tally = bench.settle(requests_for(2))
-    assert (tally.submitted, tally.resumed, tally.answered) == (0, 1, 4)
-    assert bench.ledger.states == ["harvested"]
-
-
-def test_with_leave_to_pay_again_unread_results_are_read_once_more_and_then_written_off() -> None:
-    bench = read_by(*[end_early(1)] * 10)
-    tally = bench.settle(requests_for(2), may_pay_again=True)
-    assert bench.judge.asked == [4, 3]
-    assert (tally.submitted, tally.answered, tally.withheld) == (3, 4, set())
-    assert bench.ledger.states == ["lost", "harvested"]
 
 
 def test_leave_to_pay_again_is_for_one_time() -> None:
@@ -171,43 +139,6 @@ def test_what_other_batches_left_over_is_asked_though_one_is_not_all_read(
     assert bench.judge.asked == [2, 2, 2]
     assert len(tally.withheld) == 1
     assert tally.answered == 3
-
-
-def test_the_request_behind_a_line_that_is_never_json_is_asked_again_once() -> None:
-    bench = read_by(*[unparsable(1)] * 5)
-    assert bench.judge.asked == [4, 1]
-    ((key, row),) = bench.ledger.failures
-    assert (key, row.result_type, row.error_message) == (
-        keys_of(2)[0],
-        "unparsable",
-        "{'custom_id",
-    )
-    assert bench.ledger.answered() == set(keys_of(2))
-    assert bench.ledger.states == ["harvested", "harvested"]
-    assert bench.progress.heard("paid for twice")
-
-
-def test_a_request_that_comes_back_as_no_json_twice_is_withheld_until_somebody_pays_again() -> None:
-    bench = Bench()
-    bench.judge.readings = [unparsable(1)] * 10
-    tally = bench.settle(requests_for(2))
-    assert (bench.judge.asked, bench.judge.direct_requests) == ([4, 1], [])
-    assert (tally.answered, tally.unparsable, tally.withheld) == (3, 2, {keys_of(2)[0]})
-    assert bench.progress.heard("back 2 times")
-    again = bench.settle(requests_for(2))
-    assert (again.submitted, again.withheld) == (0, {keys_of(2)[0]})
-    paid = bench.settle(requests_for(2), may_pay_again=True)
-    assert (paid.submitted, paid.answered, paid.withheld) == (1, 4, set())
-
-
-def test_with_leave_to_pay_again_a_line_that_is_never_json_is_paid_for_once_more_only() -> None:
-    bench = Bench()
-    bench.judge.readings = [unparsable(1)] * 100
-    bench.settle(requests_for(1))
-    assert bench.judge.asked == [2, 1]
-    tally = bench.settle(requests_for(1), may_pay_again=True)
-    assert (bench.judge.asked, bench.judge.direct_requests) == ([2, 1, 1], [])
-    assert len(tally.withheld) == 1
 
 
 def test_results_that_are_counted_are_not_bought_again_because_one_line_is_no_json() -> None:
@@ -306,17 +237,6 @@ def test_a_reply_that_another_batch_had_brought_is_counted_as_paid_twice() -> No
     assert sorted(bench.ledger.paid_twice) == sorted(keys_of(1))
 
 
-@pytest.mark.parametrize("error", ["invalid_request_error", "request_too_large"])
-def test_a_batch_of_invalid_requests_is_recorded_and_then_stops_the_run(error: str) -> None:
-    bench = Bench(answer=failing(*[f"errored:{error}"] * 4))
-    with pytest.raises(JudgeError, match=r"batch-0.*invalid") as e:
-        bench.settle(requests_for(2))
-    assert e.value.failure is JudgeFailure.INVALID
-    assert bench.ledger.answered() == set(keys_of(2))
-    assert bench.ledger.states == ["harvested"]
-    assert bench.settle(requests_for(2)).submitted == 0
-
-
 def test_the_message_about_invalid_requests_repeats_what_the_service_said() -> None:
     bench = Bench(
         answer=lambda request: reply_row(
@@ -353,21 +273,6 @@ def test_a_batch_that_is_refused_as_a_whole_is_asked_again_only_where_that_can_h
 def test_an_invalid_request_among_others_does_not_stop_the_run() -> None:
     bench = Bench(answer=failing(*["errored:invalid_request_error"] * 3))
     assert bench.settle(requests_for(2)).answered == 4
-
-
-@pytest.mark.parametrize(
-    "error", ["authentication_error", "billing_error", "not_found_error", "permission_error"]
-)
-def test_a_row_that_nobody_can_answer_stops_the_run_after_all_rows_were_kept(error: str) -> None:
-    bench = Bench(answer=failing(f"errored:{error}"))
-    with pytest.raises(JudgeError, match=f"^1 .* batch-0 .* {error}") as e:
-        bench.settle(requests_for(2))
-    assert e.value.failure is JudgeFailure.FATAL
-    assert len(bench.ledger.replies) == 3
-    assert [row.error_type for _, row in bench.ledger.failures] == [error]
-    assert bench.ledger.states == ["harvested"]
-    tally = bench.settle(requests_for(2))
-    assert (tally.submitted, tally.answered) == (1, 4)
 
 
 def test_a_failure_that_does_not_pass_keeps_what_was_read_in_earlier_chunks(
@@ -507,14 +412,6 @@ def test_nothing_is_waited_for_without_batches() -> None:
     assert bench.clock.naps == []
 
 
-def test_transient_failures_of_a_look_are_outlived() -> None:
-    bench = Bench()
-    bench.judge.polls = failures(JudgeFailure.TRANSIENT, 5)
-    tally = bench.settle(requests_for(1))
-    assert (tally.answered, tally.batches) == (2, 1)
-    assert sum("transient" in note for note in bench.progress.notes) == 5
-
-
 def test_looks_that_fail_until_the_deadline_leave_the_batch_to_a_later_run() -> None:
     bench = Bench()
     bench.judge.polls = failures(JudgeFailure.TRANSIENT, 1000)
@@ -535,16 +432,6 @@ def test_results_that_break_off_every_time_leave_the_batch_to_a_later_run() -> N
     bench.judge.readings.clear()
     assert bench.settle(requests_for(1)).answered == 2
     assert set(bench.judge.paid.values()) == {1}
-
-
-@pytest.mark.parametrize("kind", [JudgeFailure.FATAL, JudgeFailure.INVALID])
-def test_a_look_that_is_refused_stops_the_run_and_the_batch_stays_open(kind: JudgeFailure) -> None:
-    bench = Bench()
-    bench.judge.polls = failures(kind, 1)
-    with pytest.raises(JudgeError, match=kind):
-        bench.settle(requests_for(1))
-    assert bench.ledger.states == ["created"]
-    assert bench.settle(requests_for(1)).resumed == 1
 
 
 def test_a_young_batch_that_the_service_does_not_know_yet_is_looked_at_again() -> None:
@@ -573,23 +460,6 @@ def test_an_unknown_batch_is_asked_again_if_somebody_says_so() -> None:
     assert (tally.answered, tally.batches, tally.submitted) == (2, 2, 4)
     assert bench.ledger.states == ["lost", "harvested"]
     assert bench.progress.heard("unknown")
-
-
-def test_archived_results_stop_the_run_and_the_batch_stays_open() -> None:
-    bench = Bench()
-    bench.judge.archived.add("batch-0")
-    with pytest.raises(JudgeError, match="--pay-again") as caught:
-        bench.settle(requests_for(1))
-    assert caught.value.failure is JudgeFailure.LOST
-    assert bench.ledger.states == ["created"]
-
-
-def test_archived_results_are_asked_again_if_somebody_says_so() -> None:
-    bench = Bench()
-    bench.judge.archived.add("batch-0")
-    tally = bench.settle(requests_for(1), may_pay_again=True)
-    assert (tally.answered, tally.batches) == (2, 2)
-    assert bench.ledger.states == ["lost", "harvested"]
 
 
 def test_an_unknown_batch_of_an_earlier_run_is_asked_again_if_somebody_says_so() -> None:

@@ -9,7 +9,7 @@ from tournament_assets.judging.requests.requests import ModelRequest
 from tournament_assets.tournament.errors import BudgetError, JudgeWaitingError
 
 from .bench import Bench
-from .builders import failed_row, keys_of, reply_row, requests_for
+from .builders import keys_of, reply_row, requests_for
 from .fake_judge import Answer, key_in
 
 UNREADABLE = {"text": "I cannot decide."}
@@ -29,18 +29,6 @@ def saying(by_key: dict[str, Sequence[dict[str, Any]]]) -> Answer:
     return answer
 
 
-def test_an_unreadable_reply_is_asked_for_once_more_and_both_replies_are_kept() -> None:
-    first, *_ = keys_of(2)
-    bench = Bench(answer=saying({first: [UNREADABLE]}))
-    tally = bench.settle(requests_for(2))
-    assert bench.judge.asked == [4, 1]
-    assert (tally.second_questions, tally.submitted, tally.answered) == (1, 5, 4)
-    assert bench.ledger.text_of(first, 1) == UNREADABLE["text"]
-    assert str(bench.ledger.text_of(first, 2)).endswith("VERDICT: A")
-    assert [batch.intent.attempt for batch in bench.ledger.batches.values()] == [1, 2]
-    assert bench.progress.heard("1 replies")
-
-
 def test_the_second_question_is_the_same_to_the_byte() -> None:
     bench = Bench(answer=saying({keys_of(1)[1]: [UNREADABLE]}))
     bench.settle(requests_for(1))
@@ -58,29 +46,6 @@ def test_a_reply_that_was_cut_off_gets_twice_the_room_and_no_other_does() -> Non
         for request in bench.judge.ours[1].requests
     }
     assert caps == {cut: 2048, hazy: 1024}
-
-
-def test_a_reply_that_is_unreadable_twice_is_left_at_that() -> None:
-    first, *_ = keys_of(1)
-    bench = Bench(answer=saying({first: [UNREADABLE, CUT_OFF, UNREADABLE]}))
-    bench.settle(requests_for(1))
-    tally = bench.settle(requests_for(1))
-    assert (tally.second_questions, tally.submitted) == (0, 0)
-    assert bench.judge.asked == [2, 1]
-
-
-def test_readable_replies_and_refusals_bring_no_second_question() -> None:
-    first, second, *_ = keys_of(2)
-    bench = Bench(
-        answer=saying(
-            {
-                first: [{"stop_reason": "refusal", "text": ""}],
-                second: [{"stop_reason": "model_context_window_exceeded"}],
-            }
-        )
-    )
-    assert bench.settle(requests_for(2)).second_questions == 0
-    assert bench.judge.asked == [4]
 
 
 def test_a_run_that_ends_between_the_two_questions_leaves_the_second_to_the_next() -> None:
@@ -135,21 +100,6 @@ def test_a_second_question_is_not_sent_ahead_to_warm_the_cache() -> None:
     bench.settle(requests_for(1), prewarm_wait_seconds=10.0)
     assert bench.judge.asked == [1, 2]
     assert len(bench.judge.direct_requests) == 1
-
-
-def test_an_unreadable_reply_to_a_direct_question_is_asked_for_once_more() -> None:
-    first, *_ = keys_of(1)
-
-    def answer(request: SubmittedRequest) -> ReplyRow:
-        if key_in(request.custom_id) == first and len(bench.judge.ours) < 1:
-            return failed_row(request.custom_id, "expired")
-        hazy = request.params["max_tokens"] == 1024 and key_in(request.custom_id) == first
-        return reply_row(request.custom_id, **(CUT_OFF if hazy else {}))
-
-    bench = Bench(answer=answer)
-    tally = bench.settle(requests_for(1), max_rounds=1)
-    assert (tally.direct, tally.second_questions) == (1, 1)
-    assert bench.ledger.answered(attempt=2) == {first}
 
 
 def test_replies_are_read_in_the_format_that_was_asked_for() -> None:

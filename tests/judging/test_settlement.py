@@ -167,23 +167,6 @@ def test_a_model_the_service_does_not_know_is_found_before_anything_is_begun() -
     assert not bench.ledger.leases
 
 
-@pytest.mark.parametrize("error", ["invalid_request_error", "request_too_large"])
-def test_a_request_that_can_never_succeed_is_final(error: str) -> None:
-    bench = Bench(answer=failing(f"errored:{error}"))
-    tally = bench.settle(requests_for(2))
-    assert (tally.harvested, tally.failed, tally.answered) == (4, 0, 4)
-    assert bench.settle(requests_for(2)).submitted == 0
-
-
-def test_a_refusal_is_paid_for_and_therefore_final() -> None:
-    bench = Bench(
-        answer=lambda request: reply_row(request.custom_id, stop_reason="refusal", text="No.")
-    )
-    bench.settle(requests_for(1))
-    assert bench.settle(requests_for(1)).submitted == 0
-    assert bench.judge.asked == [2]
-
-
 def test_approval_is_asked_before_anything_is_sent_and_for_exactly_what_is_sent() -> None:
     bench = Bench(answer=failing(*["expired"] * 2))
     bench.settle(requests_for(1), max_rounds=1)
@@ -380,45 +363,6 @@ def test_looking_writes_nothing_and_asks_nobody() -> None:
     bench.events.clear()
     left_on(bench, 3)
     assert bench.events == []
-
-
-@pytest.mark.parametrize(
-    "kind",
-    ["errored:overloaded_error", "errored:api_error", "errored", "expired", "canceled", "new"],
-)
-def test_a_request_that_failed_in_passing_is_asked_again_and_no_other(kind: str) -> None:
-    bench = Bench(answer=failing(kind))
-    tally = bench.settle(requests_for(2))
-    assert bench.judge.asked == [4, 1]
-    assert (tally.submitted, tally.harvested, tally.failed, tally.batches) == (5, 4, 1, 2)
-    ((failed_key, _),) = bench.ledger.failures
-    assert bench.ledger.batches[list(bench.ledger.batches)[1]].keys == [failed_key]
-    assert bench.ledger.answered() == set(keys_of(2))
-    assert bench.progress.heard("asking 1 ")
-
-
-def test_what_failed_in_every_round_is_asked_one_by_one() -> None:
-    bench = Bench(answer=failing(*["expired"] * 12))
-    tally = bench.settle(requests_for(2), max_rounds=3)
-    assert bench.judge.asked == [4, 4, 4]
-    assert len(bench.judge.direct_requests) == tally.direct == 4
-    assert (tally.batches, tally.failed, tally.answered) == (3, 12, 4)
-    assert [batch.intent.channel for batch in bench.ledger.batches.values()] == [
-        "batch",
-        "batch",
-        "batch",
-        "direct",
-    ]
-    assert set(bench.ledger.states) == {"harvested"}
-
-
-def test_more_than_may_be_asked_one_by_one_stay_without_a_reply() -> None:
-    bench = Bench(answer=failing(*["expired"] * 8))
-    tally = bench.settle(requests_for(2), max_rounds=2, max_direct=3)
-    assert bench.judge.asked == [4, 4]
-    assert (tally.direct, tally.answered) == (0, 0)
-    assert bench.progress.heard("failed 2 times")
-    assert bench.settle(requests_for(2)).answered == 4
 
 
 def test_what_has_had_its_rounds_in_a_run_is_not_asked_again_in_it() -> None:

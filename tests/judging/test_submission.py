@@ -14,8 +14,6 @@ from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeW
 from .bench import Bench
 from .builders import failures, keys_of, reply_row, requests_for, sizes
 from .fake_judge import (
-    ANSWER_LOST,
-    REQUEST_LOST,
     Creation,
     FakeJudge,
     Reading,
@@ -59,17 +57,6 @@ def test_the_provider_accepts_what_is_cut() -> None:
     assert submission.MAX_BATCH_BYTES < 256_000_000
 
 
-def test_a_rate_limit_is_waited_out_and_each_try_has_a_name_of_its_own() -> None:
-    bench = Bench()
-    bench.judge.creations = [refused(JudgeFailure.NOT_ACCEPTED)] * 3
-    tally = bench.settle(requests_for(1))
-    assert bench.clock.naps == [1.0, 2.0, 4.0]
-    assert bench.ledger.states == ["refused"] * 3 + ["harvested"]
-    assert (tally.batches, tally.submitted, tally.answered) == (1, 2, 2)
-    assert bench.progress.heard("not_accepted")
-    assert "judge: list" not in bench.events
-
-
 def test_a_service_that_names_a_time_is_given_it() -> None:
     bench = Bench()
     limit = refused(JudgeFailure.NOT_ACCEPTED, retry_after=17.0)
@@ -100,16 +87,6 @@ def test_a_refusal_for_good_closes_the_intent_and_stops_the_run(kind: JudgeFailu
     assert bench.settle(requests_for(1)).answered == 2
 
 
-def test_a_batch_that_is_too_large_goes_in_halves() -> None:
-    bench = Bench(largest=3)
-    tally = bench.settle(requests_for(5))
-    assert bench.judge.asked == [2, 3, 2, 3]
-    assert [batch.state for batch in bench.ledger.batches.values()].count("refused") == 3
-    assert (tally.batches, tally.submitted, tally.answered) == (4, 10, 10)
-    assert set(bench.judge.paid.values()) == {1}
-    assert bench.progress.heard("10 requests")
-
-
 def test_a_request_that_is_too_large_by_itself_is_final_without_a_reply() -> None:
     bench = Bench(largest=0)
     tally = bench.settle(requests_for(1))
@@ -131,65 +108,6 @@ def test_a_half_that_is_refused_for_good_stops_the_run_and_the_other_half_is_kep
     tally = bench.settle(requests_for(2))
     assert (tally.resumed, tally.answered) == (1, 4)
     assert set(bench.judge.paid.values()) == {1}
-
-
-def test_a_batch_whose_confirmation_got_lost_is_found_and_not_sent_again() -> None:
-    bench = Bench(durations=[20.0])
-    bench.judge.creations = [ANSWER_LOST]
-    tally = bench.settle(requests_for(1))
-    assert bench.judge.asked == [2]
-    assert (tally.batches, tally.submitted, tally.adopted, tally.answered) == (1, 2, 1, 2)
-    assert bench.ledger.states == ["harvested"]
-    assert tally.abandoned == tally.paid_twice == 0
-
-
-def test_a_batch_that_never_arrived_is_sent_again_under_another_name() -> None:
-    bench = Bench()
-    bench.judge.creations = [REQUEST_LOST]
-    tally = bench.settle(requests_for(1))
-    assert bench.judge.asked == [2]
-    assert (tally.batches, tally.submitted, tally.abandoned, tally.adopted) == (1, 2, 2, 0)
-    assert bench.ledger.states == ["abandoned", "harvested"]
-    first, second = bench.ledger.batches
-    assert first != second
-    assert bench.judge.ours[0].requests[0].custom_id.startswith(second)
-
-
-def test_a_service_that_loses_three_batches_in_a_row_stops_the_run() -> None:
-    bench = Bench()
-    bench.judge.creations = [REQUEST_LOST] * 4
-    with pytest.raises(JudgeError, match="ambiguous"):
-        bench.settle(requests_for(1))
-    assert bench.ledger.states == ["abandoned"] * 3
-    assert len(bench.judge.creations) == 1
-
-
-def test_a_batch_lost_twice_and_then_found_is_paid_once() -> None:
-    bench = Bench()
-    bench.judge.creations = [REQUEST_LOST, REQUEST_LOST, ANSWER_LOST]
-    tally = bench.settle(requests_for(1))
-    assert (tally.adopted, tally.answered) == (1, 2)
-    assert bench.judge.asked == [2]
-    assert bench.ledger.states == ["abandoned", "abandoned", "harvested"]
-
-
-def test_while_it_cannot_be_told_nothing_is_sent_and_the_intent_stays() -> None:
-    bench = Bench()
-    bench.judge.creations = [ANSWER_LOST]
-    bench.judge.durations = [10_000.0]
-    with pytest.raises(JudgeWaitingError, match="not known"):
-        bench.settle(requests_for(1))
-    assert bench.ledger.states == ["intent"]
-    bench.clock.seconds = 20_000.0
-    assert bench.settle(requests_for(1)).answered == 2
-    assert set(bench.judge.paid.values()) == {1}
-
-
-def test_a_rate_limit_after_a_lost_batch_is_waited_out() -> None:
-    bench = Bench()
-    bench.judge.creations = [REQUEST_LOST, refused(JudgeFailure.NOT_ACCEPTED), ANSWER_LOST]
-    assert bench.settle(requests_for(1)).answered == 2
-    assert bench.ledger.states == ["abandoned", "refused", "harvested"]
 
 
 def test_an_intent_says_what_is_asked_of_whom_and_when() -> None:
@@ -466,30 +384,3 @@ def test_an_archived_batch_is_paid_again_only_if_somebody_says_so() -> None:
     tally = bench.settle(requests_for(1), may_pay_again=True)
     assert (tally.answered, tally.submitted, tally.abandoned) == (2, 2, 0)
     assert bench.ledger.states == ["lost", "harvested"]
-
-
-def test_a_run_after_a_kill_finds_the_batch_and_pays_once() -> None:
-    search = begin()
-    search.accept(duration=20.0)
-    bench = search.end()
-    tally = bench.settle(requests_for(1))
-    assert (tally.adopted, tally.resumed, tally.submitted, tally.answered) == (1, 1, 0, 2)
-    assert set(bench.judge.paid.values()) == {1}
-    assert bench.ledger.states == ["harvested"]
-
-
-def test_a_run_after_a_kill_that_came_before_the_batch_asks_again() -> None:
-    bench = begin().end()
-    tally = bench.settle(requests_for(1))
-    assert (tally.adopted, tally.resumed, tally.submitted, tally.abandoned) == (0, 0, 2, 2)
-    assert bench.ledger.states == ["abandoned", "harvested"]
-    assert bench.ledger.answered() == set(keys_of(1))
-    assert bench.progress.heard("never reached")
-
-
-def test_the_protocol_ends_where_a_batch_is_listed_after_the_grace_period() -> None:
-    search = begin()
-    search.accept(lag=45.0)
-    bench = search.end()
-    bench.settle(requests_for(1))
-    assert set(bench.judge.paid.values()) == {2}

@@ -118,6 +118,11 @@ class Run:
             for each in self.replies(key)
         ]
 
+    @property
+    def channels(self) -> list[str]:
+        """How the replies to the first request came, one for each attempt."""
+        return [reply.channel for reply in self.replies()]
+
     def is_settled(self) -> bool:
         """Whether every request ends with the verdict of a judge with whom nothing goes wrong."""
         return self.is_done and all(self.verdicts(key)[-1] is true_verdict(key) for key in KEYS)
