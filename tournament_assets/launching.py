@@ -21,8 +21,8 @@ from tournament_assets.definitions import (
 )
 from tournament_assets.graph.automation.failure_notices import failed_checks, raise_failure
 from tournament_assets.graph.automation.fresh_work import FreshWork
-from tournament_assets.graph.automation.jobs import Stage, build_stages, run_config
-from tournament_assets.graph.automation.reruns import WorkOfStage
+from tournament_assets.graph.automation.jobs import Stage, build_stages, op_configs
+from tournament_assets.graph.automation.reruns import PartitionKey, WorkOfStage
 from tournament_assets.graph.automation.scheduled_reruns import diagnose_automation
 from tournament_assets.graph.local_runs import (
     PROCESS_TAG,
@@ -30,13 +30,9 @@ from tournament_assets.graph.local_runs import (
     noticed_interrupts,
 )
 from tournament_assets.graph.partitions import asset_key
-from tournament_assets.graph.run_options import (
-    BEFORE_REPLIES,
-    RunOptions,
-    options_by_asset,
-    texts_told,
-)
+from tournament_assets.graph.run_options import RunOptions, asks_again
 from tournament_assets.graph.run_summaries import RunSummary, summarise_run
+from tournament_assets.graph.table import rows_of
 from tournament_assets.judging.batch_service import TokenCounter
 from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.ledger import Ledger
@@ -57,7 +53,8 @@ from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.verdicts.judge_requests import UNBUDGETED_TAG
 
-StageListener = Callable[[Stage, str], None]
+StageListener = Callable[[Stage, str], object]
+"""Told of a stage, and of its partition as people read it."""
 
 
 def run_tournament(
@@ -73,6 +70,8 @@ def run_tournament(
     What would only be made again as it is stored is left alone, unless `options.everything`.
 
     Args:
+        options: What to run.
+        environment: The environment variables.
         on_start: Told of every stage and partition before it begins.
         on_done: Told when it has succeeded.
         on_fresh: Told of every stage and partition that is left alone.
@@ -81,7 +80,7 @@ def run_tournament(
         InputError: If any input cannot be used; nothing has been spent then.
         WorkError: If a step failed; what was paid for until then is in the ledger.
     """
-    started_at = datetime.now(UTC).replace(microsecond=0)
+    began_at = datetime.now(UTC).replace(microsecond=0)
     config_file = load_config(options.config_path)
     plan = build_plan(config_file, environment)
     refuse_bad_input(
@@ -89,77 +88,147 @@ def run_tournament(
         options.mode,
         skip_judging=options.skip_judging,
         judge_model=options.judge_model,
-        ledger_url=_ledger_url(plan, environment),
+        ledger_url=plan.project.ledger_url,
         needs_no_budget=options.no_budget or options.rejudge,
     )
-    rubrics = load_rubrics(plan.config, plan.project)
+    told = options.told(plan, load_rubrics(plan.config, plan.project), began_at)
     home = prepare_dagster_home(config_file.project, environment.get("DAGSTER_HOME"))
     definitions = build_definitions([plan], config_file.project, environment)
-    metadata: dict[str, list[Mapping[str, Any]]] = {}
-    warnings: list[str] = []
-    tags = {
-        "tournament": plan.tournament_id,
-        "mode": options.mode,
-        PROCESS_TAG: own_identity(),
-        **({UNBUDGETED_TAG: "yes"} if options.no_budget else {}),
-    }
-    by_asset = options_by_asset(plan, options, started_at)
     with (
         dg.DagsterInstance.from_config(str(home)) as instance,
         noticed_interrupts() as was_interrupted,
     ):
         close_runs_of_dead_processes(instance)
-        fresh = FreshWork(
+        storage = storage_of(config_file.project, environment)
+        runner = _Runner(plan, options, told, definitions, instance, storage, was_interrupted)
+        runner.run(on_start, on_done, on_fresh)
+        return runner.summary()
+
+
+class _Runner:
+    """Runs the stages of a mode in their order, each partition as a run of its job."""
+
+    def __init__(
+        self,
+        plan: TournamentPlan,
+        options: RunOptions,
+        told: Mapping[str, Any],
+        definitions: dg.Definitions,
+        instance: dg.DagsterInstance,
+        storage: str,
+        was_interrupted: Callable[[], bool],
+    ) -> None:
+        self._plan, self._options, self._told = plan, options, told
+        self._definitions, self._instance = definitions, instance
+        self._was_interrupted = was_interrupted
+        self._rows = rows_of(plan)
+        self._fresh = FreshWork(
             plan,
             options.mode,
             instance=instance,
-            storage=storage_of(config_file.project, environment),
-            options=by_asset,
-            always=_never_fresh(options),
+            storage=storage,
+            options={name: row.told(told) for name, row in self._rows.items()},
+            always=frozenset(name for name, row in self._rows.items() if asks_again(row, told)),
         )
-        for stage, work in _stages(plan, options, fresh):
-            for key in stage.partition_keys(plan, options.mode):
+        self._tags = {
+            "tournament": plan.tournament_id,
+            "mode": options.mode,
+            PROCESS_TAG: own_identity(),
+            **({UNBUDGETED_TAG: "yes"} if options.no_budget else {}),
+        }
+        self._metadata: dict[str, list[Mapping[str, Any]]] = {}
+        self._warnings: list[str] = []
+
+    def run(self, on_start: StageListener, on_done: StageListener, on_fresh: StageListener) -> None:
+        """Run what has to run.
+
+        Raises:
+            WorkError: If a step failed, or a check that stops what comes next.
+            KeyboardInterrupt: If one came while a partition ran; it has ended then.
+        """
+        for stage, work in self._stages():
+            for key in stage.partition_keys(self._plan, self._options.mode):
                 label = "" if key is None else str(key).replace("|", " · ")
                 if key not in work:
-                    warnings.extend(fresh.warnings(stage.assets, key))
+                    self._warnings += self._fresh.warnings(stage.assets, key)
                     on_fresh(stage, label)
                     continue
                 on_start(stage, label)
-                told = texts_told(rubrics)
-                names = [each.path[-1] for each in work[key]] or stage.assets
-                result = definitions.resolve_job_def(stage.job_name).execute_in_process(
-                    instance=instance,
-                    partition_key=key,
-                    run_config=run_config(plan, names, by_asset, told=told),
-                    tags=tags,
-                    asset_selection=list(work[key]) or None,
-                    raise_on_error=False,
-                )
-                if not result.success:
-                    raise_failure(result, stage, label)
-                for event in result.get_asset_materialization_events():
-                    materialization = event.step_materialization_data.materialization
-                    metadata.setdefault(materialization.asset_key.path[-1], []).append(
-                        {name: each.value for name, each in materialization.metadata.items()}
-                    )
-                kept = [name for name in stage.assets if name not in names]
-                warnings += [*fresh.warnings(kept, key), *failed_checks(result)]
+                self._run_partition(stage, key, work[key], label)
                 on_done(stage, label)
-                if "entrant_responses" not in stage.assets:
-                    # The judge can take hours; nobody is to wait for the GPU meanwhile.
-                    release_models()
-                if was_interrupted():
+                if self._was_interrupted():
                     # Dagster looks for an interrupt between events, and forgets a later one; one
                     # that comes while a library is imported may be taken for its failure.
                     raise KeyboardInterrupt
+
+    def summary(self) -> RunSummary:
+        """Return what the run has to show.
+
+        Raises:
+            WorkError: If there is no run directory.
+        """
+        stored = self._fresh
         return summarise_run(
-            plan,
-            options.mode,
-            table=lambda name, part: decode_parquet(name, fresh.path_of(name, part).read_bytes()),
-            directory=fresh.directory(),
-            metadata=metadata,
-            warnings=warnings,
+            self._plan,
+            self._options.mode,
+            table=lambda name, part: decode_parquet(name, stored.path_of(name, part).read_bytes()),
+            directory=stored.directory(),
+            metadata=self._metadata,
+            warnings=self._warnings,
         )
+
+    def _stages(self) -> Iterator[tuple[Stage, WorkOfStage]]:
+        """Yield every stage with what of it has to run, known once those before it have run."""
+        stages = build_stages(self._plan)
+        for stage in stages:
+            rows = [self._rows[name] for name in stage.assets]
+            if any(self._options.passes_over(row) for row in rows):
+                continue
+            prepared = {row.prepares for row in rows}
+            asks = (
+                key.path[-1] in prepared
+                for later in stages
+                if not prepared.isdisjoint(later.assets)
+                for assets in self._fresh.to_run(later).values()
+                for key in assets
+            )
+            if self._options.everything or any(asks):
+                yield stage, dict.fromkeys(stage.partition_keys(self._plan, self._options.mode), ())
+            else:
+                yield stage, self._fresh.to_run(stage)
+
+    def _run_partition(
+        self,
+        stage: Stage,
+        partition: PartitionKey,
+        assets: Sequence[dg.AssetKey],
+        label: str,
+    ) -> None:
+        names = [each.path[-1] for each in assets] or stage.assets
+        result = self._definitions.resolve_job_def(stage.job_name).execute_in_process(
+            instance=self._instance,
+            partition_key=partition,
+            # Dagster's own log would bury the progress; it is all in the UI.
+            run_config={
+                **op_configs(self._plan, names, self._told),
+                "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+            },
+            tags=self._tags,
+            asset_selection=list(assets) or None,
+            raise_on_error=False,
+        )
+        if not result.success:
+            raise_failure(result, stage, label)
+        for event in result.get_asset_materialization_events():
+            made = event.step_materialization_data.materialization
+            self._metadata.setdefault(made.asset_key.path[-1], []).append(
+                {name: each.value for name, each in made.metadata.items()}
+            )
+        kept = [name for name in stage.assets if name not in names]
+        self._warnings += [*self._fresh.warnings(kept, partition), *failed_checks(result)]
+        if not any(self._rows[name].pool(self._plan) for name in stage.assets):
+            # The judge can take hours; nobody is to wait for the GPU meanwhile.
+            release_models()
 
 
 def estimate_tournament(
@@ -232,41 +301,8 @@ def opened_ledger(
         LedgerError: If the ledger cannot be opened.
     """
     plan = build_plan(load_config(config_path), environment)
-    with closing(Ledger(_ledger_url(plan, environment))) as ledger:
+    with closing(Ledger(plan.project.ledger_url)) as ledger:
         yield plan, ledger
-
-
-def _ledger_url(plan: TournamentPlan, environment: Mapping[str, str]) -> str:
-    return environment.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(plan.project.folder)
-
-
-def _stages(
-    plan: TournamentPlan, options: RunOptions, fresh: FreshWork
-) -> Iterator[tuple[Stage, WorkOfStage]]:
-    """Yield every stage with what of it has to run, known once those before it have run."""
-    stages = build_stages(plan)
-    judging = next(stage for stage in stages if "judge_replies" in stage.assets)
-    for stage in stages:
-        if not options.passed_over.isdisjoint(stage.assets):
-            continue
-        is_before = not BEFORE_REPLIES.isdisjoint(stage.assets)
-        if options.everything or (is_before and _asks_judge(fresh.to_run(judging))):
-            yield stage, dict.fromkeys(stage.partition_keys(plan, options.mode), ())
-        else:
-            yield stage, fresh.to_run(stage)
-
-
-def _asks_judge(work: WorkOfStage) -> bool:
-    return any(key.path[-1] == "judge_replies" for assets in work.values() for key in assets)
-
-
-def _never_fresh(options: RunOptions) -> frozenset[str]:
-    """Return what another attempt is asked for, whatever is stored."""
-    asked = {"judge_replies"} if options.rejudge or options.skip_judging else set()
-    return frozenset({*asked, *(_PAID if options.pay_again else ())})
-
-
-_PAID = ("entrant_requests", "entrant_responses", "judge_requests", "judge_replies")
 
 
 class StoredTables:

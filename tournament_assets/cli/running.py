@@ -87,40 +87,14 @@ from tournament_assets.storage.atomic_files import write_bytes_atomically
     help="Where the run directory goes; runs/ in the project folder by default.",
 )
 @click.option("--all", "everything", is_flag=True, help="Run every stage, even if it is fresh.")
-def run_command(
-    config_path: Path,
-    mode: str,
-    judge_model: str | None,
-    n_perms: int | None,
-    limit_pairs: int | None,
-    skip_judging: bool,
-    partial: bool,
-    pay_again: bool,
-    no_budget: bool,
-    output_dir: Path | None,
-    everything: bool,
-) -> None:
+def run_command(**options: Any) -> None:
     """Materialise a tournament through Dagster, from prompts to leaderboard.
 
     What the ledger holds is never generated or judged again, so an interrupted run continues
     where it stopped, and a second run costs nothing. Stages that would only make again what is
     stored are skipped and listed as fresh.
     """
-    _run(
-        RunOptions(
-            config_path=config_path,
-            mode=mode,
-            judge_model=judge_model,
-            n_perms=n_perms,
-            limit_pairs=limit_pairs,
-            skip_judging=skip_judging,
-            partial=partial,
-            pay_again=pay_again,
-            no_budget=no_budget,
-            output_dir=output_dir,
-            everything=everything,
-        )
-    )
+    _run(RunOptions(**options))
 
 
 def _run(options: RunOptions) -> None:

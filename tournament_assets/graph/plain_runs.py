@@ -27,13 +27,13 @@ from tournament_assets.graph.rows import (
     axis_loaded_over,
     axis_names,
 )
-from tournament_assets.graph.run_options import RunOptions, options_by_asset, texts_told
+from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.graph.run_summaries import RunSummary, summarise_run
 from tournament_assets.graph.table import jobs_of, rows_of
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan, plan_of, refuse_upstream_assets
-from tournament_assets.project.project_files import default_ledger_url, load_rubrics
+from tournament_assets.project.project_files import load_rubrics
 from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.responses.entrant_responses import Resources
@@ -130,7 +130,7 @@ def run_unrecorded(
         options.mode,
         skip_judging=options.skip_judging,
         judge_model=options.judge_model,
-        ledger_url=_ledger_url(plan, environment),
+        ledger_url=plan.project.ledger_url,
         needs_no_budget=options.no_budget or options.rejudge,
     )
     done = run_plainly(
@@ -181,7 +181,7 @@ def run_plainly(
     refuse_upstream_assets(plan)
     with (
         tempfile.TemporaryDirectory(prefix="tournament-") as temporary,
-        closing(Ledger(_ledger_url(plan, environment))) as ledger,
+        closing(Ledger(plan.project.ledger_url)) as ledger,
     ):
         engine = _Engine(plan, options, environment, folder, Path(temporary), ledger)
         engine.take(given or {})
@@ -190,14 +190,10 @@ def run_plainly(
             rows = [row for row in needed if row.job == job.name]
             for name in engine.names_of(rows[0]) if rows else ():
                 engine.run(job, rows, name, on_start, on_done)
-            if not any(row.name == "entrant_responses" for row in rows):
+            if not any(row.pool(plan) for row in rows):
                 # The judge can take hours; nobody is to wait for the GPU meanwhile.
                 release_models()
     return engine.done
-
-
-def _ledger_url(plan: TournamentPlan, environment: Mapping[str, str]) -> str:
-    return environment.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(plan.project.folder)
 
 
 @dataclass(frozen=True)
@@ -232,8 +228,8 @@ class _Engine:
             judge=JudgeConnection.from_environment(environment, plan.project.folder),
         )
         self._started_at = datetime.now(UTC).replace(microsecond=0)
-        self._chosen = options_by_asset(plan, options, self._started_at)
-        self._rubrics = load_rubrics(plan.config, plan.project)
+        rubrics = load_rubrics(plan.config, plan.project)
+        self._told = options.told(plan, rubrics, self._started_at)
         self.done = PlainRun(options.mode)
 
     def names_of(self, row: AssetRow) -> tuple[str, ...]:
@@ -272,7 +268,7 @@ class _Engine:
             for name, row in self._rows.items()
             if name in found
             and row.stored_as != "file"
-            and name not in self._options.passed_over
+            and not self._options.passes_over(row)
             and any((name, each) not in self.done.values for each in self.names_of(row))
         ]
 
@@ -358,7 +354,7 @@ class _Engine:
             "step": lambda: self._step(name),
             "started_at": lambda: self._started_at,
             "upstream": dict,
-            "options": lambda: self._options_of(row),
+            "options": lambda: row.wanted["options"](**row.told(self._told)),
             "resources": lambda: self._resources,
             "ledger": lambda: self._resources.ledger,
             "judge": lambda: self._resources.judge,
@@ -371,10 +367,6 @@ class _Engine:
             own = {argument: value for argument, value in inputs.items() if argument in names}
             return {**found, "inputs": wanted["inputs"](**own)}
         return {**found, **inputs}
-
-    def _options_of(self, row: AssetRow) -> Any:
-        told = texts_told(self._rubrics).get(row.name, {})
-        return row.wanted["options"](**{**self._chosen.get(row.name, {}), **told})
 
     def _step(self, name: str) -> Step:
         tags = {UNBUDGETED_TAG: "yes"} if self._options.no_budget else {}

@@ -132,6 +132,10 @@ class AssetRow:
         note: What the table in the documentation says of it besides.
         on_request: Whether its own job alone makes it: to the graph it comes from outside, so that
             no button of the UI runs it, and it is never missing or out of date.
+        prepares: The asset that it is made for: it runs where that one does, and not where that
+            one asks nothing or only what failed.
+        untold: Options that a person gives to its own step alone. All others of its function are
+            told by the run, by their names (`graph/run_options.py`).
     """
 
     make: Callable[..., Any]
@@ -153,6 +157,8 @@ class AssetRow:
     when: Callable[[TournamentPlan], bool] = lambda _: True
     note: str = ""
     on_request: bool = False
+    prepares: str = ""
+    untold: AbstractSet[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -173,12 +179,27 @@ class AssetRow:
             return {name: self.wanted[name] for name in self.inputs}
         return {each.name: each.type for each in fields(together)}
 
+    @property
+    def option_names(self) -> AbstractSet[str]:
+        """The names of the options that its function has."""
+        declared = fields(self.wanted["options"]) if "options" in self.wanted else ()
+        return {each.name for each in declared}
+
     def input_rows(self) -> Mapping[str, Input]:
         """Return the inputs by argument."""
         return {
             name: each if isinstance(each, Input) else Input(each)
             for name, each in self.inputs.items()
         }
+
+    def told(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what of a run's options its function is told.
+
+        Args:
+            options: What was asked of the run, by name.
+        """
+        names = self.option_names - self.untold
+        return {name: value for name, value in options.items() if name in names}
 
     def kinds_of(self, plan: TournamentPlan) -> AbstractSet[str]:
         """Return what the UI marks it with."""

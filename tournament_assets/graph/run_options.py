@@ -1,4 +1,7 @@
-"""What a person may ask of one run, and what of it each asset is told; without Dagster."""
+"""What a person may ask of one run; without Dagster.
+
+Every asset is told by name those of a run's options that its function has (`AssetRow.told`).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,12 +9,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tournament_assets.graph.rows import AssetRow
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.judges import Rubric
-
-BEFORE_REPLIES = frozenset({"judging_estimate", "judge_requests"})
-"""What is made so that replies can be: the price is looked at, and everybody is asked at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,8 @@ class RunOptions:
     """What a person may ask of one run.
 
     Attributes:
+        config_path: The tournament's configuration.
+        mode: A mode of the tournament, such as `pilot`.
         judge_model: Ask this model instead of the configured one.
         n_perms: Rate this many orderings instead of the configured number.
         limit_pairs: Keep only the first pairs of each dimension.
@@ -44,63 +47,47 @@ class RunOptions:
     output_dir: Path | None = None
     everything: bool = False
 
-    @property
-    def passed_over(self) -> frozenset[str]:
-        """The assets that do not run: the budget is for asking what was never answered.
+    def passes_over(self, row: AssetRow) -> bool:
+        """Whether an asset does not run: the budget is for asking what was never answered.
 
         Asking again what failed is approved by itself.
         """
-        return BEFORE_REPLIES if self.skip_judging or self.rejudge else frozenset()
+        return bool(row.prepares) and (self.skip_judging or self.rejudge)
+
+    def told(
+        self, plan: TournamentPlan, rubrics: Mapping[str, Rubric], began_at: datetime
+    ) -> dict[str, Any]:
+        """Return what the run tells its assets, by the names of their options.
+
+        What was not asked is left out.
+
+        Args:
+            rubrics: What the judge is told, by dimension, as it was when the run began.
+            began_at: When the run began.
+        """
+        own = {rubric.instructions for rubric in rubrics.values()} - {None}
+        judges = plan.config.judges_of(self.mode)
+        told = {
+            "judge_model": self.judge_model,
+            "n_permutations": self.n_perms,
+            "limit_pairs": self.limit_pairs,
+            "skip_judging": self.skip_judging,
+            "rejudge": self.rejudge,
+            "pay_again": self.pay_again,
+            "allow_partial": self.partial or self.skip_judging,
+            "output_dir": None if self.output_dir is None else str(self.output_dir.resolve()),
+            # Nothing else waits for the place of a run that somebody watches.
+            "wait_seconds": max(each.waiting.deadline_seconds for each in judges),
+            "run_began_at": began_at.isoformat(),
+            "rubrics": {name: rubric.text for name, rubric in rubrics.items()},
+            "instructions": own.pop() if own else None,
+        }
+        return {name: value for name, value in told.items() if value is not None}
 
 
-def options_by_asset(
-    plan: TournamentPlan, options: RunOptions, started_at: datetime
-) -> Mapping[str, Mapping[str, Any]]:
-    """Return what was asked of a run, by asset; what was not asked is left out."""
-    asked = {
-        "judge_model": options.judge_model,
-        # Nothing else waits for the place of a run that somebody watches.
-        "wait_seconds": max(
-            each.waiting.deadline_seconds for each in plan.config.judges_of(options.mode)
-        ),
-        "run_began_at": started_at.isoformat(),
-    }
-    by_asset: dict[str, dict[str, Any]] = {
-        "match_list": {"limit_pairs": options.limit_pairs},
-        "entrant_requests": {
-            "pay_again": options.pay_again,
-            "run_began_at": started_at.isoformat(),
-        },
-        "entrant_responses": {"run_began_at": started_at.isoformat()},
-        "judging_estimate": {"judge_model": options.judge_model},
-        "judge_requests": {**asked, "pay_again": options.pay_again},
-        # What was paid for again when all were asked is not to be paid for a third time.
-        "judge_replies": {
-            **asked,
-            "skip_judging": options.skip_judging,
-            "rejudge": options.rejudge,
-        },
-        "judge_verdicts": {"allow_partial": options.partial or options.skip_judging},
-        "elo_traces": {"n_permutations": options.n_perms},
-        "run_artifacts": {
-            "output_dir": str(options.output_dir.resolve()) if options.output_dir else None,
-            "started_at": started_at.isoformat(),
-        },
-    }
-    return {
-        name: {key: value for key, value in asked.items() if value is not None}
-        for name, asked in by_asset.items()
-    }
+def asks_again(row: AssetRow, told: Mapping[str, Any]) -> bool:
+    """Whether a run asks for another attempt at an asset, whatever is stored."""
+    return any(told.get(name) for name in _ASK_AGAIN & row.option_names)
 
 
-def texts_told(rubrics: Mapping[str, Rubric]) -> Mapping[str, Mapping[str, Any]]:
-    """Return by asset what the judge is told, as it was when the run began.
-
-    Args:
-        rubrics: The rubrics by dimension.
-    """
-    texts = {name: rubric.text for name, rubric in rubrics.items()}
-    own = {rubric.instructions for rubric in rubrics.values()} - {None}
-    instructions = {"instructions": own.pop()} if own else {}
-    told = {"rubrics": texts, **instructions}
-    return {"judge_requests": told, "judge_replies": told}
+_ASK_AGAIN = frozenset({"skip_judging", "rejudge", "pay_again"})

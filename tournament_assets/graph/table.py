@@ -140,6 +140,8 @@ def _entrant_kinds(plan: TournamentPlan) -> set[str]:
     return {"parquet", *found}
 
 
+# What was paid for again when everybody was asked is not to be paid for a third time.
+_BOUGHT_BEFORE = frozenset({"pay_again"})
 # No pool: a step that waits for a judge keeps nobody else from anything.
 _ASKED_JUDGE: Mapping[str, Any] = {"kinds": _judge_kinds}
 _RATED: Mapping[str, Any] = {
@@ -201,6 +203,7 @@ ASSETS = (
         inputs={"selected": "selected_prompts", "bank": "prompt_bank"},
         upstream=upstream_assets,
         after=("entrants", "entrant_requests"),
+        untold=_BOUGHT_BEFORE,
         checks={
             "response_coverage": "Every selected prompt is answered.",
             "no_empty_response": "Every response says something.",
@@ -223,6 +226,7 @@ ASSETS = (
         stage="3_judging",
         job="4_estimate",
         axes=MODE,
+        prepares="judge_replies",
         inputs={"pairs_to_judge": "match_list"},
         after=("rubrics", "price_list"),
         checks={"caching_pays": "The judge's prompt cache saves more than it costs."},
@@ -235,6 +239,7 @@ ASSETS = (
         stage="3_judging",
         job="5_ask_judge",
         axes=MODE,
+        prepares="judge_replies",
         inputs={"pairs_to_judge": "match_list"},
         after=("rubrics", "judging_estimate"),
         settings=settings.asking_settings,
@@ -247,6 +252,7 @@ ASSETS = (
         axes=MODE_BY_DIMENSION,
         inputs={"pairs_to_judge": "match_list"},
         after=("rubrics", "judging_estimate", "judge_requests"),
+        untold=_BOUGHT_BEFORE,
         settings=settings.asking_settings,
         checks={RUBRIC_CHECK.name: RUBRIC_CHECK.description},
         **_ASKED_JUDGE,

@@ -39,6 +39,11 @@ class Project:
     folder: Path
     environment: Mapping[str, str]
 
+    @property
+    def ledger_url(self) -> str:
+        """The SQLAlchemy URL of the ledger."""
+        return self.environment.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(self.folder)
+
     def resolve(self, location: Location, *, what: str) -> Path:
         """Return the file or folder that a config names.
 

@@ -483,7 +483,7 @@ def label_versions(plan: TournamentPlan) -> dict[tuple[str, Mode], str]:
     ]
     if not _has_ledger(plan):
         return dict.fromkeys(scopes, _version_of(()))
-    with open_ledger(ledger_url(plan)) as ledger:
+    with open_ledger(plan.project.ledger_url) as ledger:
         return {
             (dimension, mode): _version_of(read_labels(ledger, plan, mode, dimension))
             for dimension, mode in scopes
@@ -494,12 +494,6 @@ def _version_of(labels: "Iterable[Label]") -> str:
     return fingerprint(
         [[each.pair.pair_id, each.pair.chance, each.rater, each.vote] for each in labels]
     )
-
-
-def ledger_url(plan: TournamentPlan) -> str:
-    """Return the address of the ledger of a tournament's project."""
-    project = plan.project
-    return project.environment.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(project.folder)
 
 
 def ledger_files(plan: TournamentPlan) -> list[Path]:

@@ -220,12 +220,12 @@ class ArtifactOptions:
 
     Attributes:
         output_dir: Where run directories go; `runs` in the project folder unless given.
-        started_at: When the work began, ISO 8601; the start of this run unless given.
+        run_began_at: When the work began, ISO 8601; the start of this run unless given.
         rerun: The rerun that this run is of, if any.
     """
 
     output_dir: str | None = None
-    started_at: str | None = None
+    run_began_at: str | None = None
     rerun: str | None = None
 
 
@@ -242,7 +242,7 @@ def run_artifacts(
     """
     finished_at = datetime.now(UTC).replace(microsecond=0)
     facts = _facts(step, inputs)
-    began = options.started_at or started_at.isoformat()
+    began = options.run_began_at or started_at.isoformat()
     manifest = _manifest(
         step, inputs, facts, ledger, began=began, finished_at=finished_at, rerun=options.rerun
     )

@@ -72,30 +72,21 @@ def stage_making(plan: TournamentPlan, asset: str) -> Stage:
     return stage
 
 
-def run_config(
-    plan: TournamentPlan,
-    names: Sequence[str],
-    by_asset: Mapping[str, Mapping[str, Any]],
-    *,
-    told: Mapping[str, Mapping[str, Any]],
+def op_configs(
+    plan: TournamentPlan, names: Iterable[str], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what Dagster is told when some assets of a stage run.
+    """Return the run config by which some assets are told the options of a run.
 
     Args:
         names: The assets that run.
-        by_asset: What was asked of the run, as of `options_by_asset`.
-        told: What the judge is told, as of `texts_told`.
+        options: What was asked of the run, by name.
     """
+    rows = rows_of(plan)
+    told = {name: rows[name].told(options) for name in names}
     return {
         "ops": {
-            f"{plan.tournament_id}__{name}": {
-                "config": {**by_asset[name], **told.get(name, {})},
-            }
-            for name in names
-            if name in by_asset
-        },
-        # Dagster's own log would bury the progress; it is all in the UI.
-        "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+            f"{plan.tournament_id}__{name}": {"config": each} for name, each in told.items() if each
+        }
     }
 
 
@@ -180,10 +171,11 @@ def build_rerun_jobs(jobs: Mapping[str, Any]) -> list[Any]:
 
 def build_rejudge_job(plan: TournamentPlan) -> Any:
     """Build the job that asks what failed again; Dagster has no public name for its type."""
+    stage = stage_making(plan, "judge_replies")
     return dg.define_asset_job(
         f"{plan.tournament_id}_rejudge",
-        selection=_selection(plan, stage_making(plan, "judge_replies").assets),
-        config={"ops": {f"{plan.tournament_id}__judge_replies": {"config": {"rejudge": True}}}},
+        selection=_selection(plan, stage.assets),
+        config=op_configs(plan, stage.assets, {"rejudge": True}),
         description=(
             f"{plan.tournament_id}: ask what failed for reasons of the judge's again, one by one, "
             "at twice the price of a batch, and rate anew"

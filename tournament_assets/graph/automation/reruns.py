@@ -28,6 +28,7 @@ from tournament_assets.graph.automation.jobs import (
     Stage,
     build_rerun_stages,
     not_yet_observed,
+    op_configs,
 )
 from tournament_assets.graph.partitions import (
     RECIPE_TAG,
@@ -272,22 +273,8 @@ def _rerun_config(
 ) -> dict[str, Any]:
     """Return the run config of a run: what its steps have to know of the rerun around them."""
     moment = began_at_text(rerun.began_at)
-    by_asset = {
-        "entrant_requests": {"run_began_at": moment},
-        "entrant_responses": {"run_began_at": moment},
-        "judge_requests": {"run_began_at": moment},
-        "judge_replies": {"run_began_at": moment},
-        "run_artifacts": {"started_at": moment, "rerun": rerun.rerun_id},
-        DRIFT_ASSET: {"occasion": rerun.rerun_id},
-    }
-    names = [key.path[-1] for key in assets] or stage.assets
-    return {
-        "ops": {
-            f"{plan.tournament_id}__{name}": {"config": by_asset[name]}
-            for name in names
-            if name in by_asset
-        }
-    }
+    told = {"run_began_at": moment, "rerun": rerun.rerun_id, "occasion": rerun.rerun_id}
+    return op_configs(plan, [key.path[-1] for key in assets] or stage.assets, told)
 
 
 def began_at_text(began_at: datetime) -> str:

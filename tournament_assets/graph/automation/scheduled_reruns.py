@@ -10,7 +10,7 @@ from typing import Any
 
 import dagster as dg
 
-from tournament_assets.graph.automation.jobs import build_rerun_stages, stage_making
+from tournament_assets.graph.automation.jobs import build_rerun_stages, op_configs, stage_making
 from tournament_assets.graph.automation.reruns import (
     CHOICES,
     FINISHED_TAG,
@@ -374,7 +374,7 @@ def _request_run(
         run_key=f"{batches[0].nonce} {hour}",
         job_name=stage_making(plan, asset).job_name,
         partition_key=partition,
-        run_config={"ops": {f"{plan.tournament_id}__{asset}": {"config": config}}},
+        run_config=op_configs(plan, [asset], config),
         tags={**tags, **allowed},
     )
 
