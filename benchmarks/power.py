@@ -11,7 +11,7 @@ import argparse
 import numpy as np
 
 from benchmarks.simulated_tournaments import Design, draw_tournament, limit_of_bradley_terry
-from tournament_assets.ratings.power import PowerCurve, learn_noise
+from tournament_assets.extras.planning.power import PowerCurve, learn_noise
 from tournament_assets.ratings.significance import separate_judged
 from tournament_assets.tournament.estimates import Resampling
 

@@ -34,7 +34,8 @@ def _places(file: PurePosixPath, root: Path) -> Iterator[str]:
     if top not in ("tournament_assets", "tests") or not inner:
         return
     if len(inner) > 1:
-        yield f"tests/{inner[0]}"
+        depth = 2 if inner[0] == "extras" and len(inner) > 2 else 1
+        yield "/".join(["tests", *inner[:depth]])
     elif top == "tests":
         yield str(file) if file.name.startswith("test_") else "tests/test_house.py"
     else:

@@ -20,7 +20,7 @@ def modules_by_folder() -> dict[str, set[str]]:
 def drawn_in_the_architecture() -> tuple[set[str], set[str]]:
     """Return the folders and the modules beside them that the drawing names."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    drawing = re.search(r"```text\n(cli/ .*?)```", text, flags=re.DOTALL)
+    drawing = re.search(r"```text\n(extras/ .*?)```", text, flags=re.DOTALL)
     assert drawing is not None
     folders, modules, outer = set(), set(), ""
     for line in drawing[1].splitlines():
@@ -38,7 +38,7 @@ def drawn_in_the_architecture() -> tuple[set[str], set[str]]:
 def test_the_house_stands_as_it_is_drawn() -> None:
     by_folder = modules_by_folder()
     modules = by_folder.pop(".")
-    assert drawn_in_the_architecture() == ({f"{name}/" for name in by_folder}, modules)
+    assert drawn_in_the_architecture() == ({f"{name}/" for name in (*by_folder, "extras")}, modules)
 
 
 def test_no_folder_is_crowded() -> None:
@@ -67,6 +67,7 @@ def test_the_files_that_contributors_are_told_of_are_there() -> None:
 def test_a_changed_file_leads_to_its_tests() -> None:
     expected = {
         "tournament_assets/ratings/elo.py": ["tests/ratings"],
+        "tournament_assets/extras/site/site.py": ["tests/extras/site"],
         "tournament_assets/judging/costs/prices.py": ["tests/judging"],
         "tests/ratings/builders.py": ["tests/ratings"],
         "tests/test_demo.py": ["tests/test_demo.py"],

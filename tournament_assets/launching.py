@@ -41,11 +41,9 @@ from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import load_rubrics, prepare_dagster_home
 from tournament_assets.providers.openers import JudgeConnection
-from tournament_assets.reports.cost_estimate import DimensionPlan
 from tournament_assets.responses.local_responses import release_models
-from tournament_assets.run_comparison.run_reading import read_finished_runs
 from tournament_assets.runs import preflight
-from tournament_assets.runs.estimates import estimate_judging, plan_prompts
+from tournament_assets.runs.estimates import estimate_judging
 from tournament_assets.runs.preflight import Finding, refuse_bad_input
 from tournament_assets.runs.provenance import rerun_command
 from tournament_assets.storage.tables import SCHEMAS, StoredTable, decode_parquet
@@ -263,31 +261,6 @@ def estimate_tournament(
                 )
             counter = service
         return estimate_judging(plan, mode, ledger=ledger, judge_model=judge_model, counter=counter)
-
-
-def plan_tournament(
-    config_path: Path,
-    mode: Mode,
-    *,
-    environment: Mapping[str, str],
-    pilot: Path | None = None,
-    judge_model: str | None = None,
-) -> list[DimensionPlan]:
-    """Say how many prompts it takes to separate two entrants, and ask nothing.
-
-    Args:
-        mode: The mode whose prompts and judge are planned.
-        pilot: A finished run directory to learn from; None assumes what it would say.
-
-    Raises:
-        InputError: If the config, the bank, a rubric, a recorded file or the pilot cannot be used.
-    """
-    (run,) = read_finished_runs([pilot]) if pilot else (None,)
-    estimate = estimate_tournament(
-        config_path, mode, environment=environment, judge_model=judge_model
-    )
-    with opened_ledger(config_path, environment) as (plan, _ledger):
-        return plan_prompts(estimate, plan, pilot=run)
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from tests.browser.pages import (
     find_violations,
     open_page,
 )
-from tests.reports.test_site import write_run
-from tournament_assets.reports.site import read_runs, write_site
+from tests.extras.site.test_site import write_run
+from tournament_assets.extras.site.site import read_runs, write_site
 
 pytestmark = USES_CHROMIUM
 

@@ -95,10 +95,6 @@ def test_an_unknown_mode_ends_with_exit_code_2(project: SmallProject) -> None:
     [
         ["run"],
         ["audit"],
-        ["bank"],
-        ["bank", "validate"],
-        ["bank", "build"],
-        ["bank", "import"],
         ["judge-server"],
         [],
     ],

@@ -15,7 +15,8 @@ from typing import Any
 import yaml
 from click.testing import CliRunner
 
-from tests.archives.builders import (
+from tests.chat_server import MODEL, chat_server
+from tests.extras.archives.builders import (
     RUNS,
     failed_document,
     failed_line,
@@ -23,7 +24,6 @@ from tests.archives.builders import (
     run_document,
     zero_document,
 )
-from tests.chat_server import MODEL, chat_server
 from tests.golden.frozen_tables import Numbers, read_json, read_run
 from tests.projects import SmallProject, write_json_lines
 from tournament_assets.cli import main

@@ -2,7 +2,6 @@ import json
 import logging
 from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import combinations
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +10,6 @@ import yaml
 from click.testing import CliRunner
 
 from tests.projects import (
-    ENTRANTS,
     SmallProject,
     make_project,
     recorded_responses,
@@ -43,12 +41,8 @@ from tournament_assets.project.project_files import (
 )
 from tournament_assets.project.samples import read_samples
 from tournament_assets.reports.cost_estimate import budget_sentence
-from tournament_assets.run_comparison.differences import SettledPair
-from tournament_assets.run_comparison.run_reading import FinishedRun
-from tournament_assets.runs.estimates import plan_prompts
 from tournament_assets.tournament.asset_rows import RequestsRow
-from tournament_assets.tournament.errors import InputError, WorkError
-from tournament_assets.tournament.verdicts import Outcome
+from tournament_assets.tournament.errors import WorkError
 
 from .bills import (
     OPUS,
@@ -379,62 +373,3 @@ def test_what_another_tournament_or_nobody_will_collect_is_asked_again(
         begin(ledger, "n1", keys)
         begin(ledger, "n2", keys, scope=SCOPE, channel="direct")
     assert estimate(project).to_ask == len(keys) == 24
-
-
-def judged_pilot(folder: Path, *, n_prompts: int) -> FinishedRun:
-    """A pilot in which the first of every two wins half of the prompts and a quarter are ties."""
-    kinds = [Outcome.A_WINS, Outcome.TIE, Outcome.A_WINS, Outcome.B_WINS]
-    pairs = tuple(
-        SettledPair("factuality", f"prompt_{index}", None, one, other, kinds[(index + shift) % 4])
-        for index in range(n_prompts)
-        for shift, (one, other) in enumerate(combinations(sorted(ENTRANTS), 2))
-    )
-    return FinishedRun(folder, {}, {"factuality": pairs}, {}, {})
-
-
-def test_a_plan_prices_every_way_to_judge_and_learns_from_a_pilot(tmp_path: Path) -> None:
-    project = make_priced_project(tmp_path / "project")
-    estimate = estimate_tournament(project.config_path, "pilot", environment=project.environment)
-    (assumed,) = plan_prompts(estimate, plan_of(project), gaps=(50,))
-    pilot = judged_pilot(tmp_path, n_prompts=60)
-    (learnt,) = plan_prompts(estimate, plan_of(project), pilot=pilot, gaps=(50,))
-    assert assumed.noise.n_prompts is None
-    assert learnt.noise.n_prompts == 60
-    assert learnt.noise.tied == pytest.approx(0.25)
-    assert learnt.noise.gaps == pytest.approx((0.125,) * 3)
-    both, population, bank = learnt.choices
-    assert both.prompts is not None
-    assert both.requests == both.prompts * 3 * 2
-    # 24 presentations of the pilot cost what the estimate says without a single hit.
-    assert estimate.planned_usd is not None
-    assert both.usd == pytest.approx(both.requests * estimate.planned_usd / 24)
-    assert bank.prompts == both.prompts
-    assert bank.judged < both.judged == 1
-    assert population.batches == bank.batches == 5
-    by_gap = [prompts for _, prompts, _, _ in learnt.curve]
-    assert by_gap == sorted(by_gap, reverse=True)
-
-
-def test_a_pilot_of_few_prompts_is_refused_with_its_dimension(tmp_path: Path) -> None:
-    project = make_priced_project(tmp_path / "project")
-    estimate = estimate_tournament(project.config_path, "pilot", environment=project.environment)
-    with pytest.raises(InputError, match=r"factuality: .* 4 prompts"):
-        plan_prompts(estimate, plan_of(project), pilot=judged_pilot(tmp_path, n_prompts=4))
-
-
-def test_the_command_plans_prints_and_draws(tmp_path: Path) -> None:
-    project = make_priced_project(tmp_path / "project")
-    base = ["plan", "--config", str(project.config_path), "--mode", "pilot"]
-    picture = tmp_path / "plan.svg"
-    result = CliRunner().invoke(
-        main, [*base, "--picture", str(picture), "--json"], catch_exceptions=False
-    )
-    assert result.exit_code == 0, result.output
-    (plan,) = json.loads(result.output)
-    assert [each["elo"] for each in plan["choices"][::3]] == [10, 20, 50]
-    assert b"everything" in picture.read_bytes()
-    printed = CliRunner().invoke(main, base, catch_exceptions=False)
-    assert "adaptive, population" in printed.output
-    refused = CliRunner().invoke(main, [*base, "--picture", str(tmp_path / "plan.gif")])
-    assert refused.exit_code == 2
-    assert ".svg" in refused.output

@@ -149,6 +149,7 @@ class RowFormat:
             there are none.
         one_of: Columns of which the first row has at least one.
         more: Columns that are read, too, where they are there.
+        is_folder: Whether its files come as a folder, too.
     """
 
     name: str
@@ -161,6 +162,7 @@ class RowFormat:
     written: tuple[str, ...] = ()
     one_of: frozenset[str] = frozenset()
     more: tuple[str, ...] = ()
+    is_folder: bool = False
 
     def recognises(self, sample: FileSample) -> bool:
         """Say whether a file that begins like this is of the format."""

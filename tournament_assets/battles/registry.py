@@ -19,26 +19,20 @@ from tournament_assets.battles.files import (
     RowFormat,
     need,
 )
-from tournament_assets.battles.formats.arena import JUDGEARENA, LMARENA, TOURNAMENT, ArenaFormat
-from tournament_assets.battles.formats.benchmarks import ALPACA_EVAL, ARENA_HARD, MT_BENCH
-from tournament_assets.battles.formats.votes import EVALICA, ONE_HOT, ORQ_ARENA, PLAIN
+from tournament_assets.battles.formats.arena import JUDGEARENA, TOURNAMENT, ArenaFormat
+from tournament_assets.battles.formats.plain import PLAIN
 from tournament_assets.storage.row_files import sample_file
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.extras import rows_of_extras
 from tournament_assets.tournament.json_lines import numbered_lines, parse_rows
 
 BattleFormat = ArenaFormat | RowFormat
 _ALL: tuple[BattleFormat, ...] = (
     TOURNAMENT,
     JUDGEARENA,
-    LMARENA,
-    ALPACA_EVAL,
-    ARENA_HARD,
-    MT_BENCH,
-    ORQ_ARENA,
-    EVALICA,
-    ONE_HOT,
     PLAIN,
+    *(each for rows in rows_of_extras("formats") for each in rows),
 )
 FORMATS: Mapping[str, BattleFormat] = {each.name: each for each in _ALL}
 """Every format by its name."""
@@ -107,15 +101,18 @@ def detect_format(path: Path) -> BattleFormat:
         InputError: If it could be of none, or of more than one.
     """
     if path.is_dir():
-        return FORMATS["arena-hard"]
-    sample = sample_file(path)
-    found = [each for each in _ALL if each.recognises(sample)]
+        found = [each for each in _ALL if each.is_folder]
+        content = "a folder"
+    else:
+        sample = sample_file(path)
+        found = [each for each in _ALL if each.recognises(sample)]
+        columns = ", ".join(sorted(sample.columns))[:200] or "no columns"
+        content = f"{sample.kind} with {columns}"
     if len(found) != 1:
-        could_be = f"could be {' or '.join(each.name for each in found)}" if found else "tell none"
+        could_be = f"could be {' or '.join(each.name for each in found)}" if found else "tells none"
         raise InputError(
-            f"{path}: {sample.kind} with {', '.join(sorted(sample.columns))[:200] or 'no columns'} "
-            f"{could_be}; expected a file that tells its format; name it by --format: "
-            f"{', '.join(FORMATS)}"
+            f"{path}: {content} {could_be}; expected a file that tells its format; "
+            f"name it by --format: {', '.join(FORMATS)}"
         )
     return found[0]
 

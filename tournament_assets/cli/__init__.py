@@ -4,7 +4,7 @@ Exit codes: 0 all well, 1 the work failed, 2 bad usage or bad input, 130 interru
 """
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -14,18 +14,14 @@ from rich.console import Console
 
 from tournament_assets.reports.rendering import escape_terminal
 from tournament_assets.tournament.errors import InputError, InterruptedWorkError, TournamentError
+from tournament_assets.tournament.extras import rows_of_extras
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000  # Python's own 700 are a few rows of one table.
 _EXIT_FAILED, _EXIT_BAD_INPUT, _EXIT_INTERRUPTED = 1, 2, 130
 
-_COMMANDS: Mapping[str, tuple[str, str]] = {
-    "archive": (
-        "cli.archives:archive_group",
-        "Audit, judge again and compare another harness's scored runs.",
-    ),
+_CORE: dict[str, tuple[str, str]] = {
     "audit": ("cli.audits:audit_command", "Show what is missing, and for whom."),
-    "bank": ("cli.configuration:bank_group", "Check, build or import a prompt bank."),
     "battles": ("cli.battles:battles_group", "Import, export and rate battles."),
     "compare": ("cli.reporting:compare_command", "Compare two finished runs."),
     "configuration": ("cli.configuration:configuration_command", "Print every key of a config."),
@@ -39,14 +35,11 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "gate": ("cli.reporting:gate_command", "Pass a candidate that is not worse."),
     "init": ("cli.configuration:init_command", "Write a small tournament to start from."),
     "judge-server": ("loopback.running:judge_server_command", "Run the loopback judge on its own."),
-    "label": ("cli.labels:label_group", "Have people compare responses."),
     "ledger": ("cli.ledger:ledger_group", "Export, import or recover judgments."),
-    "plan": ("cli.running:plan_command", "Compute how many prompts it takes."),
     "rejudge": ("cli.running:rejudge_command", "Send failed judge requests again."),
     "run": ("cli.running:run_command", "Materialise a tournament, prompts to leaderboard."),
-    "site": ("cli.reporting:site_command", "Build static pages over all runs."),
-    "track": ("cli.reporting:track_command", "Send a run to MLflow or an OpenTelemetry collector."),
 }
+_COMMANDS = _CORE | {name: row for rows in rows_of_extras("commands") for name, row in rows.items()}
 """Where every command is, and what the list says of it: only one that is called is imported."""
 
 _errors = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -1,11 +1,10 @@
-"""`tournament compare`, `gate`, `site`, `track`: what run directories say."""
+"""`tournament compare` and `gate`: what run directories say."""
 
 from pathlib import Path
 
 import click
 
 from tournament_assets.cli.options import json_option, markdown_option, show_report
-from tournament_assets.reports.site import read_runs, write_site
 from tournament_assets.run_comparison.comparison import (
     compare_runs,
     comparison_markdown,
@@ -23,8 +22,6 @@ from tournament_assets.run_comparison.gate import (
     remember,
 )
 from tournament_assets.run_comparison.run_reading import read_finished_runs
-from tournament_assets.run_comparison.trackers import send_evaluations, track_in_mlflow
-from tournament_assets.tournament.errors import InputError
 
 
 @click.command("compare")
@@ -190,65 +187,3 @@ def gate_command(
     )
     if gate.passage.exit_code:
         click.get_current_context().exit(gate.passage.exit_code)
-
-
-@click.command("track")
-@click.argument("run", type=click.Path(path_type=Path))
-@click.option("--mlflow", metavar="URI", help="The server or database in which MLflow keeps runs.")
-@click.option("--otlp", metavar="URL", help="A collector that takes OTLP over HTTP.")
-def track_command(run: Path, mlflow: str | None, otlp: str | None) -> None:
-    """Send the finished run directory RUN to other tools. It sends no request to a judge.
-
-    MLflow gets one run in the experiment named after the tournament: settings, ratings with their
-    intervals, red lights on the judge, and the report. Sending it again updates the same run. The
-    collector gets an event gen_ai.evaluation.result for every pair and dimension.
-
-    \b
-    tournament track runs/headline_20261104T101500Z --mlflow http://127.0.0.1:5000
-    tournament track runs/headline_20261104T101500Z --otlp http://127.0.0.1:4318
-    """  # noqa: D301 (\b tells click to keep the lines that follow)
-    if mlflow is None and otlp is None:
-        raise InputError("no tool to send the run to; expected --mlflow URI, --otlp URL or both")
-    (finished,) = read_finished_runs([run])
-    if mlflow is not None:
-        click.echo(f"MLflow has it as run {track_in_mlflow(finished, mlflow)}")
-    if otlp is not None:
-        click.echo(f"the collector took {send_evaluations(finished, otlp)} events")
-
-
-@click.command("site")
-@click.option(
-    "--runs",
-    "folder",
-    default="runs",
-    show_default=True,
-    metavar="FOLDER",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The folder of the run directories.",
-)
-@click.option(
-    "--out",
-    default="site",
-    show_default=True,
-    metavar="FOLDER",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The folder to write; an earlier site there is replaced.",
-)
-def site_command(folder: Path, out: Path) -> None:
-    """Build a folder of static pages over all finished runs. It sends no request.
-
-    The index shows every tournament, a page for each mode shows its ratings over time with their
-    intervals and which inputs changed between runs, and every report is copied beside them. The
-    pages work from disk and on any static host, such as GitHub Pages.
-
-    \b
-    tournament site
-    tournament site --runs /data/runs --out public
-    """  # noqa: D301 (\b tells click to keep the lines that follow)
-    runs, problems = read_runs(folder)
-    for problem in problems:
-        click.echo(problem, err=True)
-    files = write_site(runs, out)
-    megabytes = sum(path.stat().st_size for path in files) / 1e6
-    noun = "run" if len(runs) == 1 else "runs"
-    click.echo(f"{len(runs)} {noun}, {len(files)} files, {megabytes:.1f} MB: {out / 'index.html'}")

@@ -1,4 +1,4 @@
-"""`tournament run`, `rejudge`, `estimate`, `plan` and `doctor`."""
+"""`tournament run`, `rejudge`, `estimate` and `doctor`."""
 
 import os
 import time
@@ -26,22 +26,17 @@ from tournament_assets.launching import (
     diagnose_project,
     estimate_tournament,
     opened_ledger,
-    plan_tournament,
     run_tournament,
 )
 from tournament_assets.project.config_files import find_project
 from tournament_assets.project.existing_work import find_failed_presentations
 from tournament_assets.reports.cost_estimate import (
     estimate_json,
-    plan_files,
-    plan_json,
     print_estimate,
-    print_plan,
 )
 from tournament_assets.reports.leaderboard import print_leaderboard
 from tournament_assets.reports.report_tables import ReportTable, print_table
 from tournament_assets.runs.preflight import Health
-from tournament_assets.storage.atomic_files import write_bytes_atomically
 
 
 @click.command("run")
@@ -266,52 +261,6 @@ def estimate_command(
     show_report(
         lambda console: print_estimate(estimate, console),
         lambda: estimate_json(estimate),
-        as_json=as_json,
-        width=100,
-    )
-
-
-@click.command("plan")
-@config_option
-@click.option("--mode", metavar="MODE", default="headline", show_default=True, help="What to plan.")
-@click.option(
-    "--from-pilot",
-    "pilot",
-    metavar="RUN_DIR",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="A finished run that shows how prompts differ and how many pairs are ties.",
-)
-@click.option("--judge-model", metavar="ID", help="Price this model instead of the configured one.")
-@click.option(
-    "--picture",
-    metavar="OUT.svg",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Draw dollars against the smallest visible gap, as PNG or SVG; one file per dimension.",
-)
-@json_option
-def plan_command(
-    config_path: Path,
-    mode: str,
-    pilot: Path | None,
-    judge_model: str | None,
-    picture: Path | None,
-    as_json: bool,
-) -> None:
-    """Compute how many prompts it takes to separate entrants 10, 20 and 50 Elo points apart.
-
-    Two entrants are separated if their difference is significant by the leaderboard's rule for all
-    pairs of a dimension together; the probability of that is to be 80 %. The plan also gives the
-    cost of judging everything or adaptively, in both orders or in one. It sends nothing.
-    """
-    plans = plan_tournament(
-        config_path, mode, environment=os.environ, pilot=pilot, judge_model=judge_model
-    )
-    if picture is not None:
-        for path, content in plan_files(plans, picture).items():
-            write_bytes_atomically(path, content)
-    show_report(
-        lambda console: print_plan(plans, console),
-        lambda: plan_json(plans),
         as_json=as_json,
         width=100,
     )

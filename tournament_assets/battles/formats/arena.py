@@ -1,8 +1,7 @@
-"""Our own files, JudgeArena's, and LMArena's: one battle a row, as Parquet or as JSON lines.
+"""Our own files and JudgeArena's: one battle a row, as Parquet or as JSON lines.
 
 JudgeArena's rows are a part of ours, but it writes a reply that it could not read as a tie
-without a preference: that is no tie here. LMArena's are votes of people; they come with the whole
-conversations, which are passed over. Keys that nobody here knows are ignored, so that files of
+without a preference: that is no tie here. Keys that nobody here knows are ignored, so that files of
 newer and older versions load.
 """
 
@@ -31,10 +30,7 @@ from tournament_assets.tournament.errors import InputError
 UNREAD = "no verdict: a tie without a preference, a reply that could not be read"
 
 _PLAYERS = frozenset({"model_a", "model_b", "winner"})
-_OF_ORQ_ARENA = frozenset({"judge_votes", "majority_verdict"})
-_OF_LMARENA = frozenset(
-    {"question_id", "id", "conversation_a", "conversation", "language", "tstamp", "timestamp"}
-)
+_OF_OTHERS = frozenset({"judge_votes", "majority_verdict"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +46,8 @@ class ArenaFormat:
         keeps_settings: Whether the files tell how they were rated.
         judges_ties_by_preference: Whether a model's tie has a preference too, so that one without
             is a reply that could not be read.
+        one_of: Columns of which a file has at least one, where `source` is given.
+        is_folder: Whether its files come as a folder, too.
     """
 
     name: str
@@ -59,11 +57,13 @@ class ArenaFormat:
     source: BattleSource | None = None
     keeps_settings: bool = False
     judges_ties_by_preference: bool = False
+    one_of: frozenset[str] = frozenset()
+    is_folder: bool = False
 
     def recognises(self, sample: FileSample) -> bool:
         """Say whether a file that begins like this is of the format."""
         columns = sample.columns
-        if sample.kind not in ("parquet", "json lines") or columns & _OF_ORQ_ARENA:
+        if sample.kind not in ("parquet", "json lines") or columns & _OF_OTHERS:
             return False
         if not columns >= _PLAYERS:
             return False
@@ -72,7 +72,7 @@ class ArenaFormat:
             return is_ours
         if self.source is None:
             return "source" in columns and not is_ours
-        return "source" not in columns and not is_ours and bool(columns & _OF_LMARENA)
+        return "source" not in columns and not is_ours and bool(columns & self.one_of)
 
     def read(self, path: Path, options: FormatOptions) -> BattleFile:
         """Read a file.
@@ -172,15 +172,4 @@ JUDGEARENA = ArenaFormat(
         for name in ("model_a", "model_b", "winner", "source", "question_id", "judge_model", "pref")
     },
     judges_ties_by_preference=True,
-)
-LMARENA = ArenaFormat(
-    name="lmarena",
-    title="LMArena",
-    accepted={
-        "model_a": ("model_a",),
-        "model_b": ("model_b",),
-        "winner": ("winner",),
-        "question_id": ("question_id", "id"),
-    },
-    source="human",
 )

@@ -1,0 +1,93 @@
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tournament_assets.extras.archives.documents import BrokenRunError, Edit, edit_document
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+layouts = st.sampled_from(
+    [{}, {"indent": 2}, {"indent": "\t"}, {"indent": 0}, {"separators": (",", ":")}]
+)
+
+
+def edited(text: str, *edits: Edit) -> str:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "run.json"
+        path.write_bytes(text.encode())
+        return edit_document(path, edits).decode()
+
+
+@given(
+    before=st.dictionaries(st.text(), values, max_size=3),
+    judge=st.dictionaries(st.text(), values, max_size=3),
+    new=values,
+    after=st.dictionaries(st.text(), values, max_size=3),
+    layout=layouts,
+    is_ascii=st.booleans(),
+)
+def test_two_values_change_and_every_other_one_stays(
+    before: dict[str, Any],
+    judge: dict[str, Any],
+    new: Any,
+    after: dict[str, Any],
+    layout: dict[str, Any],
+    is_ascii: bool,
+) -> None:
+    taken = {"judge", "judge_before", "score", "score_before", "in"}
+    rest = {f"{place}{key}" for place, each in (("a", before), ("b", after)) for key in each}
+    document = {
+        **{f"a{key}": value for key, value in before.items()},
+        "judge": judge,
+        "in": {"score": 0.25, "other": [1]},
+        **{f"b{key}": value for key, value in after.items()},
+    }
+    assert not rest & taken
+    text = json.dumps(document, ensure_ascii=is_ascii, **layout)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = json.dumps(document, **layout)
+    found = edited(text, Edit("judge", new, "judge_before"), Edit("in.score", 0.5, "score_before"))
+    assert json.loads(found) == {
+        **document,
+        "judge": new,
+        "judge_before": judge,
+        "in": {"score": 0.5, "score_before": 0.25, "other": [1]},
+    }
+    start, end = text.index('"judge"'), text.index('"in"')
+    assert found.startswith(text[:start])
+    assert found.endswith(text[text.index('"other"', end) :])
+
+
+def test_what_was_kept_before_is_kept_on() -> None:
+    text = '{"score": 2, "score_before": 1}'
+    assert edited(text, Edit("score", 3, "score_before")) == '{"score": 3, "score_before": 1}'
+
+
+def test_a_file_that_escapes_nothing_has_nothing_escaped() -> None:
+    assert edited('{"x": "é", "s": 0}', Edit("s", "ü", "t")) == '{"x": "é", "s": "ü", "t": 0}'
+    assert edited('{"x": "e", "s": 0}', Edit("s", "ü", "t")) == '{"x": "e", "s": "\\u00fc", "t": 0}'
+
+
+def test_an_indented_object_stays_indented() -> None:
+    text = '{\n  "judge": {\n    "score": 0\n  },\n  "x": 1.50\n}\n'
+    assert edited(text, Edit("judge", {"score": 1, "why": ["a"]}, "old")) == (
+        '{\n  "judge": {\n    "score": 1,\n    "why": [\n      "a"\n    ]\n  },\n'
+        '  "old": {\n    "score": 0\n  },\n  "x": 1.50\n}\n'
+    )
+
+
+@pytest.mark.parametrize("text", ['{"a": 1}', '{"score": {}}', '{"in": 3}'])
+def test_a_value_that_is_not_there_cannot_be_replaced(text: str) -> None:
+    with pytest.raises(BrokenRunError, match="expected"):
+        edited(text, Edit("in.score", 1, "before"))

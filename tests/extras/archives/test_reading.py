@@ -1,0 +1,57 @@
+from pathlib import Path
+
+import pytest
+
+from tests.extras.archives.builders import (
+    make_archive,
+    run_document,
+)
+
+CELL = ("ada", "t1-add", "run1")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"run_score": 0.4, "tra', "is cut off in line 1"),
+        ('{"run_score": 0.4,', "is cut off in line 1"),
+        ("", "the file is empty"),
+        ("<html>Bad gateway</html>", "is not JSON in line 1"),
+        ("[1, 2]", "holds list; expected a JSON object"),
+        ('{"transcript": "x"}', "run_score is missing"),
+        ('{"run_score": "0.4"}', "run_score is '0.4'; expected a number from 0 to 1"),
+        ('{"run_score": NaN}', "run_score is nan"),
+        ('{"run_score": true}', "run_score is True"),
+        ('{"run_score": 1.5}', "run_score is 1.5"),
+        ('{"run_score": 0.5, "completion_result": {"score": -1}}', "completion_result.score is -1"),
+        ('{"run_score": 0.5, "judge_result": "good"}', "judge_result is 'good'; expected an obj"),
+        ("[" * 100_000, "is not JSON (RecursionError)"),
+    ],
+)
+def test_a_file_that_is_no_run_is_listed_with_its_reason(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    archive = make_archive(tmp_path)
+    archive.put(*CELL, text)
+    _, contents = archive.read()
+    (broken,) = contents.broken
+    assert said in broken.reason
+    assert (broken.model_id, broken.task, broken.run) == CELL
+    assert broken.path == "vendor_ada-2/t1-add/run1.json"
+    assert len(contents.runs) == 35
+
+
+def test_a_file_that_is_no_text_is_listed(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path)
+    archive.run_path(*CELL).write_bytes(b'{"run_score": "\xff\xfe"}')
+    _, contents = archive.read()
+    assert "UnicodeDecodeError" in contents.broken[0].reason
+
+
+def test_what_nobody_planned_is_in_no_number_and_is_listed(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path)
+    archive.put("ada", "t1-add", "run9", run_document())
+    archive.put("ada", "t9-new", "run1", run_document())
+    _, contents = archive.read()
+    assert contents.unplanned == ("vendor_ada-2/t1-add/run9.json", "vendor_ada-2/t9-new/run1.json")
+    assert len(contents.runs) == 36

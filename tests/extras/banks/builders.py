@@ -1,0 +1,41 @@
+"""Builds multiple-choice questions, and the rows of the files they come in."""
+
+from typing import Any
+
+from tournament_assets.extras.banks.multiple_choice import MultipleChoiceQuestion, QuestionFormat
+
+
+def mcq(
+    stem: str,
+    gold_answer: str | None = "Uric acid",
+    *,
+    source: QuestionFormat = "medmcqa",
+    several_answers: bool = False,
+    source_id: str | None = None,
+    subject: str | None = None,
+) -> MultipleChoiceQuestion:
+    return MultipleChoiceQuestion(
+        where="train.json:1",
+        source=source,
+        stem=stem,
+        options=("Uric acid", "Oxalate", "Calcium", "Iron"),
+        gold_answer=gold_answer,
+        several_answers=several_answers,
+        source_id=source_id,
+        subject=subject,
+    )
+
+
+def medqa_row(**changes: Any) -> dict[str, Any]:
+    row = {
+        "question": "Which crystals cause gout?",
+        "answer": "Oxalate",
+        "options": {"A": "Uric acid", "B": "Oxalate", "C": "Calcium", "D": "Iron"},
+        "meta_info": "step1",
+        "answer_idx": "B",
+    }
+    return row | changes
+
+
+def at_lines(*rows: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(f"train.json:{number}", row) for number, row in enumerate(rows, start=1)]

@@ -1,0 +1,160 @@
+"""Drawing pairs for people to label, dealing them out, and the page on which they are labelled."""
+
+import json
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.extras.people.builders import SCOPE, desk, row
+from tournament_assets.extras.people.server import create_label_app, require_access, serve_labelling
+from tournament_assets.ledger import Ledger
+from tournament_assets.loopback.running import ThreadedServer
+from tournament_assets.tournament.errors import InputError
+
+ENTRANTS = ("ada", "bob", "cy")
+
+
+TOKEN = "a token of sixteen"
+DESK = desk()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    opened = Ledger(f"sqlite:///{tmp_path}/ledger.sqlite")
+    opened.keep_label_sample(DESK.sample)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def client(ledger: Ledger) -> Iterator[httpx2.Client]:
+    app = create_label_app(DESK, ledger=ledger)
+    with ThreadedServer(app) as server, httpx2.Client(base_url=server.url, timeout=60) as made:
+        yield made
+
+
+def body(*rows: Any, rater: str = "ana", **changed: Any) -> dict[str, Any]:
+    return {"sample": DESK.sample.sample_id, "rater": rater, "votes": list(rows), **changed}
+
+
+def test_a_vote_is_in_the_ledger_when_it_is_answered(client: httpx2.Client, ledger: Ledger) -> None:
+    work = client.get("/work", params={"rater": "ana"}).json()
+    assert work["order"] == [each.pair_id for each in DESK.sample.pairs]
+    state = client.post("/votes", json=body(row(DESK, 0))).json()
+    assert [(each.rater, each.vote) for each in ledger.labels(*SCOPE.values())] == [("ana", "a")]
+    assert state["order"] == work["order"][1:]
+    assert client.post("/votes", json=body(row(DESK, 0))).json()["order"] == state["order"]
+    assert len(list(ledger.iterate_votes(DESK.sample.sample_id))) == 1
+    # Somebody who joins is dealt a part of what is left.
+    ben = client.get("/work", params={"rater": "ben"}).json()["order"]
+    ana = client.post("/votes", json=body()).json()["order"]
+    assert work["order"][0] not in ben + ana
+    assert set(ana) | set(ben) == set(work["order"][1:])
+    shared = {each.pair_id for each in DESK.sample.pairs if each.shared}
+    assert set(ana) & set(ben) == shared
+
+
+def test_nothing_that_is_sent_names_an_entrant(client: httpx2.Client) -> None:
+    page = client.get("/")
+    work = client.get("/work", params={"rater": "ana"}).json()
+    for pair in work["pairs"].values():
+        del pair["A"], pair["B"]  # what an entrant wrote of itself
+    votes = client.post("/votes", json=body(row(DESK, 0)))
+    worker = client.get("/worker.js")
+    assert worker.headers["content-type"].startswith("text/javascript")
+    shown = (page.text, json.dumps(work), votes.text, str(page.headers), str(votes.headers))
+    for text in (*shown, worker.text):
+        assert not any(f"{sign}{name}{sign}" in text for name in ENTRANTS for sign in ('"', " "))
+    policy = "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src"
+    assert policy in page.text
+    assert "; connect-src 'self'; worker-src 'self'\"" in page.text
+    assert page.headers["cache-control"] == "no-store"
+    assert page.headers["content-security-policy"] == "frame-ancestors 'none'"
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        ({"json": body(sample="another")}, 409),
+        ({"json": body({"id": 1})}, 400),
+        ({"json": body(rater="\0")}, 400),
+        ({"json": []}, 400),
+        ({"content": b"{", "headers": {"content-type": "application/json"}}, 400),
+        ({"content": b"[" * 90_000, "headers": {"content-type": "application/json"}}, 400),
+        ({"content": json.dumps(body()), "headers": {"content-type": "text/plain"}}, 415),
+        ({"content": b" " * 300_000, "headers": {"content-type": "application/json"}}, 413),
+    ],
+)
+def test_what_no_page_sends_is_refused(
+    client: httpx2.Client, ledger: Ledger, sent: dict[str, Any], status: int
+) -> None:
+    answer = client.post("/votes", **sent)
+    assert answer.status_code == status
+    assert answer.json()["problems"]
+    assert list(ledger.iterate_votes(DESK.sample.sample_id)) == []
+
+
+def test_another_site_s_page_can_neither_read_nor_vote(client: httpx2.Client) -> None:
+    for host in ("evil.example", "evil.example:80", "10.0.0.7"):
+        assert client.get("/work?rater=a", headers={"host": host}).status_code == 403
+        assert client.post("/votes", json=body(), headers={"host": host}).status_code == 403
+        assert client.get("/", headers={"host": host}).status_code == 403
+    for path in ("/ledger.sqlite", "/../ledger.sqlite", "/votes"):
+        assert client.get(path).status_code in (404, 405)
+
+
+def test_with_a_token_nobody_without_it_sees_anything(ledger: Ledger) -> None:
+    app = create_label_app(DESK, ledger=ledger, token=TOKEN)
+    with ThreadedServer(app) as server, httpx2.Client(base_url=server.url, timeout=60) as client:
+        for path in ("/", "/work?rater=ana", "/worker.js", "/?token=another"):
+            assert client.get(path).status_code == 403
+        assert client.post("/votes", json=body()).status_code == 403
+        shown = client.get("/", params={"token": TOKEN, "rater": "ana"})
+        assert shown.status_code == 303
+        assert TOKEN.replace(" ", "+") not in shown.headers["location"]
+        assert "rater=ana" in shown.headers["location"]
+        cookie = shown.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        # The machine's name is another one there, which only the token makes up for.
+        named = {"host": "ward-7.clinic"}
+        assert client.get("/work", params={"rater": "ana"}, headers=named).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "token"),
+    [("0.0.0.0", None), ("192.168.1.4", None), ("127.0.0.1", "short")],  # noqa: S104
+)
+def test_other_machines_need_a_token_that_cannot_be_guessed(host: str, token: str | None) -> None:
+    with pytest.raises(InputError, match="expected"):
+        require_access(host, token)
+    require_access("127.0.0.1", None)
+    require_access(host, TOKEN)
+
+
+def test_a_port_that_is_taken_is_said(ledger: Ledger) -> None:
+    app = create_label_app(DESK, ledger=ledger)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match="--port"):
+            serve_labelling(app, host="127.0.0.1", port=port, on_ready=lambda _: None)
+
+
+def test_raters_vote_side_by_side_and_nothing_is_lost(
+    client: httpx2.Client, ledger: Ledger
+) -> None:
+    def label(rater: str) -> None:
+        for place in range(20):
+            sent = row(DESK, place, id=f"{rater.encode().hex()}{place:026x}")
+            assert client.post("/votes", json=body(sent, rater=rater)).status_code == 200
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(label, ["ana", "ben", "cat", "dan"]))
+    assert len(list(ledger.labels(*SCOPE.values()))) == 80

@@ -1,0 +1,92 @@
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks.power import design_of, predicted_power, realised_power
+from benchmarks.simulated_tournaments import Design, draw_tournament
+from tournament_assets.extras.planning.power import (
+    JudgingNoise,
+    PowerCurve,
+    adaptive_prompts,
+    adaptive_share,
+    learn_noise,
+    win_share,
+)
+from tournament_assets.ratings.sequential import StoppingRule
+from tournament_assets.tournament.errors import InputError
+
+NOISE = JudgingNoise(4, tied=0.15, split=0.1, prompt_sd=1.0)
+
+
+@pytest.mark.parametrize("sigma", [0.0, 1.0, 2.0])
+def test_a_pilot_tells_how_much_prompts_differ_and_how_many_pairs_are_undecided(
+    sigma: float,
+) -> None:
+    drawn = draw_tournament(
+        Design(n_prompts=3000, sigma=sigma, strengths=(0.0, 0.1, 0.2, 0.3)),
+        np.random.default_rng(1),
+    )
+    learnt = learn_noise(drawn, split=0.1)
+    assert learnt.prompt_sd == pytest.approx(sigma, abs=0.15)
+    assert learnt.tied == pytest.approx(0.15, abs=0.02)
+    assert (learnt.split, learnt.n_prompts) == (0.1, 3000)
+    # The first of the pairs is the worse one in all of them.
+    assert max(learnt.gaps) < 0.03
+
+
+def test_a_pilot_of_few_prompts_teaches_nothing() -> None:
+    drawn = draw_tournament(Design(n_prompts=9, sigma=1.0), np.random.default_rng(1))
+    with pytest.raises(InputError, match="9 prompts"):
+        learn_noise(drawn, split=0.0)
+
+
+def test_the_predicted_power_is_the_leaderboards() -> None:
+    design = design_of(143)
+    _, simulated, formula = predicted_power(design, pilot_prompts=100, seed=0)
+    realised = realised_power(design, n_tournaments=120, n_bootstraps=149, seed=0)
+    # Two standard errors of 120 tournaments more than the five points that are promised.
+    assert simulated == pytest.approx(realised, abs=0.05 + 2 * math.sqrt(0.25 / 120))
+    assert formula == pytest.approx(simulated, abs=0.05)
+
+
+@pytest.mark.parametrize("n_entrants", [2, 4, 8])
+def test_simulation_and_formula_ask_for_about_as_many_prompts(n_entrants: int) -> None:
+    curve = PowerCurve(replace(NOISE, n_entrants=n_entrants), 40)
+    found = curve.prompts()
+    assert found == pytest.approx(curve.formula_prompts(), rel=0.15)
+    assert curve.formula_power(curve.formula_prompts()) == pytest.approx(0.8, abs=0.01)
+
+
+def test_half_the_gap_takes_four_times_the_prompts() -> None:
+    near, far = PowerCurve(NOISE, 10).formula_prompts(), PowerCurve(NOISE, 20).formula_prompts()
+    assert near / far == pytest.approx(4, rel=0.02)
+
+
+def test_where_ties_allow_no_such_gap_no_number_of_prompts_shows_it() -> None:
+    tied = replace(NOISE, tied=0.85)
+    assert win_share(50) - 0.5 > (1 - tied.tied - tied.split) / 2
+    assert PowerCurve(tied, 50).prompts() is None
+    assert adaptive_prompts(tied, 50, StoppingRule("population", 0.95, 6, 1)) is None
+
+
+def test_what_adaptive_judging_needs_to_decide_it_decides() -> None:
+    rule = StoppingRule("population", 0.95, 6, 1)
+    prompts = adaptive_prompts(NOISE, 60, rule)
+    whole = PowerCurve(NOISE, 60).prompts()
+    assert prompts is not None
+    assert whole is not None
+    assert whole < prompts < 3 * whole
+
+
+def test_a_spread_field_saves_adaptive_judging_and_a_level_one_does_not() -> None:
+    rule = StoppingRule("bank", 0.95, 6, 143)
+    spread = replace(NOISE, gaps=(0.1, 0.15, 0.25, 0.07, 0.2, 0.14))
+    level = adaptive_share(NOISE, rule, tail=0.2)
+    assert adaptive_share(spread, rule, tail=0.2) < 0.75 < 0.93 < level <= 1
+    # A bank four times as large with gaps half as wide says as much.
+    larger, half = replace(rule, n_prompts=572), tuple(gap / 2 for gap in spread.gaps)
+    assert adaptive_share(replace(spread, gaps=half), larger, tail=0.2) == pytest.approx(
+        adaptive_share(spread, rule, tail=0.2), abs=0.06
+    )

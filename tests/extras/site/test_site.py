@@ -1,0 +1,167 @@
+"""Static pages over all runs."""
+
+import html
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.reports.builders import leader_row
+from tournament_assets.cli import main
+from tournament_assets.extras.site.site import MOST_RUNS, read_runs, site_pages, write_site
+from tournament_assets.storage.tables import encode_parquet, make_table
+from tournament_assets.tournament.errors import InputError
+
+EVIL = "<script>alert(1)</script>"
+
+
+def write_run(
+    runs: Path,
+    day: int,
+    *,
+    ada: float = 1450.0,
+    mode: str = "pilot",
+    rubric: str = "r1",
+    loser: str = EVIL,
+) -> Path:
+    folder = runs / f"{mode}_202611{day:02}T060000Z"
+    folder.mkdir(parents=True)
+    manifest = {
+        "tournament": "vision",
+        "mode": mode,
+        "judge": "loopback",
+        "judge_model": "lexical",
+        "entrants": ["ada", loser],
+        "selected_prompts": 50,
+        "finished_at": f"2026-11-{day:02}T06:00:00+00:00",
+        "is_partial": day == 3,
+        "trust": {"facts": {"length_effect": "red"}},
+        "inputs": {
+            "selected_prompts": "p",
+            "rubrics": {"facts": {"hash": rubric}},
+            "entrants": {"ada": {"hash": f"a{day}"}},
+        },
+    }
+    rows = [
+        leader_row("ada", ada, sampling=(ada - 30, None), dimension="facts", group="a"),
+        leader_row(loser, 1400.0, sampling=(1380, 1420), dimension="facts", rank=2, group="a"),
+        leader_row("idle", 1400.0, sampling=(None, None), dimension="facts", rank=3, matches=0),
+    ]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "leaderboard.parquet").write_bytes(
+        encode_parquet("leaderboard", make_table("leaderboard", rows))
+    )
+    for name in ("report.html", "report_battles_facts.html", "report.md"):
+        (folder / name).write_text(f"{name} of day {day}")
+    return folder
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    folder = tmp_path / "runs"
+    write_run(folder, 1, ada=1410.0)
+    write_run(folder, 2, ada=1430.0, rubric="r2")
+    write_run(folder, 3)
+    write_run(folder, 2, mode="headline")
+    return folder
+
+
+def test_the_site_has_an_index_a_page_a_mode_and_every_report(runs: Path, tmp_path: Path) -> None:
+    found, problems = read_runs(runs)
+    assert problems == []
+    assert found[0].folder.name == "pilot_20261103T060000Z"
+    out = tmp_path / "public" / "site"
+    names = {path.relative_to(out).as_posix() for path in write_site(found, out)}
+    assert {"index.html", "vision_pilot.html", "vision_headline.html"} <= names
+    assert len(names) == 3 + 4 * 2
+    for page in out.glob("*.html"):
+        for link in re.findall(r'href="([^"]+)"', page.read_text()):
+            assert (out / link).is_file()
+    copied = out / "runs" / "pilot_20261103T060000Z" / "report_battles_facts.html"
+    assert copied.read_text().endswith("day 3")
+
+
+def test_the_picture_holds_every_rating_with_its_interval(runs: Path) -> None:
+    page = site_pages(read_runs(runs)[0])["vision_pilot.html"]
+    titles = re.findall(r"<title>([^<]+)</title></circle>", page)
+    assert titles[:3] == [
+        "ada, 2026-11-01: 1410 (from 1380)",
+        "ada, 2026-11-02: 1430 (from 1400)",
+        "ada, 2026-11-03: 1450 (from 1420)",
+    ]
+    assert not any("idle" in title for title in titles)
+    heights = [float(y) for y in re.findall(r'<circle cx="[\d.]+" cy="([\d.]+)"', page)]
+    assert heights[0] > heights[1] > heights[2]
+    assert heights[1] - heights[2] == pytest.approx(heights[0] - heights[1], abs=0.2)
+    assert "3 of 3 runs" in page
+
+
+def test_a_run_says_which_of_its_inputs_are_not_those_of_the_run_before(runs: Path) -> None:
+    page = site_pages(read_runs(runs)[0])["vision_pilot.html"]
+    changes = re.findall(r'data-label="inputs that changed">([^<]*)<', page)
+    assert changes == ["rubrics, entrants", "rubrics, entrants", "first run"]
+    assert "incomplete:" in page
+    assert "1 red light" in page
+
+
+def test_the_pages_run_no_script_and_escape_what_others_wrote(runs: Path) -> None:
+    pages = site_pages(read_runs(runs)[0])
+    for page in pages.values():
+        assert "<script" not in page
+        assert re.findall(r"script-src ([^;\"]+)", html.unescape(page)) == ["'none'"]
+        assert " style=" not in page
+    assert "&lt;script&gt;" in pages["vision_pilot.html"]
+    assert "&lt;script&gt;" in pages["index.html"]
+
+
+def test_the_same_runs_give_the_same_bytes_and_an_old_site_is_replaced(
+    runs: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "site"
+    first = {path: path.read_bytes() for path in write_site(read_runs(runs)[0], out)}
+    assert {path: path.read_bytes() for path in write_site(read_runs(runs)[0], out)} == first
+    (runs / "headline_20261102T060000Z" / "manifest.json").unlink()
+    write_site(read_runs(runs)[0], out)
+    assert not (out / "vision_headline.html").exists()
+    assert not list(tmp_path.glob(".site*"))
+
+
+def test_a_folder_of_somebody_else_is_never_replaced(runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "home"
+    out.mkdir()
+    (out / "index.html").write_text("my page")
+    with pytest.raises(InputError, match=re.escape(str(out))):
+        write_site(read_runs(runs)[0], out)
+    assert (out / "index.html").read_text() == "my page"
+
+
+def test_what_is_no_run_is_named_and_left_out(runs: Path) -> None:
+    broken = runs / "pilot_20261109T060000Z"
+    write_run(runs, 9)
+    (broken / "leaderboard.parquet").unlink()
+    escaping = write_run(runs, 8)
+    text = (escaping / "manifest.json").read_text()
+    (escaping / "manifest.json").write_text(text.replace('"vision"', '"../vision"'))
+    found, problems = read_runs(runs)
+    assert len(found) == 4
+    assert [escaping.name in problems[0], broken.name in problems[1]] == [True, True]
+
+
+def test_a_long_history_shows_the_newest_runs_and_lists_all(tmp_path: Path) -> None:
+    for day in range(1, 29):
+        write_run(tmp_path, day)
+    page = site_pages(read_runs(tmp_path)[0])["vision_pilot.html"]
+    assert page.count("<circle") == 2 * MOST_RUNS
+    assert page.count('data-label="facts"') == 28
+
+
+def test_the_command_says_where_the_site_is(runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "site"
+    result = CliRunner().invoke(main, ["site", "--runs", str(runs), "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "4 runs" in result.output
+    assert str(out / "index.html") in result.output
+    nothing = CliRunner().invoke(main, ["site", "--runs", str(tmp_path / "none")])
+    assert nothing.exit_code == 2

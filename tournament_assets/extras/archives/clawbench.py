@@ -1,0 +1,157 @@
+"""ClawBench's runs: https://github.com/openclaw/clawbench, `schemas.py` and `scorer.py` of 0.4."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tournament_assets.extras.archives.documents import (
+    BrokenRunError,
+    Edit,
+    is_blank,
+    number_of,
+    score_at,
+    text_of,
+    value_at,
+)
+from tournament_assets.extras.archives.harness import (
+    JudgeOutcome,
+    JudgeState,
+    LogLine,
+    NewScore,
+    RewritingReader,
+    ScoredRun,
+    Weighting,
+)
+
+_FLOOR = 0.9999
+_COMPONENTS = {
+    "completion": "completion_result.score",
+    "trajectory": "trajectory_result.score",
+    "behaviour": "behavior_result.score",
+}
+_SEMANTIC = Weighting(
+    "without a verifier",
+    "where the task has no verifier and the judge gave a score",
+    {"completion": 0.2, "trajectory": 0.2, "behaviour": 0.1, "judge": 0.5},
+)
+_AT_CEILING = Weighting(
+    "at the ceiling",
+    f"where completion is at least {_FLOOR} and the judge gave a score",
+    {"completion": 0.4, "trajectory": 0.3, "behaviour": 0.2, "judge": 0.1},
+)
+_WITHOUT_JUDGE = Weighting(
+    "without the judge",
+    "all other runs",
+    {"completion": 0.4, "trajectory": 0.3, "behaviour": 0.2},
+)
+_PHRASES = (
+    *("gateway is restarting", "gateway timeout", "bad gateway", "service unavailable"),
+    *("judge execution failed", "judge failed to run", "judge call failed", "judge timed out"),
+    "judge unavailable",
+)
+"""What stands in the reason's place where something on the way to the judge failed."""
+_OF_THE_CALL = {"confidence", "duration_ms", "rubric_hits", "rubric_misses"}
+"""What only the call that gave the judge's score can know."""
+_FAILED = re.compile(r"ERROR clawbench\.harness: Run (\S+)/(\d+) failed")
+_NOTHING = re.compile(r"\[\d+/\d+\]\s+(\S+)\s+\([^)]*\)\s+run\s+(\d+):\s+\S\s+0\.00\b")
+
+
+class ClawBench(RewritingReader):
+    """Files `<task>/run0.json` …; tasks `t1-…` to `t5-…`; a judge that counts at the ceiling."""
+
+    weightings = (_SEMANTIC, _AT_CEILING, _WITHOUT_JUDGE)
+    deciding = "completion"
+
+    def run_names(self, count: int) -> tuple[str, ...]:
+        """Return the names of a task's runs, from run0 on."""
+        return tuple(f"run{number}" for number in range(count))
+
+    def tier(self, task: str) -> str:
+        """Return `tier 1` of `t1-sort-mail`."""
+        found = re.match(r"t(\d)-", task)
+        return "other" if found is None else f"tier {found[1]}"
+
+    def read(self, document: Mapping[str, Any]) -> ScoredRun:
+        """Take a run from what its file holds.
+
+        Raises:
+            BrokenRunError: If a score is missing or makes no sense.
+        """
+        run_score = score_at(document, "run_score")
+        if run_score is None:
+            raise BrokenRunError("run_score is missing; expected the run's score")
+        scores = {name: score_at(document, key) for name, key in _COMPONENTS.items()}
+        is_at_ceiling = (scores["completion"] or 0.0) >= _FLOOR
+        with_judge = _AT_CEILING if is_at_ceiling else _WITHOUT_JUDGE
+        has_verifier = value_at(document, "completion_result.total_assertions") != 0
+        messages = value_at(document, "transcript.messages")
+        return ScoredRun(
+            run_score=run_score,
+            components=scores,
+            with_judge=with_judge if has_verifier else _SEMANTIC,
+            without_judge=_WITHOUT_JUDGE,
+            is_at_ceiling=is_at_ceiling,
+            judge=_judge(document),
+            is_empty=None if messages is None else not any(map(_says_something, messages)),
+            failure=text_of(document.get("error")),
+        )
+
+    def log_line(self, line: str) -> LogLine | None:
+        """Return the run that failed, or scored nothing; the progress counts runs from 1."""
+        if failed := _FAILED.search(line):
+            return LogLine("failed", failed[1], f"run{failed[2]}")
+        if nothing := _NOTHING.match(line.strip()):
+            return LogLine("scored nothing", nothing[1], f"run{int(nothing[2]) - 1}")
+        return None
+
+    def rewrite(
+        self, document: Mapping[str, Any], new: NewScore, run_score: float
+    ) -> Sequence[Edit]:
+        """Return the new `judge_result` and `run_score`, each beside what it was."""
+        before = document["judge_result"]
+        recorded = number_of(before.get("passing_threshold"))
+        threshold = new.threshold if recorded is None else recorded
+        told = {
+            "score": new.score,
+            "reason": new.reason,
+            "error": None,
+            "model": new.model,
+            "token_usage": new.usage,
+            "passed": None if threshold is None else new.score >= threshold,
+        }
+        stale = _OF_THE_CALL | {each for each in ("token_usage", "passed") if told[each] is None}
+        after = {
+            **{name: told.get(name, old) for name, old in before.items() if name not in stale},
+            "score": new.score,
+            "reason": new.reason,
+            "rejudged_at": new.received_at,
+            "rejudged_by": new.model,
+        }
+        return (
+            Edit("judge_result", after, "judge_result_before"),
+            Edit("run_score", run_score, "run_score_before"),
+        )
+
+
+def _says_something(message: Any) -> bool:
+    if not isinstance(message, Mapping) or message.get("role") != "assistant":
+        return False
+    return not (is_blank(message.get("text")) and is_blank(message.get("tool_calls")))
+
+
+def _judge(document: Mapping[str, Any]) -> JudgeOutcome:
+    found = document.get("judge_result") or {}
+    if not isinstance(found, Mapping):
+        raise BrokenRunError(f"judge_result is {found!r:.80}; expected an object")
+    if not found.get("enabled"):
+        return JudgeOutcome()
+    score = score_at(document, "judge_result.score")
+    reason = text_of(found.get("reason"))
+    lowered = " ".join(reason.lower().split())
+    is_rejudged = not is_blank(found.get("rejudged_at"))
+    seems_failed = (not lowered and score == 0) or any(each in lowered for each in _PHRASES)
+    if score is None or found.get("error") or (seems_failed and not is_rejudged):
+        said = reason or text_of(found.get("error"))
+        return JudgeOutcome(JudgeState.FAILED, reason=said, recorded=score)
+    state = JudgeState.REJUDGED if is_rejudged else JudgeState.SCORED
+    return JudgeOutcome(state, score, reason, text_of(found.get("rejudged_by")) or None, score)

@@ -1,0 +1,204 @@
+"""`tournament archive audit | rejudge | report`."""
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from tournament_assets.cli.options import (
+    json_option,
+    markdown_option,
+    open_console,
+    show_report,
+)
+from tournament_assets.extras.archives.audit import (
+    archive_audit_sections,
+    archive_audit_values,
+    audit_archive,
+)
+from tournament_assets.extras.archives.config import Rejudging, load_archive_config
+from tournament_assets.extras.archives.questions import cost_sentence, require_rejudging
+from tournament_assets.extras.archives.reading import read_archive
+from tournament_assets.extras.archives.rejudging import (
+    RejudgeResult,
+    failure_sections,
+    find_failed_judgings,
+    rejudge_runs,
+    rule_warning,
+)
+from tournament_assets.extras.archives.report import (
+    archive_report_sections,
+    archive_report_values,
+    compare_archive,
+    write_archive_report,
+)
+from tournament_assets.judging.batch_service import AsksDirectly
+from tournament_assets.ledger import Ledger
+from tournament_assets.project.project_files import default_ledger_url
+from tournament_assets.providers.openers import JudgeConnection, judge_problems
+from tournament_assets.reports.rendering import escape_terminal
+from tournament_assets.reports.report_tables import print_sections
+from tournament_assets.tournament.errors import InputError, JudgeError
+from tournament_assets.tournament.judges import Judge
+
+_archive_argument = click.argument("archive", type=click.Path(path_type=Path))
+
+
+def _split_names(
+    _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
+) -> frozenset[str]:
+    names = (name.strip() for value in values for name in value.split(","))
+    return frozenset(name for name in names if name)
+
+
+_exclude_option = click.option(
+    "--exclude",
+    multiple=True,
+    metavar="MODEL",
+    callback=_split_names,
+    help="Leave this model out. May be repeated, or name several with commas.",
+)
+
+
+@click.group("archive")
+def archive_group() -> None:
+    """Audit, judge again and compare an archive of scored runs that another harness wrote.
+
+    ARCHIVE is a YAML file that says where the runs are and how they were scored.
+    """
+
+
+@archive_group.command("audit", short_help="Show what is there, what is missing, what is odd.")
+@_archive_argument
+@_exclude_option
+@json_option
+def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool) -> None:
+    """Count and average every model's runs, and look at every task across models.
+
+    Files that cannot be read are listed and count as missing. It sends no request and changes
+    nothing.
+
+    \b
+    Exit code 0: little is missing, evenly over models.
+              1: too many runs are missing or judging failed too often, or for some models more
+                 than for others (`checks` in the description).
+              2: bad usage or input.
+
+    Findings about tasks never change the exit code: they are for a person to look at.
+    """  # noqa: D301 (\b tells click to keep the lines that follow)
+    contents = read_archive(load_archive_config(archive), exclude=exclude)
+    audit = audit_archive(contents)
+    title, sections = contents.config.shown_title, archive_audit_sections(audit)
+    show_report(
+        lambda console: print_sections(title, sections, console),
+        lambda: archive_audit_values(audit),
+        as_json=as_json,
+    )
+    if not audit.passed:
+        click.get_current_context().exit(1)
+
+
+@archive_group.command("rejudge", short_help="Judge runs again whose judging failed.")
+@_archive_argument
+@click.option("--dry-run", is_flag=True, help="Only list what failed, and what would be sent.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="Judge only the first N of them."
+)
+def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> None:
+    """Judge runs again, by direct requests, whose judging failed, and score them anew.
+
+    Every reply is in the ledger before a file is touched, so nothing is paid for twice. The old
+    values stay in the file, beside the new ones, as judge_result_before and run_score_before.
+    """
+    described = load_archive_config(archive)
+    rejudging, _ = require_rejudging(described)
+    contents = read_archive(described)
+    failed = list(find_failed_judgings(described, contents))
+    console = open_console(width=120)
+    print_sections(described.config.shown_title, failure_sections(failed), console)
+    warning = rule_warning(contents)
+    if warning:
+        console.print(warning, style="yellow", markup=False)
+    chosen = [each for each in failed if each.request is not None][:limit]
+    if dry_run and chosen:
+        requests = [each.request for each in chosen if each.request is not None]
+        console.print(cost_sentence(requests, rejudging), markup=False)
+    if dry_run or not chosen:
+        return
+    connect = _judge_of(rejudging, folder=described.base, environment=os.environ)
+    ledger_url = os.environ.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(described.base)
+    with closing(Ledger(ledger_url)) as ledger:
+        result = rejudge_runs(
+            described,
+            chosen,
+            ledger=ledger,
+            connect=connect,
+            log=lambda message: click.echo(message, err=True),
+        )
+    _print_rejudged(result, console)
+    if result.left:
+        why = f": {result.refusal}" if result.refusal else ""
+        raise JudgeError(
+            f"{len(result.left)} of {len(chosen)} runs have no score yet{why}; what was paid for "
+            "is in the ledger; run again to ask again"
+        )
+
+
+def _judge_of(
+    rejudging: Rejudging, *, folder: Path, environment: Mapping[str, str]
+) -> Callable[[], AbstractContextManager[AsksDirectly]]:
+    """Return what connects to the judge that an archive names."""
+    service = Judge(service=rejudging.service, model=rejudging.judge_model)
+    judge = JudgeConnection.from_environment(environment, folder)
+    problems = judge_problems(service, environment)
+    if problems:
+        raise InputError(
+            problem.replace("judge.service", "rejudging.service") for problem in problems
+        )
+    return lambda: judge.service(service)
+
+
+def _print_rejudged(result: RejudgeResult, console: Console) -> None:
+    """Print what was written into files, and what has no score yet."""
+    for each in result.written:
+        console.print(
+            f"{escape_terminal(each.run.path)}: judge {each.judge_score:g}, run score "
+            f"{each.run.run_score:g} → {each.run_score:g}",
+            markup=False,
+            soft_wrap=True,
+        )
+    for problem in result.left:
+        console.print(escape_terminal(problem), style="yellow", markup=False, soft_wrap=True)
+    console.print(
+        f"{result.n_replies} replies received; {len(result.written)} files rewritten; "
+        f"{len(result.left)} left."
+    )
+
+
+@archive_group.command("report", short_help="Compare the models fairly.")
+@_archive_argument
+@_exclude_option
+@markdown_option
+@json_option
+def archive_report_command(
+    archive: Path, exclude: frozenset[str], markdown_path: Path | None, as_json: bool
+) -> None:
+    """Rank the models, and show what was equal for all, what is missing, and what is significant.
+
+    With --markdown OUT.md every table is also written as CSV into OUT_tables/.
+    """
+    contents = read_archive(load_archive_config(archive), exclude=exclude)
+    comparison = compare_archive(contents)
+    if markdown_path is not None:
+        write_archive_report(markdown_path, comparison)
+    title, sections = contents.config.shown_title, archive_report_sections(comparison)
+    show_report(
+        lambda console: print_sections(title, sections, console),
+        lambda: archive_report_values(comparison),
+        as_json=as_json,
+    )
+    if markdown_path is not None and not as_json:
+        click.echo(f"Report: {markdown_path}")

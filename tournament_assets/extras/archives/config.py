@@ -1,0 +1,292 @@
+"""An archive of scored runs, described: what differs between archives of one harness.
+
+What the harness wrote for each model, task and run, and how it scored, its reader knows. The
+project folder is that of the configuration, or the one above it where that is `configs/`.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+
+from tournament_assets.extras.archives.harness import Reader
+from tournament_assets.extras.archives.readers import find_reader
+from tournament_assets.project.config_files import find_project
+from tournament_assets.tournament.judge_services import ServiceName, expected_model
+from tournament_assets.tournament.judges import ConfiguredPrice
+from tournament_assets.tournament.places import FROM_LIST, Frozen
+from tournament_assets.tournament.yaml_files import read_yaml
+
+
+class ArchivedModel(Frozen):
+    """A model whose runs the archive holds.
+
+    Attributes:
+        model_id: Its short name, for `--exclude` and for columns.
+        label: What people call it; the short name by default.
+        folder: Its folder inside the archive's; the short name by default.
+    """
+
+    model_id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    label: str = ""
+    folder: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What people call it."""
+        return self.label or self.model_id
+
+    @property
+    def folder_name(self) -> str:
+        """Its folder inside the archive's."""
+        return self.folder or self.model_id
+
+
+class ArchivePlan(Frozen):
+    """What every model was to do; the denominator of every coverage.
+
+    Attributes:
+        tasks: The ids of the tasks, or how many there are.
+        runs: The names of a task's runs, or how many there are, which the reader names.
+    """
+
+    tasks: int | tuple[str, ...]
+    runs: int | tuple[str, ...]
+
+    @field_validator("tasks", "runs", mode="before")
+    @classmethod
+    def _number_or_names(cls, value: object) -> object:
+        if isinstance(value, list) and all(isinstance(name, str) and name for name in value):
+            return tuple(value)
+        if isinstance(value, tuple | int) and not isinstance(value, bool):
+            return value
+        raise ValueError(f"it is {value!r}; expected a number, or a list of names")
+
+    @field_validator("tasks", "runs")
+    @classmethod
+    def _some(cls, value: int | tuple[str, ...]) -> int | tuple[str, ...]:
+        count = value if isinstance(value, int) else len(value)
+        if count < 1:
+            raise ValueError("the list is empty or 0; expected at least one")
+        if not isinstance(value, int) and len(set(value)) < len(value):
+            raise ValueError("a name is given twice; expected each once")
+        return value
+
+    @property
+    def n_tasks(self) -> int:
+        """How many tasks each model was to do."""
+        return self.tasks if isinstance(self.tasks, int) else len(self.tasks)
+
+
+class JudgeInput(Frozen):
+    """Where something stands that is about a run: in its file, or in a file beside it.
+
+    Attributes:
+        key: Where it stands; dots lead into objects. Without it the whole `file` is meant.
+        file: A pattern of file names relative to the project folder, which must match one file;
+            `{task}`, `{run}`, `{model}` and `{folder}` stand for the run's. None is the run's own.
+        max_chars: What is longer is cut in the middle.
+    """
+
+    key: str | None = Field(default=None, min_length=1)
+    file: str | None = Field(default=None, min_length=1)
+    max_chars: int | None = Field(default=None, ge=100)
+
+    @field_validator("file")
+    @classmethod
+    def _is_relative(cls, value: str | None) -> str | None:
+        if value is not None and (value.startswith("/") or ".." in value.split("/")):
+            raise ValueError(f"{value!r} is not relative to the project folder; expected that")
+        return value
+
+    @model_validator(mode="after")
+    def _stands_somewhere(self) -> "JudgeInput":
+        if self.key is None and self.file is None:
+            raise ValueError("neither key nor file is given; expected one of them, or both")
+        return self
+
+
+_FromKey = BeforeValidator(lambda value: {"key": value} if isinstance(value, str) else value)
+"""Lets a key stand for what is under it in the run's file."""
+
+
+class Rejudging(Frozen):
+    """How the judge is asked again.
+
+    Attributes:
+        service: `loopback`, the lexical judge on 127.0.0.1, or another one, such as `anthropic`.
+        judge_model: The model that is asked.
+        prompt: The file with what the judge is told to do, relative to the project folder.
+        parts: What it is shown, by name.
+        passing_threshold: The score from which on a run passes, where a file records whether it
+            does and not from where on: a number, or where one stands.
+        max_tokens: The most tokens of one reply, thinking included.
+        budget_usd: The most dollars that one call of the command may spend; None sets no limit.
+        prices: Prices by model id, for models that the price list does not name.
+    """
+
+    service: Annotated[str, AfterValidator(ServiceName.check), ServiceName()]
+    judge_model: str = Field(min_length=1)
+    prompt: str = Field(min_length=1)
+    parts: Mapping[str, Annotated[JudgeInput, _FromKey]] = Field(min_length=1)
+    passing_threshold: float | Annotated[JudgeInput, _FromKey] | None = None
+    max_tokens: int = Field(default=8192, ge=64)
+    budget_usd: float | None = Field(default=None, ge=0)
+    prices: Mapping[str, ConfiguredPrice] = Field(default_factory=dict)
+
+    @field_validator("parts")
+    @classmethod
+    def _names_are_tags(cls, value: Mapping[str, JudgeInput]) -> Mapping[str, JudgeInput]:
+        bad = [name for name in value if not re.fullmatch(r"[a-z][a-z0-9_]*", name)]
+        if bad:
+            raise ValueError(
+                f"{bad[0]!r} is not a name for a part; expected lower-case letters, such as task"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _model_goes_with_service(self) -> "Rejudging":
+        expected = expected_model(self.service, self.judge_model)
+        if expected is not None:
+            raise ValueError(
+                f"judge_model is {self.judge_model!r} and service is {self.service!r}; expected "
+                f"{expected}"
+            )
+        return self
+
+
+class ArchiveChecks(Frozen):
+    """What an archive may lack without `tournament archive audit` failing.
+
+    Attributes:
+        max_unjudged_rate: Share of the runs put to the judge whose judging failed.
+        max_missing_rate: Share of the planned runs that are missing.
+        max_missing_spread: Difference between the shares that two models miss, of runs or of the
+            judge's scores; a larger one that chance does not explain fails.
+    """
+
+    max_unjudged_rate: float = Field(default=0.02, ge=0, le=1)
+    max_missing_rate: float = Field(default=0.05, ge=0, le=1)
+    max_missing_spread: float = Field(default=0.02, ge=0, le=1)
+
+
+def _check_reader(name: str) -> str:
+    find_reader(name)
+    return name
+
+
+class ArchiveConfig(Frozen):
+    """An archive of scored runs, and what is asked of it.
+
+    Attributes:
+        archive_id: Names the archive.
+        title: The heading of its report; the id by default.
+        reader: Who reads the runs: `clawbench`, or a reader of an installed package.
+        folder: Where the models' folders are, relative to the project folder.
+        models: Whose runs there are.
+        plan: What every model was to do.
+        conditions: What is to be the same for all models, each with the key under which every
+            run's file says it; dots lead into objects.
+        stated: What is said to be the same, each with what it is said to be; nothing can be
+            compared then.
+        logs: Patterns of the names of the sweep's logs, relative to the project folder. `{model}`
+            and `{folder}` stand for a model's short name and folder; a pattern with neither is of
+            all models.
+        rejudging: How the judge is asked again; None where it never is.
+        checks: What may be missing.
+        confidence: Coverage of the intervals.
+        n_bootstraps: How often the tasks are resampled.
+        bootstrap_seed: Seeds it.
+    """
+
+    archive_id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    title: str = ""
+    reader: Annotated[str, AfterValidator(_check_reader)]
+    folder: str = Field(min_length=1)
+    models: Annotated[tuple[ArchivedModel, ...], FROM_LIST] = Field(min_length=1)
+    plan: ArchivePlan
+    conditions: Mapping[str, str] = Field(default_factory=dict)
+    stated: Mapping[str, str] = Field(default_factory=dict)
+    logs: Annotated[tuple[str, ...], FROM_LIST] = ()
+    rejudging: Rejudging | None = None
+    checks: ArchiveChecks = ArchiveChecks()
+    confidence: float = Field(default=0.95, gt=0, lt=1)
+    n_bootstraps: int = Field(default=4000, ge=100)
+    bootstrap_seed: int = Field(default=0, ge=0)
+
+    @field_validator("logs")
+    @classmethod
+    def _are_relative(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        bad = [name for name in value if not name.strip() or name.startswith("/")]
+        if bad:
+            raise ValueError(
+                f"{bad[0]!r} is not a relative pattern; expected one such as logs/*.log"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _models_differ(self) -> "ArchiveConfig":
+        for what in ("model_id", "shown", "folder_name"):
+            values = [getattr(model, what) for model in self.models]
+            twice = sorted({value for value in values if values.count(value) > 1})
+            if twice:
+                raise ValueError(f"two models have {what} {twice[0]!r}; expected each once")
+        return self
+
+    @property
+    def shown_title(self) -> str:
+        """The heading of its report."""
+        return self.title or self.archive_id
+
+    @cached_property
+    def harness(self) -> Reader:
+        """The reader."""
+        return find_reader(self.reader)
+
+    @cached_property
+    def run_names(self) -> tuple[str, ...]:
+        """The runs of every task."""
+        runs = self.plan.runs
+        return self.harness.run_names(runs) if isinstance(runs, int) else runs
+
+    @property
+    def n_planned(self) -> int:
+        """How many runs each model was to have."""
+        return self.plan.n_tasks * len(self.run_names)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveFile:
+    """A validated description of an archive, and where it came from.
+
+    Attributes:
+        config: The description.
+        path: The file.
+    """
+
+    config: ArchiveConfig
+    path: Path
+
+    @property
+    def base(self) -> Path:
+        """The folder that relative paths start from: as with tournaments, that above `configs/`."""
+        return find_project(self.path)
+
+    @property
+    def folder(self) -> Path:
+        """The folder with the models' folders."""
+        return self.base / self.config.folder
+
+
+def load_archive_config(path: Path) -> ArchiveFile:
+    """Read and validate the description of an archive.
+
+    Raises:
+        InputError: With every problem of the file, each with its line.
+    """
+    document = read_yaml(path, what="the description of the archive")
+    return ArchiveFile(document.validate(ArchiveConfig, what="the description"), path)

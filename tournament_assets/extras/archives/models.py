@@ -1,0 +1,519 @@
+"""An archive of scored runs, model by model: what is there, what is missing, and their ranking.
+
+They are ranked by clean mean, on common support, and with how sure each gap is.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import fsum, isfinite
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tournament_assets.audits.missingness import MissingCount, measure_evenness
+from tournament_assets.extras.archives.config import ArchiveChecks, ArchivedModel
+from tournament_assets.extras.archives.harness import JudgeState
+from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun, LogFailure
+from tournament_assets.ratings.intervals import BootstrapRatings
+from tournament_assets.ratings.significance import SeparatedEntrants, separate_entrants
+from tournament_assets.tournament.estimates import Estimate
+from tournament_assets.tournament.formatting import format_share
+
+
+@dataclass(frozen=True, slots=True)
+class TierMean:
+    """A model's scores in one tier.
+
+    Attributes:
+        n_archived: Runs in it.
+        mean: Their mean score; None where there is none.
+        n_clean: Runs that scored anything.
+        clean_mean: The mean score of those.
+    """
+
+    model_id: str
+    tier: str
+    n_archived: int
+    mean: float | None
+    n_clean: int
+    clean_mean: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAudit:
+    """What an archive holds of one model.
+
+    Attributes:
+        label: What people call it.
+        planned: Runs it was to have.
+        archived: Planned runs whose file can be used.
+        broken: Planned runs whose file is there and cannot be used.
+        absent: Planned runs without a file.
+        clean: Archived runs that scored anything.
+        zero: Archived runs that scored nothing.
+        zero_with_response: Those among them in which the model did something: they may be real
+            failures. None where the archive does not tell.
+        coverage: Clean runs by planned ones.
+        mean: The mean score of the archived runs; None where there is none.
+        clean_mean: The mean score of the clean runs.
+        normalised: The clean runs' scores by the planned runs: whatever is missing counts nothing.
+        judge_mean: The judge's mean score.
+        judged: Runs it is the mean of.
+        judge_failed: Runs whose judging failed and was not repeated.
+        rejudged: Runs that were judged again.
+        rejudged_by: The models that did it, as far as the files say.
+        at_ceiling: Runs whose deciding component is at its ceiling.
+        empty: Runs in which the model did nothing; None where the archive does not tell.
+        harness_failures: Runs of which the harness says that it failed.
+        off_rule: Runs whose recorded score is not the one that the rule gives.
+        rule_checked: Runs of which that could be said.
+        tiers: Scores by tier.
+    """
+
+    model_id: str
+    label: str
+    planned: int
+    archived: int
+    broken: int
+    absent: int
+    clean: int
+    zero: int
+    zero_with_response: int | None
+    coverage: float
+    mean: float | None
+    clean_mean: float | None
+    normalised: float
+    judge_mean: float | None
+    judged: int
+    judge_failed: int
+    rejudged: int
+    rejudged_by: tuple[str, ...]
+    at_ceiling: int
+    empty: int | None
+    harness_failures: int
+    off_rule: int
+    rule_checked: int
+    tiers: tuple[TierMean, ...]
+
+    @property
+    def missing(self) -> int:
+        """Planned runs that no number is made of."""
+        return self.broken + self.absent
+
+    @property
+    def asked(self) -> int:
+        """Runs that were put to the judge."""
+        return self.judged + self.judge_failed
+
+
+@dataclass(frozen=True, slots=True)
+class LogComparison:
+    """What the sweep's logs say of one model, beside its files.
+
+    Attributes:
+        model_id: The model; empty for lines that name none.
+        failures: Lines by the kind of failure.
+        missing_explained: Missing runs that a log says failed.
+        missing_unexplained: Missing runs of which no log says anything.
+        failed_and_archived: Archived runs that a log says failed: they were tried again, or are
+            what a failure left behind.
+        failed_and_zero: Those among them that scored nothing.
+        unplanned: Lines that name a model, a task or a run that nobody planned.
+    """
+
+    model_id: str
+    failures: Mapping[str, int]
+    missing_explained: int
+    missing_unexplained: int
+    failed_and_archived: int
+    failed_and_zero: int
+    unplanned: int
+
+
+LoggedFailures = Mapping[tuple[str, str, str], frozenset[str]]
+"""The kinds of failure that logs tell of, by model, task and run; planned runs only."""
+
+
+def audit_models(contents: ArchiveContents) -> tuple[ModelAudit, ...]:
+    """Count and average every model's runs, in the order of the configuration."""
+    return tuple(_audit(model, contents) for model in contents.models)
+
+
+def find_outages(audits: Sequence[ModelAudit], checks: ArchiveChecks) -> tuple[str, ...]:
+    """Say what a reader must know before any number; nothing if too little is missing to matter.
+
+    Judging that failed too often, or more for some models than for others, and runs that are
+    missing likewise.
+    """
+    found = []
+    for what, counts, limit in (
+        (
+            "runs whose judging failed",
+            [MissingCount(each.label, each.judge_failed, each.asked) for each in audits],
+            checks.max_unjudged_rate,
+        ),
+        (
+            "missing runs",
+            [MissingCount(each.label, each.missing, each.planned) for each in audits],
+            checks.max_missing_rate,
+        ),
+    ):
+        missing, planned = (
+            sum(each.missing for each in counts),
+            sum(each.planned for each in counts),
+        )
+        if missing > limit * planned:
+            found.append(
+                f"Too many {what}: {missing} of {planned} ({format_share(missing / planned)}); "
+                "expected at "
+                f"most {format_share(limit)}."
+            )
+        evenness = measure_evenness(
+            counts, entrants_per_unit=1, max_spread=checks.max_missing_spread
+        )
+        if not evenness.is_even:
+            shares = ", ".join(
+                f"{each.entrant_id} {each.missing} of {each.planned} ({format_share(each.rate)})"
+                for each in evenness.counts
+            )
+            found.append(
+                f"Unevenly spread {what}: {shares}; a difference of "
+                f"{format_share(evenness.spread)}, where "
+                f"at most {format_share(checks.max_missing_spread)} is even and so is what "
+                "chance explains. "
+                "The models' scores do not compare like with like."
+            )
+    return tuple(found)
+
+
+def mean_of(scores: Sequence[float]) -> float | None:
+    """Return the mean of some scores; None if there is none."""
+    return fsum(scores) / len(scores) if scores else None
+
+
+def _audit(model: ArchivedModel, contents: ArchiveContents) -> ModelAudit:
+    runs = [run for run in contents.runs if run.model_id == model.model_id]
+    clean = [run.run_score for run in runs if run.is_clean]
+    zero = [run for run in runs if not run.is_clean]
+    broken = sum(file.model_id == model.model_id for file in contents.broken)
+    planned = contents.config.n_planned
+    judged = [run.judge.score for run in runs if run.judge.score is not None]
+    rule = [run.follows_rule for run in runs if run.follows_rule is not None]
+    tiers = sorted({contents.config.harness.tier(task) for task in contents.tasks})
+    tells = all(run.is_empty is not None for run in runs)
+    return ModelAudit(
+        model_id=model.model_id,
+        label=model.shown,
+        planned=planned,
+        archived=len(runs),
+        broken=broken,
+        absent=planned - len(runs) - broken,
+        clean=len(clean),
+        zero=len(zero),
+        zero_with_response=sum(run.is_empty is False for run in zero) if tells else None,
+        coverage=len(clean) / planned,
+        mean=mean_of([run.run_score for run in runs]),
+        clean_mean=mean_of(clean),
+        normalised=fsum(clean) / planned,
+        judge_mean=mean_of(judged),
+        judged=len(judged),
+        judge_failed=sum(run.judge.state is JudgeState.FAILED for run in runs),
+        rejudged=sum(run.judge.state is JudgeState.REJUDGED for run in runs),
+        rejudged_by=tuple(sorted({run.judge.rejudged_by for run in runs if run.judge.rejudged_by})),
+        at_ceiling=sum(run.is_at_ceiling for run in runs),
+        empty=sum(run.is_empty is True for run in runs) if tells else None,
+        harness_failures=sum(bool(run.failure) for run in runs),
+        off_rule=rule.count(False),
+        rule_checked=len(rule),
+        tiers=tuple(_tier_mean(model.model_id, tier, runs) for tier in tiers),
+    )
+
+
+def _tier_mean(model_id: str, tier: str, runs: Sequence[ArchivedRun]) -> TierMean:
+    members = [run for run in runs if run.tier == tier]
+    clean = [run.run_score for run in members if run.is_clean]
+    return TierMean(
+        model_id=model_id,
+        tier=tier,
+        n_archived=len(members),
+        mean=mean_of([run.run_score for run in members]),
+        n_clean=len(clean),
+        clean_mean=mean_of(clean),
+    )
+
+
+def find_logged_failures(contents: ArchiveContents) -> LoggedFailures:
+    """Return the planned runs that a log says failed.
+
+    A line that names a task and no run speaks of all runs of the task.
+    """
+    found: dict[tuple[str, str, str], set[str]] = {}
+    for each in contents.log_failures:
+        if each.model_id is None or each.task is None or not _is_planned(each, contents):
+            continue
+        for run in [each.run] if each.run is not None else contents.config.run_names:
+            found.setdefault((each.model_id, each.task, run), set()).add(each.kind)
+    return {cell: frozenset(kinds) for cell, kinds in found.items()}
+
+
+def _is_planned(failure: LogFailure, contents: ArchiveContents) -> bool:
+    return (
+        not failure.names_stranger
+        and (failure.task is None or failure.task in contents.tasks)
+        and (failure.run is None or failure.run in contents.config.run_names)
+    )
+
+
+def compare_with_logs(contents: ArchiveContents) -> tuple[LogComparison, ...]:
+    """Lay what the logs say beside the files: which failures explain what is missing."""
+    models: list[str | None] = [model.model_id for model in contents.models]
+    if any(failure.model_id is None for failure in contents.log_failures):
+        models.append(None)
+    logged = find_logged_failures(contents)
+    return tuple(_compare(model_id, logged, contents) for model_id in models)
+
+
+def _compare(
+    model_id: str | None, logged: LoggedFailures, contents: ArchiveContents
+) -> LogComparison:
+    failures = [each for each in contents.log_failures if each.model_id == model_id]
+    runs = {run.cell: run for run in contents.runs if run.model_id == model_id}
+    failed = {(task, run) for owner, task, run in logged if owner == model_id}
+    # Of tasks that no model has and nobody named, not even the log can explain the absence.
+    missing = 0 if model_id is None else contents.config.n_planned - len(runs)
+    explained = len(failed - runs.keys())
+    archived = [runs[cell] for cell in failed if cell in runs]
+    return LogComparison(
+        model_id=model_id or "",
+        failures=dict(sorted(Counter(each.kind for each in failures).items())),
+        missing_explained=explained,
+        missing_unexplained=missing - explained,
+        failed_and_archived=len(archived),
+        failed_and_zero=sum(not run.is_clean for run in archived),
+        unplanned=sum(not _is_planned(each, contents) for each in failures),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionAudit:
+    """What an archive says of one condition.
+
+    Attributes:
+        name: The condition.
+        values: What runs say, with how many of each model's say it.
+        silent: Runs that say nothing.
+        stated: What the configuration says, where no file does; nothing is compared then.
+    """
+
+    name: str
+    values: Mapping[str, Mapping[str, int]]
+    silent: int = 0
+    stated: str = ""
+
+    @property
+    def is_different(self) -> bool:
+        """Whether runs say different things."""
+        return len(self.values) > 1
+
+    @property
+    def result(self) -> str:
+        """What can be said of it, in a few words."""
+        if self.stated:
+            return "stated, not checked"
+        if self.is_different:
+            return "different"
+        return "not in every run" if self.silent or not self.values else "identical"
+
+
+def audit_conditions(contents: ArchiveContents) -> list[ConditionAudit]:
+    """Compare every condition over all runs of all models."""
+    audits = []
+    for name in contents.config.conditions:
+        counts: dict[str, Counter[str]] = {}
+        for run in contents.runs:
+            value = run.conditions[name]
+            if value is not None:
+                counts.setdefault(value, Counter())[run.model_id] += 1
+        values = {value: dict(sorted(models.items())) for value, models in sorted(counts.items())}
+        silent = sum(run.conditions[name] is None for run in contents.runs)
+        audits.append(ConditionAudit(name, values, silent))
+    stated = contents.config.stated.items()
+    return audits + [ConditionAudit(name, {}, stated=text) for name, text in stated]
+
+
+Cell = tuple[str, str]
+Reading = Literal["significant", "not significant", "unknown"]
+"""Of a gap: whether it is more than noise; unknown where the tasks set no interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommonScore:
+    """A model's scores on what every model has.
+
+    Attributes:
+        mean: Mean over the (task, run) cells that every model has archived; None where there is
+            none.
+        clean_mean: Mean over those in which every model scored anything.
+    """
+
+    model_id: str
+    mean: float | None
+    clean_mean: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CommonSupport:
+    """The ranking on what every model has.
+
+    Attributes:
+        n_cells: (task, run) cells that every model has archived.
+        n_clean_cells: Those in which every model scored anything.
+        scores: The models, the highest mean first.
+    """
+
+    n_cells: int
+    n_clean_cells: int
+    scores: tuple[CommonScore, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """How far a model is ahead of another one.
+
+    Attributes:
+        difference: Of their clean means, over the tasks that were resampled. Its interval holds
+            together with those of all other gaps; without bounds where the tasks set none.
+        is_separated: Whether the tasks tell the two apart.
+    """
+
+    higher: str
+    lower: str
+    difference: Estimate
+    is_separated: bool
+
+    @property
+    def reading(self) -> Reading:
+        """What the tasks say of the two."""
+        if self.is_separated:
+            return "significant"
+        is_open = self.difference.low is None and self.difference.high is None
+        return "unknown" if is_open else "not significant"
+
+
+def rank_models(audits: Sequence[ModelAudit]) -> tuple[ModelAudit, ...]:
+    """Return the models that have a clean run, the highest clean mean first."""
+    ranked = [audit for audit in audits if audit.clean_mean is not None]
+    return tuple(sorted(ranked, key=lambda each: (-(each.clean_mean or 0.0), each.model_id)))
+
+
+def find_common_support(contents: ArchiveContents) -> CommonSupport:
+    """Rank the models on the (task, run) cells that every one of them has.
+
+    A model that has no run at all is no reason to compare the others on nothing.
+    """
+    by_model: dict[str, dict[Cell, ArchivedRun]] = {}
+    for run in contents.runs:
+        by_model.setdefault(run.model_id, {})[run.cell] = run
+    if not by_model:
+        return CommonSupport(0, 0, ())
+    shared = sorted(set.intersection(*(set(cells) for cells in by_model.values())))
+    clean = [cell for cell in shared if all(cells[cell].is_clean for cells in by_model.values())]
+    scores = [
+        CommonScore(
+            model_id,
+            mean_of([cells[cell].run_score for cell in shared]),
+            mean_of([cells[cell].run_score for cell in clean]),
+        )
+        for model_id, cells in by_model.items()
+    ]
+    scores.sort(key=lambda each: (-(each.mean or 0.0), each.model_id))
+    return CommonSupport(len(shared), len(clean), tuple(scores))
+
+
+def measure_gaps(ranked: Sequence[ModelAudit], contents: ArchiveContents) -> tuple[Gap, ...]:
+    """Measure how far each model is ahead of every one below it, and how sure that is.
+
+    Whole tasks are resampled, all runs of a task together: runs of a task share its difficulty.
+    All models are scored on the same resamples.
+
+    Returns:
+        A gap for every two models, by the place of the higher and then of the lower one.
+    """
+    tasks = sorted({run.task for run in contents.runs})
+    if len(ranked) < 2:
+        return ()
+    generator = np.random.default_rng(contents.config.bootstrap_seed)
+    # How often each task is drawn, shape (n_bootstraps, n_tasks).
+    draws = generator.multinomial(
+        len(tasks), np.full(len(tasks), 1 / len(tasks)), size=contents.config.n_bootstraps
+    )
+    means = [
+        _resampled_means(draws, *_clean_totals(audit.model_id, tasks, contents)) for audit in ranked
+    ]
+    separated = separate_entrants(
+        BootstrapRatings(
+            entrants=tuple(audit.model_id for audit in ranked),
+            ratings=np.stack(means, axis=1),
+            n_prompts=len(tasks),
+            n_degenerate=0,
+        ),
+        ratings=[audit.clean_mean for audit in ranked],
+        confidence=contents.config.confidence,
+    )
+    return tuple(
+        _gap(ranked, separated, first, second, n_tasks=len(tasks))
+        for first, second in combinations(range(len(ranked)), 2)
+    )
+
+
+def neighbours(gaps: Sequence[Gap], ranked: Sequence[ModelAudit]) -> tuple[Gap, ...]:
+    """Return the gaps between each model and the next one."""
+    places = {audit.model_id: place for place, audit in enumerate(ranked)}
+    return tuple(gap for gap in gaps if places[gap.lower] == places[gap.higher] + 1)
+
+
+def _clean_totals(
+    model_id: str, tasks: Sequence[str], contents: ArchiveContents
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the sum and the number of a model's clean scores, by task."""
+    scores: Mapping[str, list[float]] = {task: [] for task in tasks}
+    for run in contents.runs:
+        if run.model_id == model_id and run.is_clean:
+            scores[run.task].append(run.run_score)
+    sums = np.array([fsum(scores[task]) for task in tasks])
+    counts = np.array([float(len(scores[task])) for task in tasks])
+    return sums, counts
+
+
+def _resampled_means(
+    draws: NDArray[np.int64], sums: NDArray[np.float64], counts: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the clean mean on every resample; NaN where none of its tasks has a clean run."""
+    n_runs = draws @ counts
+    means = np.full(len(draws), np.nan)
+    np.divide(draws @ sums, n_runs, out=means, where=n_runs > 0)
+    return means
+
+
+def _gap(
+    ranked: Sequence[ModelAudit],
+    separated: SeparatedEntrants,
+    first: int,
+    second: int,
+    *,
+    n_tasks: int,
+) -> Gap:
+    low, high = (
+        float(end[first, second]) if isfinite(end[first, second]) else None
+        for end in (separated.differences.low, separated.differences.high)
+    )
+    value = (ranked[first].clean_mean or 0.0) - (ranked[second].clean_mean or 0.0)
+    return Gap(
+        higher=ranked[first].model_id,
+        lower=ranked[second].model_id,
+        difference=Estimate(value, low, high, n_tasks),
+        is_separated=bool(separated.is_above[first, second] or separated.is_above[second, first]),
+    )

@@ -1,0 +1,214 @@
+"""Reads an archive of scored runs: a folder of models, each with files that its reader knows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from glob import escape
+from pathlib import Path
+from typing import Any
+
+from tournament_assets.extras.archives.config import ArchiveConfig, ArchivedModel, ArchiveFile
+from tournament_assets.extras.archives.documents import read_document, text_of, value_at
+from tournament_assets.extras.archives.harness import JudgeState, Reader, RunFile, ScoredRun
+from tournament_assets.extras.archives.runs import (
+    ArchiveContents,
+    ArchivedRun,
+    BrokenFile,
+    LogFailure,
+)
+from tournament_assets.tournament.errors import InputError
+
+_ROUNDING = 5e-4
+"""How far, as a share of the ceiling, a recorded score may be off the rule: harnesses round."""
+UNUSABLE = (ValueError, LookupError, TypeError, AttributeError)
+"""What a reader raises of a file that it cannot use; the first is deliberate."""
+
+
+def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset()) -> ArchiveContents:
+    """Read every run of an archive, and what the logs say.
+
+    A file that cannot be used is listed with its reason and counts as missing; nothing is skipped.
+
+    Args:
+        exclude: Models that are left out.
+
+    Raises:
+        InputError: If the archive's folder is not there, or holds more tasks than were planned; if
+            a model that is to be left out does not exist, or none would be left.
+    """
+    config = archive.config
+    _check_excluded(config, exclude)
+    if not archive.folder.is_dir():
+        raise InputError(
+            f"{archive.path}: folder is {config.folder!r}, and {archive.folder} is not a folder; "
+            "expected the folder with the models' folders; correct folder"
+        )
+    models = tuple(model for model in config.models if model.model_id not in exclude)
+    folders = {model.model_id: archive.folder / model.folder_name for model in models}
+    found = {
+        model_id: list(config.harness.files(folder)) if folder.is_dir() else []
+        for model_id, folder in folders.items()
+    }
+    log_files, log_failures = _read_logs(archive, exclude)
+    tasks = _planned_tasks(
+        archive,
+        seen={file.task for files in found.values() for file in files},
+        logged={each.task for each in log_failures if each.task and not each.names_stranger},
+    )
+    runs: list[ArchivedRun] = []
+    broken: list[BrokenFile] = []
+    unplanned: list[str] = []
+    for model_id, files in found.items():
+        seen: set[tuple[str, str]] = set()
+        for file in files:
+            task, run, path = file
+            shown = path.relative_to(archive.folder).as_posix()
+            # A reader can find two files of one run.
+            if task not in tasks or run not in config.run_names or (task, run) in seen:
+                unplanned.append(shown)
+                continue
+            seen.add((task, run))
+            try:
+                runs.append(read_run(archive, model_id, file)[0])
+            except UNUSABLE as error:
+                tier = config.harness.tier(task)
+                broken.append(BrokenFile(model_id, task, run, tier, shown, reason_of(error)))
+    return ArchiveContents(
+        config=config,
+        models=models,
+        runs=tuple(sorted(runs, key=lambda each: (each.model_id, each.task, each.run))),
+        broken=tuple(sorted(broken, key=lambda each: each.path)),
+        unplanned=tuple(sorted(unplanned)),
+        tasks=tuple(sorted(tasks)),
+        absent_models=tuple(name for name, folder in folders.items() if not folder.is_dir()),
+        log_files=log_files,
+        log_failures=log_failures,
+    )
+
+
+def _check_excluded(config: ArchiveConfig, exclude: frozenset[str]) -> None:
+    known = [model.model_id for model in config.models]
+    unknown = sorted(exclude - set(known))
+    if unknown:
+        raise InputError(
+            f"--exclude names {', '.join(map(repr, unknown))}; expected some of {', '.join(known)}"
+        )
+    if exclude >= set(known):
+        raise InputError("--exclude names every model; expected at least one to be left")
+
+
+def _planned_tasks(archive: ArchiveFile, *, seen: set[str], logged: set[str]) -> frozenset[str]:
+    planned = archive.config.plan.tasks
+    if not isinstance(planned, int):
+        return frozenset(planned)
+    if len(seen) > planned:
+        raise InputError(
+            f"{archive.path}: plan.tasks is {planned}, and {archive.folder} holds {len(seen)} "
+            "tasks; expected no more than were planned; name the planned ones in plan.tasks"
+        )
+    # A task of which no file is left is still known by the log that says why.
+    return frozenset(seen | logged if len(seen | logged) <= planned else seen)
+
+
+def read_run(
+    archive: ArchiveFile, model_id: str, file: RunFile
+) -> tuple[ArchivedRun, Mapping[str, Any]]:
+    """Return a run, and the document that its file holds.
+
+    Raises:
+        BrokenRunError: If the file cannot be read, or is no JSON object.
+        ValueError, LookupError, TypeError, AttributeError: If its reader cannot use it.
+    """
+    document = read_document(file.path)
+    config, reader = archive.config, archive.config.harness
+    scored = reader.read(document)
+    said = {name: value_at(document, key) for name, key in config.conditions.items()}
+    run = ArchivedRun(
+        **{each.name: getattr(scored, each.name) for each in fields(ScoredRun)},
+        model_id=model_id,
+        task=file.task,
+        run=file.run,
+        tier=reader.tier(file.task),
+        path=file.path.relative_to(archive.folder).as_posix(),
+        is_clean=scored.run_score >= reader.zero_below,
+        follows_rule=_follows_rule(scored, reader),
+        conditions={name: text_of(value) or None for name, value in said.items()},
+    )
+    return run, document
+
+
+def reason_of(error: Exception) -> str:
+    """Say why a file cannot be used."""
+    if isinstance(error, ValueError):
+        return str(error)
+    return f"its reader cannot use it ({type(error).__name__}: {error}); expected a scored run"
+
+
+def _follows_rule(run: ScoredRun, reader: Reader) -> bool | None:
+    # Where judging failed nobody knows what the harness put in the judge's place.
+    if run.judge.state is JudgeState.FAILED and run.with_judge.judge_share:
+        return None
+    score = run.rule_score
+    return None if score is None else is_close(score, run.run_score, reader)
+
+
+def is_close(score: float | None, recorded: float, reader: Reader) -> bool:
+    """Whether a recorded score is another one, rounded."""
+    return score is not None and abs(score - recorded) <= _ROUNDING * reader.ceiling
+
+
+def _read_logs(archive: ArchiveFile, exclude: frozenset[str]) -> tuple[int, tuple[LogFailure, ...]]:
+    """Return how many logs there are, and what they tell of the models that are not left out."""
+    config = archive.config
+    names = {
+        name: model.model_id
+        for model in config.models
+        for name in (model.folder_name, model.shown, model.model_id)
+    }
+    files: dict[Path, str | None] = {}
+    for path, owner in _log_files(archive, config.logs):
+        files.setdefault(path, owner)
+    failures: list[LogFailure] = []
+    for path in sorted(files):
+        for number, line in enumerate(_lines(path), start=1):
+            told = config.harness.log_line(line)
+            if told is None:
+                continue
+            owner = files[path] if told.model is None else names.get(told.model)
+            is_stranger = told.model is not None and owner is None
+            place = f"{_shown(path, archive.base)}:{number}"
+            if owner not in exclude:
+                failures.append(
+                    LogFailure(owner, told.kind, told.task, told.run, place, is_stranger)
+                )
+    return len(files), tuple(failures)
+
+
+def _log_files(archive: ArchiveFile, patterns: Sequence[str]) -> Iterator[tuple[Path, str | None]]:
+    for pattern in patterns:
+        owners: list[ArchivedModel | None] = [None]
+        if "{model}" in pattern or "{folder}" in pattern:
+            owners = list(archive.config.models)
+        for owner in owners:
+            filled = pattern
+            if owner is not None:
+                filled = pattern.replace("{model}", escape(owner.model_id))
+                filled = filled.replace("{folder}", escape(owner.folder_name))
+            for path in sorted(archive.base.glob(filled)):
+                if path.is_file():
+                    yield path, None if owner is None else owner.model_id
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        # A log is not ours: what is not UTF-8 in it stays visible and hides no line.
+        with path.open(encoding="utf-8", errors="backslashreplace") as file:
+            yield from file
+    except OSError as error:
+        raise InputError(
+            f"{path}: the log cannot be read ({error.strerror or type(error).__name__}); "
+            "expected a text file; correct logs"
+        ) from None
+
+
+def _shown(path: Path, base: Path) -> str:
+    return path.relative_to(base).as_posix() if path.is_relative_to(base) else str(path)

@@ -1,0 +1,272 @@
+"""Judging again what failed in an archive, and writing the score into its files.
+
+The order of the writes is what makes it safe: a reply is in the ledger before any file is
+touched, so that whatever is killed in between, the next call writes the score without paying again.
+A score is made anew only where the runs that are scored likewise show that the rule is the
+harness's.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from tournament_assets.extras.archives.config import ArchiveFile
+from tournament_assets.extras.archives.documents import BrokenRunError, edit_document, read_document
+from tournament_assets.extras.archives.harness import JudgeState, NewScore, Reader, RunFile
+from tournament_assets.extras.archives.questions import Questions, ask_judge, held_scores
+from tournament_assets.extras.archives.reading import UNUSABLE, is_close, read_run, reason_of
+from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun
+from tournament_assets.extras.archives.tables import LISTED
+from tournament_assets.judging.batch_service import AsksDirectly
+from tournament_assets.judging.requests.requests import ModelRequest
+from tournament_assets.judging.settlement.records import JudgingLedger
+from tournament_assets.judging.settlement.sessions import WaitingPolicy
+from tournament_assets.reports.report_tables import ReportSection, ReportTable
+from tournament_assets.storage.atomic_files import write_bytes_atomically
+from tournament_assets.tournament.errors import TournamentError
+
+_SHOWN = 60
+_POLICY = WaitingPolicy(poll_initial_seconds=2.0, poll_max_seconds=60.0, deadline_seconds=600.0)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedJudging:
+    """A run whose judging failed.
+
+    Attributes:
+        request: What the judge is asked about it; None where it cannot be asked.
+        problem: Why it cannot be asked; empty where it can.
+    """
+
+    run: ArchivedRun
+    request: ModelRequest | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A run whose file has the new score.
+
+    Attributes:
+        run: The run as it was.
+        judge_score: What the judge says.
+        run_score: The run's score by the rule.
+    """
+
+    run: ArchivedRun
+    judge_score: float
+    run_score: float
+
+
+def find_failed_judgings(
+    archive: ArchiveFile, contents: ArchiveContents
+) -> Iterator[FailedJudging]:
+    """Go through the runs whose judging failed, each with what the judge would be asked."""
+    questions = Questions(archive)
+    evidence = _find_evidence(contents)
+    for run in contents.runs:
+        if run.judge.state is not JudgeState.FAILED:
+            continue
+        request = None
+        try:
+            document = read_document(archive.folder / run.path)
+            problem = _scoring_problem(run, evidence, questions.reader)
+            if not problem:
+                questions.threshold(run, document)
+                request = questions.ask(run, document)
+        except BrokenRunError as error:
+            problem = str(error)
+        yield FailedJudging(run, request, problem)
+
+
+_Evidence = Mapping[str, Sequence[ArchivedRun]]
+"""The runs that show how the harness scores, by weighting."""
+
+
+def _find_evidence(contents: ArchiveContents) -> _Evidence:
+    found: dict[str, list[ArchivedRun]] = {}
+    for run in contents.runs:
+        # A run that was judged again follows the rule because it was written by it.
+        if run.follows_rule is not None and run.judge.state is not JudgeState.REJUDGED:
+            found.setdefault(run.weighting.name, []).append(run)
+    return found
+
+
+def _scoring_problem(run: ArchivedRun, evidence: _Evidence, reader: Reader) -> str:
+    """Say why a run's score cannot be made anew; nothing if it can."""
+    missing = [name for name in run.with_judge.weights if run.components.get(name, 0.0) is None]
+    if missing:
+        return f"there is no score of {', '.join(missing)}, so the run cannot be scored again"
+    likewise = evidence.get(run.with_judge.name, ())
+    near = [other for other in likewise if other.task == run.task] or likewise
+    off = [other for other in near if not other.follows_rule]
+    if off:
+        return (
+            f"{len(off)} of {len(near)} runs that are scored likewise do not follow the rule "
+            f"({off[0].path}, say), so the harness may have another one than its reader says"
+        )
+    guesses = [run.score_with(score) for score in (None, run.judge.recorded or 0.0)]
+    if not near and not any(is_close(guess, run.run_score, reader) for guess in guesses):
+        shown = " or ".join(f"{guess:.4g}" for guess in guesses if guess is not None)
+        return (
+            f"no run shows how the harness scores such a run, and this one records "
+            f"{run.run_score:g} where the rule gives {shown} without a new score"
+        )
+    return ""
+
+
+def write_scores(
+    archive: ArchiveFile,
+    failed: Sequence[FailedJudging],
+    scores: Mapping[str, NewScore],
+) -> Iterator[Rewritten | str]:
+    """Write the scores that there are into the files of their runs, each file whole or not at all.
+
+    What stood there is kept beside it under the same name with `_before`.
+
+    Yields:
+        What was written, or why a file was left as it is.
+    """
+    questions = Questions(archive)
+    for each in failed:
+        paid = scores.get(each.request.request_key) if each.request is not None else None
+        if paid is None:
+            continue
+        run, path = each.run, archive.folder / each.run.path
+        try:
+            current, document = read_run(archive, run.model_id, RunFile(run.task, run.run, path))
+            if current.judge.state is not JudgeState.FAILED:
+                continue  # somebody else was faster, from the same ledger or another one
+            score = current.score_with(paid.score)
+            if current != run or questions.ask(run, document) != each.request or score is None:
+                yield f"{run.path}: the file has changed since the judge was asked; run again"
+                continue
+            rounded = round(score, questions.reader.decimals)
+            new = replace(paid, threshold=questions.threshold(run, document))
+            content = edit_document(path, questions.reader.rewrite(document, new, rounded))
+        except UNUSABLE as error:
+            why = reason_of(error)
+            yield f"{run.path}: {why}; the file was another one when the judge was asked"
+            continue
+        write_bytes_atomically(path, content)
+        yield Rewritten(run=run, judge_score=paid.score, run_score=rounded)
+
+
+@dataclass(frozen=True, slots=True)
+class RejudgeResult:
+    """What came of asking again.
+
+    Attributes:
+        n_replies: Replies that came now; the other scores had been paid for before.
+        written: Runs whose file has the new score.
+        left: Runs that have none, each with why.
+        refusal: Why the service was asked no further; empty if it was.
+    """
+
+    n_replies: int
+    written: tuple[Rewritten, ...]
+    left: tuple[str, ...]
+    refusal: str = ""
+
+
+def rejudge_runs(
+    archive: ArchiveFile,
+    failed: Sequence[FailedJudging],
+    *,
+    ledger: JudgingLedger,
+    connect: Callable[[], AbstractContextManager[AsksDirectly]],
+    log: Callable[[str], None],
+    policy: WaitingPolicy = _POLICY,
+) -> RejudgeResult:
+    """Ask the judge about runs whose judging failed, and write the scores into their files.
+
+    Scores that the ledger holds already are written without asking. Should the service refuse, the
+    scores that came before are written all the same.
+
+    Args:
+        failed: The runs that are judged again.
+        connect: Connects to the judging service.
+
+    Raises:
+        JudgeError: If the service refuses.
+        BudgetError: If asking would cost more than may be spent; nothing was sent then.
+    """
+    ceiling = archive.config.harness.ceiling
+    requests = [each.request for each in failed if each.request is not None]
+    keys = [request.request_key for request in requests]
+    refused: TournamentError | None = None
+    held = before = held_scores(keys, ledger=ledger, ceiling=ceiling)
+    if len(held.scores) < len(set(keys)):
+        try:
+            ask_judge(requests, archive, ledger=ledger, connect=connect, policy=policy, log=log)
+        except TournamentError as error:
+            refused = error
+        held = held_scores(keys, ledger=ledger, ceiling=ceiling)
+    unanswered = ledger.failed_keys(keys)
+    written: list[Rewritten] = []
+    left: list[str] = []
+    for outcome in write_scores(archive, failed, held.scores):
+        if isinstance(outcome, Rewritten):
+            written.append(outcome)
+        else:
+            left.append(outcome)
+    for each in failed:
+        key = each.request.request_key if each.request is not None else ""
+        if key and key not in held.scores:
+            why = (
+                held.problems.get(key)
+                or f"the service gave no reply ({unanswered.get(key, 'not asked')})"
+            )
+            left.append(f"{each.run.path}: {why}")
+    if refused is not None and not written:
+        raise refused
+    return RejudgeResult(
+        n_replies=sum(held.attempts.values()) - sum(before.attempts.values()),
+        written=tuple(written),
+        left=tuple(left),
+        refusal="" if refused is None else str(refused),
+    )
+
+
+def failure_sections(failed: Sequence[FailedJudging]) -> list[ReportSection]:
+    """Say about which runs judging failed, and which of them can be judged again."""
+    if not failed:
+        return [ReportSection("Judging", ("Nothing to judge again: no judging failed.",))]
+    asked = [each for each in failed if each.request is not None]
+    counting = sum(each.run.with_judge.judge_share > 0 for each in asked)
+    sentences = [
+        f"Judging failed for {len(failed)} runs; {len(asked)} of them can be judged again. In "
+        f"{counting} of these the judge's score is part of the run's.",
+    ]
+    if len(failed) > LISTED:
+        sentences.append(
+            f"The first {LISTED} are shown; `tournament archive audit --json` has all."
+        )
+    rows = [
+        (
+            each.run.path,
+            _shorten(each.run.judge.reason) or "no reason",
+            each.problem or "can be judged again",
+        )
+        for each in failed[:LISTED]
+    ]
+    table = ReportTable(("run", "what stands in the reason's place", "now"), tuple(rows), 3)
+    return [ReportSection("Judging that failed", tuple(sentences), (("", table),))]
+
+
+def rule_warning(contents: ArchiveContents) -> str:
+    """Say if the reader's rule is not the one that the archive was scored by."""
+    follows = [run.follows_rule for run in contents.runs]
+    off = follows.count(False)
+    if not off:
+        return ""
+    return (
+        f"warning: {off} of {len(follows) - follows.count(None)} recorded run scores are not what "
+        "the rule gives, so the reader does not know how the harness scores every task; runs that "
+        "are scored likewise are left as they are."
+    )
+
+
+def _shorten(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"

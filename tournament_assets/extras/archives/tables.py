@@ -1,0 +1,339 @@
+"""The tables of an archive: one list of columns each, for people and for files.
+
+A file, and JSON, has every column with its exact value; people are shown some of them in words.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from tournament_assets.extras.archives.models import (
+    CommonSupport,
+    ConditionAudit,
+    Gap,
+    LogComparison,
+    ModelAudit,
+)
+from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun, BrokenFile
+from tournament_assets.extras.archives.tasks import TaskAudit
+from tournament_assets.reports.report_tables import ReportTable, table_csv
+from tournament_assets.tournament.formatting import ABSENT, format_share, join_names
+
+LISTED = 50
+"""The most lines of one list; `--json` and the CSV files hold all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What a table says of each thing.
+
+    Attributes:
+        name: What files call it.
+        words: What people call it.
+        value: What it is; None where it is absent.
+        show: How people see the value; None for a model, whose label they see.
+    """
+
+    name: str
+    words: str
+    value: Callable[[Any], Any]
+    show: Callable[[Any], str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Things of one kind, and what is said of them.
+
+    Attributes:
+        columns: Every column of the file.
+        things: The rows.
+        labels: What people call models, by id.
+    """
+
+    columns: tuple[Column, ...]
+    things: Sequence[Any]
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def csv(self) -> bytes:
+        """The file."""
+        rows = [[column.value(thing) for column in self.columns] for thing in self.things]
+        return table_csv([column.name for column in self.columns], rows)
+
+    @property
+    def values(self) -> list[dict[str, Any]]:
+        """The rows for JSON; what has no bound is "inf"."""
+        rows = [{each.name: each.value(thing) for each in self.columns} for thing in self.things]
+        return [{name: _bounded(cell) for name, cell in row.items()} for row in rows]
+
+    def shown(self, *columns: str | Column, n_labels: int = 1) -> ReportTable:
+        """Return some columns, for people.
+
+        Args:
+            columns: Names, or columns that no file has.
+            n_labels: How many of them name the row.
+        """
+        known = {column.name: column for column in self.columns}
+        chosen = [known[each] if isinstance(each, str) else each for each in columns]
+        rows = (tuple(self._cell(thing, column) for column in chosen) for thing in self.things)
+        return ReportTable(tuple(column.words for column in chosen), tuple(rows), n_labels)
+
+    def _cell(self, thing: Any, column: Column) -> str:
+        value = column.value(thing)
+        if column.show is not None:
+            return column.show(value)
+        return self.labels.get(value, value) or "(no planned model)"
+
+
+def _bounded(value: Any) -> Any:
+    return "inf" if value == math.inf else value
+
+
+def _plain(value: Any) -> str:
+    return ABSENT if value is None else str(value)
+
+
+def format_score(value: float | None, *, decimals: int = 3) -> str:
+    """Return a score; what is absent never looks like a number."""
+    if value == math.inf:
+        return "no bound"
+    return ABSENT if value is None else f"{value:.{decimals}f}"
+
+
+def _exact(value: float | None) -> str:
+    return format_score(value, decimals=4)
+
+
+def _ratio(value: float | None) -> str:
+    return format_score(value, decimals=1)
+
+
+def _points(value: float | None) -> str:
+    return ABSENT if value is None else f"{value:+.4f}"
+
+
+def _column(
+    name: str, words: str = "", show: Callable[[Any], str] | None = _plain, *, at: str = ""
+) -> Column:
+    """Return the column of an attribute; where a thing has none, the value is absent.
+
+    Args:
+        name: What files call it, and people if `words` is empty.
+        words: What people call it.
+        show: How people see it.
+        at: Where it stands, if not under its name; dots lead into what it belongs to.
+    """
+
+    def value(thing: Any) -> Any:
+        for part in (at or name).split("."):
+            thing = getattr(thing, part, None)
+        return thing
+
+    return Column(name, words or name.replace("_", " "), value, show)
+
+
+MODELS = (
+    *(_column("model_id"), _column("label", "model"), _column("planned"), _column("archived")),
+    _column("broken", "unusable file"),
+    _column("absent", "no file"),
+    *(_column("missing"), _column("clean")),
+    _column("zero", "zero score"),
+    _column("zero_with_response", "of these with a response"),
+    _column("coverage", show=format_share),
+    _column("mean", "mean of all", _exact),
+    _column("clean_mean", show=_exact),
+    _column("normalised", show=_exact),
+    _column("judge_mean", "judge-only", format_score),
+    _column("judged"),
+    _column("judge_failed", "judging failed"),
+    _column("rejudged", "judged again"),
+    _column("at_ceiling", "at the ceiling"),
+    _column("empty"),
+    _column("harness_failures", "harness failed"),
+    _column("off_rule", "off the rule"),
+    _column("rule_checked", "of checked"),
+)
+"""Of every model: what its runs come to, and what is missing of them."""
+TIERS = tuple(map(_column, ("model_id", "tier", "n_archived", "mean", "n_clean", "clean_mean")))
+"""Of every model and tier: what its runs come to."""
+TASKS = (
+    *map(_column, ("task", "tier", "planned", "archived", "zero", "at_ceiling", "judge_failed")),
+    _column("harness_failures"),
+    _column("between_models", show=format_score, at="spread.between_models"),
+    _column("between_runs", show=format_score, at="spread.between_runs"),
+    _column("signal_to_noise", show=_ratio, at="spread.signal.ratio"),
+    _column("chance_level", "by chance up to", _ratio, at="spread.signal.chance_level"),
+    Column("findings", "", lambda task: "; ".join(each.sentence for each in task.findings), _plain),
+)
+"""Of every task: what all models made of it."""
+FINDINGS = (
+    _column("kind", at="kind.value"),
+    _column("task"),
+    Column("models", "", lambda finding: ", ".join(finding.models), _plain),
+    *(_column("count"), _column("total"), _column("sentence", "finding")),
+)
+"""Of every finding: what is wrong with a task."""
+TIER_FAILURES = (
+    *(_column("model_id", "model", None), _column("tier"), _column("zero", "zero there")),
+    _column("archived", "of"),
+    _column("elsewhere", "zero elsewhere", format_share),
+    _column("others", "others' zero there", format_share),
+)
+"""Of every model that fails one tier only."""
+BROKEN = (
+    *map(_column, ("model_id", "task", "run")),
+    *(_column("path", "file"), _column("reason", "why it counts as missing")),
+)
+"""Of every file that cannot be used."""
+LOG_LINES = tuple(map(_column, ("model_id", "kind", "task", "run", "place", "names_stranger")))
+"""Of every line of a log that tells of a failure."""
+LOGS = (
+    *(_column("model_id", "model", None), _column("failures")),
+    _column("missing_explained", "missing, log says why"),
+    _column("missing_unexplained", "missing, log is silent"),
+    _column("failed_and_archived", "failed in the log, archived"),
+    _column("failed_and_zero", "of these zero score"),
+    _column("unplanned", "names nothing planned"),
+)
+"""Of every model: what the logs say, beside what the files say."""
+GAPS = (
+    *(_column("higher", "ahead", None), _column("lower", "of", None)),
+    _column("difference", show=_points, at="difference.value"),
+    _column("low", show=_points, at="difference.low"),
+    _column("high", show=_points, at="difference.high"),
+    *(_column("is_separated"), _column("n_tasks", at="difference.n")),
+)
+"""Of two models: whether they differ by more than noise."""
+
+
+def place_by(name: str, words: str, models: Sequence[ModelAudit]) -> Column:
+    """Return the place of each model by some mean; equal means share one."""
+
+    def place(model: ModelAudit) -> int:
+        return 1 + sum(bool(getattr(other, name) > getattr(model, name)) for other in models)
+
+    return Column("place", words, place, _plain)
+
+
+def shown_tiers(models: Sequence[ModelAudit]) -> tuple[tuple[str, ReportTable], ...]:
+    """The models' means in every tier, a column a tier: of all runs, and of the clean ones."""
+
+    def mean(name: str, place: int, model: ModelAudit) -> Any:
+        return getattr(model.tiers[place], name)
+
+    def means(name: str) -> list[Column]:
+        return [
+            Column("", tier.tier, partial(mean, name, place), format_score)
+            for place, tier in enumerate(models[0].tiers)
+        ]
+
+    titles = {"mean": "Mean of all archived runs", "clean_mean": "Clean mean"}
+    return tuple(
+        (title, Table(MODELS, models).shown("label", *means(name)))
+        for name, title in titles.items()
+        if models
+    )
+
+
+def shown_gaps(gaps: Sequence[Gap], labels: Mapping[str, str]) -> ReportTable:
+    """Pairs of models, and whether they differ by more than noise, for people."""
+    names = ("higher", "lower", "difference", "low", "high")
+    return Table(GAPS, gaps, labels).shown(*names, _column("reading"), n_labels=2)
+
+
+def common_table(support: CommonSupport, labels: Mapping[str, str]) -> Table:
+    """The models by their mean on what every model has."""
+    columns = (
+        Column("place", "#", lambda score: 1 + support.scores.index(score), _plain),
+        _column("model_id", "model", None),
+        _column("mean", show=_exact),
+        Column("n_cells", "", lambda _: support.n_cells, _plain),
+        _column("clean_mean", show=_exact),
+        Column("n_clean_cells", "", lambda _: support.n_clean_cells, _plain),
+    )
+    return Table(columns, support.scores, labels)
+
+
+def conditions_table(conditions: Iterable[ConditionAudit]) -> Table:
+    """What each condition is said to be, with the models of whose runs it is said."""
+    rows: list[dict[str, Any]] = []
+    for audit in conditions:
+        said: list[dict[str, Any]] = [
+            {"value": value, "model_id": model_id, "runs": runs}
+            for value, models in audit.values.items()
+            for model_id, runs in models.items()
+        ]
+        if audit.stated or audit.silent:
+            said.append({"value": audit.stated or None, "runs": audit.silent or None})
+        rows += [{"condition": audit.name, "sameness": audit.result, **each} for each in said]
+    names = ("condition", "sameness", "value", "model_id", "runs")
+    return Table(tuple(Column(name, "", partial(_cell, name), _plain) for name in names), rows)
+
+
+def _cell(name: str, row: Mapping[str, Any]) -> Any:
+    return row.get(name)
+
+
+def shown_conditions(
+    conditions: Sequence[ConditionAudit], labels: Mapping[str, str]
+) -> ReportTable:
+    """What was to be the same for all, and what the files say, for people: a row a condition."""
+
+    def said(audit: ConditionAudit) -> str:
+        texts = [audit.stated] if audit.stated else list(audit.values)
+        if audit.is_different:
+            texts = [
+                f"{value} ({join_names([labels[model] for model in models])})"
+                for value, models in audit.values.items()
+            ]
+        if audit.silent:
+            texts.append(f"{audit.silent} runs do not say")
+        return "; ".join(texts) or ABSENT
+
+    rows = tuple((audit.name, audit.result, said(audit)) for audit in conditions)
+    return ReportTable(("condition", "result", "value"), rows, 3)
+
+
+def shown_spreads(tasks: Sequence[TaskAudit]) -> ReportTable:
+    """How far models differ on each task, and how far runs of one model; clearest first."""
+    known = [(task.spread.signal, task) for task in tasks if task.spread.signal is not None]
+    known.sort(key=lambda each: (each[0].ratio is None, -(each[0].ratio or 0.0), each[1].task))
+    return Table(TASKS, [task for _, task in known[:LISTED]]).shown(
+        *("task", "tier", "archived", "planned", "between_models", "between_runs"),
+        *("signal_to_noise", "chance_level"),
+        n_labels=2,
+    )
+
+
+def shown_logs(logs: Sequence[LogComparison], labels: Mapping[str, str]) -> ReportTable:
+    """What the logs say, for people: a column a kind of failure."""
+    kinds = sorted({kind for log in logs for kind in log.failures})
+    counts = [Column("", kind, partial(_count_of, kind), _plain) for kind in kinds]
+    others = [column.name for column in LOGS[2:]]
+    return Table(LOGS, logs, labels).shown("model_id", *counts, *others)
+
+
+def _count_of(kind: str, log: LogComparison) -> int:
+    return log.failures.get(kind, 0)
+
+
+def runs_table(contents: ArchiveContents) -> Table:
+    """Every planned run that has a file: what every mean is made of."""
+    components = dict.fromkeys(name for run in contents.runs for name in run.components)
+    columns = (
+        *map(_column, ("model_id", "task", "tier", "run", "path", "run_score", "rule_score")),
+        # A component may bear the name of another column.
+        *(Column(f"score_{each}", "", partial(_score, each), _plain) for each in components),
+        _column("weighting", at="weighting.name"),
+        _column("judge_score", at="judge.score"),
+        _column("judge_state", at="judge.state.value"),
+        *map(_column, ("is_clean", "is_at_ceiling", "is_empty", "problem")),
+    )
+    rows = [*contents.runs, *contents.broken]
+    return Table(columns, sorted(rows, key=lambda run: (run.model_id, run.task, run.run)))
+
+
+def _score(component: str, run: ArchivedRun | BrokenFile) -> float | None:
+    return run.components.get(component) if isinstance(run, ArchivedRun) else None

@@ -1,0 +1,1 @@
+"""Prompts and battles of other tools: banks made from published questions, formats of battles."""

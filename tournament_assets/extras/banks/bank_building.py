@@ -1,0 +1,446 @@
+"""A prompt bank drawn from multiple-choice questions, or made of another tool's file.
+
+What is left out is counted. The files of other tools, a local Hugging Face dataset among them, are
+those that recorded responses are read from, so a bank that is made of a file has the ids and texts
+by which its responses are found.
+"""
+
+import hashlib
+import io
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from tournament_assets.extras.banks.multiple_choice import (
+    MultipleChoiceQuestion,
+    _fold,
+    read_questions,
+)
+from tournament_assets.extras.banks.recasting import LeftOut, OpenQuestion, recast
+from tournament_assets.project.samples import OWN, Sample, detect_format, read_samples, value_at
+from tournament_assets.storage.atomic_files import write_bytes_atomically
+from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.json_lines import read_json_lines, write_json_lines
+from tournament_assets.tournament.prompts import BANK_FIELDS, parse_prompt_bank
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCounts:
+    """What became of the questions of one source.
+
+    Attributes:
+        read: Questions given.
+        left_out: How many were left out for each reason; reasons that did not occur are absent.
+        eligible: Questions that could be drawn; `read` less all that were left out.
+        drawn: Questions in the bank.
+    """
+
+    read: int
+    left_out: Mapping[LeftOut, int]
+    eligible: int
+    drawn: int
+
+
+@dataclass(frozen=True, slots=True)
+class BankBuild:
+    """Rows of a prompt bank, and what was left out of it.
+
+    Attributes:
+        rows: Rows that `parse_prompt_bank` accepts, by source and prompt_id.
+        counts: For each source of the questions, in the order of their names.
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    counts: Mapping[str, SourceCounts]
+
+
+def build_bank_rows(
+    questions: Sequence[MultipleChoiceQuestion], *, counts: Mapping[str, int], seed: int
+) -> BankBuild:
+    """Draw a prompt bank from multiple-choice questions.
+
+    The same questions in any order give the same rows. Each source is drawn by its own
+    `numpy.random.default_rng(seed)`, so that the draw of one does not depend on the other, and a
+    larger count keeps everything that a smaller one drew.
+
+    Questions with the same text, whatever their case and punctuation, are asked once; where their
+    gold answers differ, none of them is.
+
+    Args:
+        questions: From any number of files.
+        counts: How many prompts to draw from each source.
+        seed: Seeds the draw; not negative.
+
+    Raises:
+        InputError: With every source that has too few questions; or if a count or the seed is
+            negative.
+    """
+    read: Counter[str] = Counter(question.source for question in questions)
+    left_out: dict[str, Counter[LeftOut]] = defaultdict(Counter)
+    open_questions: list[OpenQuestion] = []
+    for question in questions:
+        result = recast(question)
+        if isinstance(result, OpenQuestion):
+            open_questions.append(result)
+        else:
+            left_out[question.source][result] += 1
+    pools = _pool_by_source(open_questions, left_out)
+    _check_counts(counts, seed=seed, read=read, pools=pools)
+    rows: list[dict[str, Any]] = []
+    summary: dict[str, SourceCounts] = {}
+    for source in sorted(read.keys() | counts.keys()):
+        pool = pools[source]
+        wanted = counts.get(source, 0)
+        picks = np.random.default_rng(seed).permutation(len(pool))[:wanted]
+        rows.extend(_bank_row(pool[pick]) for pick in sorted(picks.tolist()))
+        reasons = left_out[source]
+        summary[source] = SourceCounts(
+            read=read[source],
+            left_out={reason: reasons[reason] for reason in LeftOut if reasons[reason]},
+            eligible=len(pool),
+            drawn=wanted,
+        )
+    return BankBuild(rows=tuple(rows), counts=summary)
+
+
+def _pool_by_source(
+    open_questions: Sequence[OpenQuestion], left_out: Mapping[str, Counter[LeftOut]]
+) -> dict[str, list[OpenQuestion]]:
+    """Return what can be drawn, in an order that depends on content alone."""
+    by_text: dict[str, list[OpenQuestion]] = defaultdict(list)
+    for question in open_questions:
+        by_text[_normalise(question.text)].append(question)
+    candidates: list[OpenQuestion] = []
+    for alike in by_text.values():
+        if len({_fold(question.gold_answer) for question in alike}) > 1:
+            for question in alike:
+                left_out[question.original.source][LeftOut.CONFLICTING_ANSWERS] += 1
+            continue
+        kept, *repeats = sorted(alike, key=_content_order)
+        candidates.append(kept)
+        for question in repeats:
+            left_out[question.original.source][LeftOut.DUPLICATE] += 1
+    pools: dict[str, list[OpenQuestion]] = defaultdict(list)
+    taken: set[str] = set()
+    for question in sorted(candidates, key=_content_order):
+        # Among 180 000 questions a few share their first 8 hex characters by chance.
+        if question.prompt_id in taken:
+            left_out[question.original.source][LeftOut.DUPLICATE] += 1
+            continue
+        taken.add(question.prompt_id)
+        pools[question.original.source].append(question)
+    return pools
+
+
+def _content_order(question: OpenQuestion) -> tuple[str, ...]:
+    original = question.original
+    return (
+        original.source,
+        question.content_hash,
+        original.subject or "",
+        original.category or "",
+        original.source_id or "",
+        str(question.rewritten),
+    )
+
+
+def _check_counts(
+    counts: Mapping[str, int],
+    *,
+    seed: int,
+    read: Mapping[str, int],
+    pools: Mapping[str, Sequence[OpenQuestion]],
+) -> None:
+    problems = Problems()
+    if seed < 0:
+        problems.add(f"the seed is {seed}; expected 0 or more")
+    for source, wanted in sorted(counts.items()):
+        eligible = len(pools[source])
+        if wanted < 0:
+            problems.add(f"the count of {source} is {wanted}; expected 0 or more")
+        elif wanted > eligible:
+            problems.add(
+                f"the count of {source} is {wanted}; expected at most {eligible}, which is how "
+                f"many of the {read.get(source, 0)} questions read can be asked without options; "
+                "lower the count or give more questions"
+            )
+    problems.raise_if_any()
+
+
+def _bank_row(question: OpenQuestion) -> dict[str, Any]:
+    original = question.original
+    row: dict[str, Any] = {
+        "prompt_id": question.prompt_id,
+        "text": question.text,
+        "source": original.source,
+        "subject": original.subject,
+        "gold_answer": question.gold_answer,
+        "category": original.category,
+        "tags": ["rewritten"] if question.rewritten else [],
+        "source_id": original.source_id,
+    }
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def _normalise(text: str) -> str:
+    """Return what two texts share that differ only in case, spaces and punctuation."""
+    return " ".join(re.findall(r"\w+", _fold(text)))
+
+
+@dataclass(frozen=True, slots=True)
+class BankRecipe:
+    """What a bank is built from.
+
+    Attributes:
+        medmcqa: A MedMCQA file.
+        medqa: A MedQA file.
+        curated: Rows to append as they are.
+        medmcqa_count: How many MedMCQA questions to draw.
+        medqa_count: How many MedQA questions to draw.
+        medmcqa_cop_base: What `cop` calls the first option; found out from the file if None.
+        seed: Seeds the draws.
+    """
+
+    medmcqa: Path | None
+    medqa: Path | None
+    curated: Path | None
+    medmcqa_count: int
+    medqa_count: int
+    medmcqa_cop_base: Literal[0, 1] | None
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class BankReport:
+    """What came of a recipe.
+
+    Attributes:
+        n_prompts: Prompts in the bank.
+        counts: What became of each source's questions.
+    """
+
+    n_prompts: int
+    counts: Mapping[str, SourceCounts]
+
+
+def build_bank_file(recipe: BankRecipe, out: Path) -> BankReport:
+    """Draw questions, append the curated rows, validate everything, and write the bank.
+
+    Raises:
+        InputError: If a file cannot be used, a source is too small, or the file is there already.
+    """
+    refuse_existing_bank(out)
+    questions = []
+    if recipe.medmcqa is not None:
+        questions.extend(
+            read_questions(
+                recipe.medmcqa, expected_format="medmcqa", cop_base=recipe.medmcqa_cop_base
+            )
+        )
+    if recipe.medqa is not None:
+        questions.extend(read_questions(recipe.medqa, expected_format="medqa"))
+    wanted = {"medmcqa": recipe.medmcqa_count, "medqa": recipe.medqa_count}
+    build = build_bank_rows(
+        questions,
+        counts={source: count for source, count in wanted.items() if count},
+        seed=recipe.seed,
+    )
+    rows: list[tuple[str, dict[str, Any]]] = [
+        (f"{out.name}:{number}", row) for number, row in enumerate(build.rows, start=1)
+    ]
+    if recipe.curated is not None:
+        rows.extend(read_json_lines(recipe.curated))
+    write_bank(out, rows)
+    return BankReport(n_prompts=len(rows), counts=build.counts)
+
+
+def refuse_existing_bank(out: Path) -> None:
+    """Refuse a name that is taken, before any work is done.
+
+    Raises:
+        InputError: If the file is there already.
+    """
+    if out.exists():
+        raise InputError(
+            f"{out}: the file is there already; expected a new name, so that no bank is lost; "
+            "remove it or choose another"
+        )
+
+
+def write_bank(out: Path, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Validate the rows of a bank and write them.
+
+    Args:
+        rows: Where each row stands, for messages, and the row.
+
+    Raises:
+        InputError: With every row that is no prompt.
+    """
+    parse_prompt_bank(rows)
+    content = io.BytesIO()
+    write_json_lines(content, (row for _, row in rows))
+    write_bytes_atomically(out, content.getvalue())
+
+
+SAME_PROMPT = "the same prompt once more"
+NO_TEXT = "a row without the text of a prompt"
+_SHARD = re.compile(r"(?P<split>.+?)-\d{5}-of-\d{5}")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRecipe:
+    """What a bank is made of.
+
+    Attributes:
+        path: The file, or the folder of a dataset.
+        format_name: The file's format; found out from the file if None.
+        columns: Which column holds a field of the bank; a dot leads into an object. They come
+            before what the format says.
+        values: Fields that all prompts have alike.
+        split: Which part of a dataset, where it has several.
+    """
+
+    path: Path
+    format_name: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
+    split: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedBank:
+    """What came of a recipe.
+
+    Attributes:
+        n_prompts: Prompts in the bank.
+        format: The format that the file was read as.
+        left_out: Rows that are no prompt of their own, counted by the reason.
+    """
+
+    n_prompts: int
+    format: str
+    left_out: Mapping[str, int]
+
+
+def import_bank_file(recipe: ImportRecipe, out: Path) -> ImportedBank:
+    """Write a new prompt bank.
+
+    A prompt without an id gets one from its text, so that the same text has the same id in
+    every bank. Prompts without a source are of the file's name.
+
+    Raises:
+        InputError: If the file cannot be used or holds no prompt, the new file is there already,
+            or a prompt is not valid.
+    """
+    refuse_existing_bank(out)
+    left_out: Counter[str] = Counter()
+    rows: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
+    format_name = ""
+    for path in _files_of(recipe):
+        name = _format_of(path, recipe)
+        file = read_samples(path, format_name=name, columns={} if name is None else None)
+        format_name = file.format
+        for sample in file.samples:
+            row = _imported_row(sample, recipe, is_bank=file.format == OWN)
+            if not row.get("text"):
+                left_out[NO_TEXT] += 1
+            elif (row["prompt_id"], row["text"]) in rows:
+                left_out[SAME_PROMPT] += 1
+            else:
+                rows[row["prompt_id"], row["text"]] = (sample.where, row)
+    if not rows:
+        raise InputError(
+            f"{recipe.path}: no row of {format_name} holds the text of a prompt "
+            f"({left_out[NO_TEXT]} looked at); expected at least one; say which column does by "
+            "--map text=COLUMN"
+        )
+    write_bank(out, list(rows.values()))
+    return ImportedBank(len(rows), format_name, dict(sorted(left_out.items())))
+
+
+def _format_of(path: Path, recipe: ImportRecipe) -> str | None:
+    """Return the format that is named or told; None for a table whose text column is named."""
+    if recipe.format_name is not None or "text" not in recipe.columns:
+        return recipe.format_name or detect_format(path)
+    try:
+        return detect_format(path)
+    except InputError:
+        return None
+
+
+def _imported_row(sample: Sample, recipe: ImportRecipe, *, is_bank: bool) -> dict[str, Any]:
+    row: dict[str, Any] = (
+        dict(sample.row)
+        if is_bank
+        else {
+            "prompt_id": next(iter(sample.prompt_ids), None),
+            "text": next(iter(sample.prompt_texts), None),
+            "gold_answer": sample.gold_answer,
+            "category": sample.category,
+        }
+    )
+    row.update({name: value_at(sample.row, column) for name, column in recipe.columns.items()})
+    row = {name: _plain(name, value) for name, value in row.items()}
+    row = {"source": recipe.path.stem, **{k: v for k, v in row.items() if v not in (None, "")}}
+    row.update(recipe.values)
+    text = row.get("text")
+    if isinstance(text, str) and "prompt_id" not in row:
+        digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+        row["prompt_id"] = f"{row['source']}-{digest}"
+    first = [name for name in BANK_FIELDS if name in row]
+    return {name: row[name] for name in (*first, *sorted(row.keys() - {*first}))}
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return a value as a bank has it: numbers of its own fields as texts, of a list the first."""
+    if name == "tags":
+        return [part.strip() for part in value.split(";")] if isinstance(value, str) else value
+    if name not in BANK_FIELDS:
+        return value
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        value = next(iter(value), None)
+    return str(value) if type(value) in (int, float, bool) else value
+
+
+def _files_of(recipe: ImportRecipe) -> list[Path]:
+    """Return the file, or the Parquet files of one split of a dataset's folder.
+
+    Raises:
+        InputError: If the folder has no Parquet file, or not one split that is meant.
+    """
+    if not recipe.path.is_dir():
+        return [recipe.path]
+    by_split: dict[str, list[Path]] = {}
+    for path in sorted(recipe.path.rglob("*.parquet")):
+        by_split.setdefault(_split_of(path.relative_to(recipe.path)), []).append(path)
+    if not by_split:
+        raise InputError(
+            f"{recipe.path}: the folder holds no .parquet file; expected a dataset as the Hugging "
+            "Face hub has it; write one by Dataset.to_parquet, or name a file"
+        )
+    if recipe.split is None and len(by_split) == 1:
+        return next(iter(by_split.values()))
+    if recipe.split is None or recipe.split not in by_split:
+        asked = "no --split is given" if recipe.split is None else f"--split is {recipe.split!r}"
+        raise InputError(f"{recipe.path}: {asked}; expected one of {', '.join(sorted(by_split))}")
+    files = by_split[recipe.split]
+    folders = sorted({str(path.parent.relative_to(recipe.path)) for path in files})
+    if len(folders) > 1:
+        raise InputError(
+            f"{recipe.path}: the split {recipe.split!r} is in {', '.join(folders)}; expected one "
+            "configuration of the dataset; name its folder instead"
+        )
+    return files
+
+
+def _split_of(path: Path) -> str:
+    """Return the split of `train-00000-of-00002.parquet`, `train.parquet`, `train/0000.parquet`."""
+    shard = _SHARD.fullmatch(path.stem)
+    if shard is not None:
+        return shard["split"]
+    return path.parent.name if path.stem.isdecimal() and path.parent.name else path.stem

@@ -1,0 +1,195 @@
+"""Benchmarks that judge pairs of answers with a model: MT-bench, AlpacaEval, arena-hard.
+
+MT-bench's `gpt-4_pair.jsonl`: a pair judged twice, the second game swapped, one line a turn. The
+two games name their winners as models, with the swap undone. Where they disagree the line is a tie,
+marked as inconsistent here; a judge's error is no verdict.
+Source: FastChat, https://github.com/lm-sys/FastChat (show_result.py of llm_judge)
+
+AlpacaEval's `annotations.json`: a JSON list with one instruction and two outputs an item.
+`preference` is 1 for the first output and 2 for the second, or anything between. 0 is an old way to
+write a tie, which 1.5 is too; null means that the annotator gave no verdict. The win rate of
+generator_2 is the mean of preference - 1, ties as halves.
+Source: the annotators of AlpacaEval, https://github.com/tatsu-lab/alpaca_eval
+
+Arena-hard's `model_judgment/<judge>/<model>.jsonl`: a model against a baseline, judged twice. Every
+line holds two games. In the first the baseline is shown as A, in the second as B. `A>>B` is one
+verdict that weighs three; it is not three battles, which would be three times as sure. A line with
+a game that has no score is left out whole, as arena-hard does.
+Source: https://github.com/lmarena/arena-hard-auto
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from tournament_assets.battles.files import (
+    LIST,
+    TEXT,
+    FormatOptions,
+    LeftOut,
+    Row,
+    RowFormat,
+    need,
+)
+from tournament_assets.tournament.battles import BattleWinner
+from tournament_assets.tournament.errors import InputError
+
+NO_VERDICT = "no verdict: a game ended in an error"
+
+_WINNERS: Mapping[str, BattleWinner] = {"model_1": "model_a", "model_2": "model_b", "tie": "tie"}
+
+
+def _parse(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
+    games: list[Any] = [row.get("g1_winner"), row.get("g2_winner")]
+    wrong = [
+        game for game in games if not isinstance(game, str) or game not in {*_WINNERS, "error"}
+    ]
+    if wrong:
+        raise InputError(
+            f"a game's winner is {game!r:.40}; expected 'model_1', 'model_2', 'tie' or 'error'"
+            for game in wrong
+        )
+    if "error" in games:
+        return [LeftOut(NO_VERDICT)]
+    first, second = (_WINNERS[game] for game in games)
+    judge = row.get("judge")
+    return [
+        {
+            "model_a": row.get("model_1"),
+            "model_b": row.get("model_2"),
+            "winner": first if first == second else "tie",
+            # The judge is a pair: the model, and the name of the prompt it was given.
+            "judge_model": judge[0] if isinstance(judge, list) and judge else judge,
+            "turn": row.get("turn"),
+            "inconsistent": first != second,
+        }
+    ]
+
+
+MT_BENCH = RowFormat(
+    name="mt-bench",
+    title="MT-bench",
+    kinds=("json lines",),
+    columns=("model_1", "model_2", "g1_winner", "g2_winner"),
+    prompts=("question_id",),
+    source="llm-judge",
+    parse=_parse,
+)
+
+
+NO_PREFERENCE = "no verdict: the preference is null"
+
+_TIES = (0, 1.5)
+
+
+def _parse_alpaca(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
+    if "preference" not in row:
+        raise InputError("preference is missing; expected 1 to 2, 0 for a tie, or null")
+    preference = row["preference"]
+    if preference is None:
+        return [LeftOut(NO_PREFERENCE)]
+    if type(preference) not in (int, float) or not (preference in _TIES or 1 <= preference <= 2):
+        raise InputError(
+            f"preference is {preference!r:.80}; expected 1 (the first output) to 2 (the second), "
+            "0 or 1.5 for a tie, or null for no verdict"
+        )
+    return [
+        {
+            "model_a": row.get("generator_1"),
+            "model_b": row.get("generator_2"),
+            "winner": _winner(preference),
+            "judge_model": row.get("annotator"),
+            "pref": None if preference in (*_TIES, 1, 2) else preference - 1,
+        }
+    ]
+
+
+def _winner(preference: float) -> BattleWinner:
+    if preference in _TIES:
+        return "tie"
+    return "model_a" if preference < 1.5 else "model_b"
+
+
+ALPACA_EVAL = RowFormat(
+    name="alpaca-eval",
+    title="AlpacaEval",
+    kinds=("json list",),
+    columns=("generator_1", "generator_2", "preference"),
+    prompts=("instruction",),
+    source="llm-judge",
+    parse=_parse_alpaca,
+)
+
+
+NO_SCORE = "no score in a game: both games of the line are left out"
+
+_STRONG = 3.0
+_Shown = Literal["A", "B", "="]
+_SCORES: Mapping[str, tuple[_Shown, float]] = {
+    "A>>B": ("A", _STRONG),
+    "A>B": ("A", 1.0),
+    "A=B": ("=", 1.0),
+    "B=A": ("=", 1.0),
+    "B>A": ("B", 1.0),
+    "B>>A": ("B", _STRONG),
+    "A<B": ("B", 1.0),
+    "A<<B": ("B", _STRONG),
+    "B<A": ("A", 1.0),
+    "B<<A": ("A", _STRONG),
+}
+_Showing = Literal["ab", "ba"]
+_SHOWINGS: tuple[_Showing, _Showing] = ("ab", "ba")
+_Winner = tuple[BattleWinner, float]
+
+
+def _parse_arena_hard(row: Row, options: FormatOptions) -> Iterable[Row | LeftOut]:
+    need(row, model=TEXT, games=LIST)
+    # Lines of the second version name their baseline; those of the first were all against one.
+    baseline = row.get("baseline") or options.baseline
+    if baseline is None:
+        raise InputError("baseline is missing; name the model that all were compared with")
+    games = row["games"]
+    if len(games) != 2:
+        raise InputError(f"games holds {len(games)}; expected two, the second one swapped")
+    scores: list[Any] = [game.get("score") if isinstance(game, Mapping) else None for game in games]
+    unknown = [
+        score
+        for score in scores
+        if score is not None and not (isinstance(score, str) and score in _SCORES)
+    ]
+    if unknown:
+        raise InputError(
+            f"score is {score!r:.40}; expected A>>B, A>B, A=B, B>A or B>>A" for score in unknown
+        )
+    if None in scores:
+        return [LeftOut(NO_SCORE)] * 2
+    return [
+        {
+            "model_a": baseline,
+            "model_b": row["model"],
+            "winner": winner,
+            "judge_model": row.get("judge") or options.judge,
+            "weight": weight,
+            "presentation": showing,
+        }
+        for score, showing in zip(scores, _SHOWINGS, strict=True)
+        for winner, weight in [_read_score(score, showing)]
+    ]
+
+
+def _read_score(score: str, showing: _Showing) -> _Winner:
+    shown, weight = _SCORES[score]
+    if shown == "=":
+        return "tie", weight
+    return ("model_a" if (shown == "A") == (showing == "ab") else "model_b"), weight
+
+
+ARENA_HARD = RowFormat(
+    name="arena-hard",
+    title="arena-hard",
+    kinds=("json lines",),
+    columns=("model", "games"),
+    prompts=("uid", "question_id"),
+    source="llm-judge",
+    parse=_parse_arena_hard,
+    is_folder=True,
+)

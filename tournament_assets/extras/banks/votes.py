@@ -1,0 +1,211 @@
+"""Files of votes: who won, in columns of their own, and nothing else; and orq-arena's.
+
+Evalica's CSV has `left`, `right` and `winner`, which is left, right or tie. It does not say who
+decided, so the reader has to be told.
+Source: https://github.com/dustalov/evalica
+
+One-hot votes are of people, as in the sets that LMSYS gave to Kaggle: CSV, Parquet or JSON lines.
+`winner_model_a`, `winner_model_b` and `winner_tie` are 0 or 1, and one of them is 1. The text of
+the prompt is what names the prompt: `id` is another one for every row.
+Source: https://www.kaggle.com/competitions/lmsys-chatbot-arena/data
+
+Orq-arena's `battles.jsonl`, version 3, has votes of several judges and what they came to.
+`inconclusive` means that the judges came to nothing. It is no tie: such a battle is left out and
+counted. Responses, single votes and token counts are passed over.
+
+LMArena's are votes of people; they come with the whole conversations, which are passed over.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from tournament_assets.battles.files import (
+    TEXT,
+    FormatOptions,
+    LeftOut,
+    Row,
+    RowFormat,
+    need,
+)
+from tournament_assets.battles.formats.arena import ArenaFormat
+from tournament_assets.battles.formats.plain import NO_WINNER
+from tournament_assets.tournament.battles import BattleWinner
+from tournament_assets.tournament.errors import InputError
+
+_SIDE_COLUMNS = ("left", "right", "winner")
+_SIDES: Mapping[str, BattleWinner] = {"left": "model_a", "right": "model_b", "tie": "tie"}
+
+
+def _parse_evalica(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
+    if row["winner"] == "":
+        return [LeftOut(NO_WINNER)]
+    if row["winner"] not in _SIDES:
+        raise InputError(f"winner is {row['winner']!r:.40}; expected 'left', 'right' or 'tie'")
+    return [{"model_a": row["left"], "model_b": row["right"], "winner": _SIDES[row["winner"]]}]
+
+
+EVALICA = RowFormat(
+    name="evalica",
+    title="evalica",
+    kinds=("csv",),
+    columns=_SIDE_COLUMNS,
+    prompts=("prompt", "question_id", "prompt_id", "prompt_hash"),
+    source=None,
+    parse=_parse_evalica,
+)
+
+_FLAG_COLUMNS: Mapping[str, BattleWinner] = {
+    "winner_model_a": "model_a",
+    "winner_model_b": "model_b",
+    "winner_tie": "tie",
+    "winner_tie (bothbad)": "tie (bothbad)",
+    "winner_tie(bothbad)": "tie (bothbad)",
+}
+_FLAGS: Mapping[object, bool] = {
+    "0": False,
+    "1": True,
+    "0.0": False,
+    "1.0": True,
+    0: False,
+    1: True,
+}
+
+
+def _parse_one_hot(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
+    given = {name: row[name] for name in _FLAG_COLUMNS if row.get(name) not in (None, "")}
+    if not given:
+        return [LeftOut("no verdict: the winner's columns are empty")]
+    wrong = {
+        name: value
+        for name, value in given.items()
+        if not isinstance(value, str | int | float) or value not in _FLAGS
+    }
+    won = [name for name, value in given.items() if name not in wrong and _FLAGS[value]]
+    if wrong or len(won) != 1:
+        said = ", ".join(f"{name} {value!r:.40}" for name, value in given.items())
+        raise InputError(f"the winner's columns are {said}; expected one 1 and otherwise 0")
+    return [
+        {
+            "model_a": row.get("model_a"),
+            "model_b": row.get("model_b"),
+            "winner": _FLAG_COLUMNS[won[0]],
+        }
+    ]
+
+
+ONE_HOT = RowFormat(
+    name="one-hot",
+    title="LMSYS on Kaggle",
+    kinds=("csv", "parquet", "json lines"),
+    columns=("model_a", "model_b", "winner_model_a", "winner_model_b", "winner_tie"),
+    more=("winner_tie (bothbad)", "winner_tie(bothbad)"),
+    prompts=("prompt", "question_id", "prompt_id", "prompt_hash", "id"),
+    source="human",
+    parse=_parse_one_hot,
+)
+
+
+INCONCLUSIVE = "inconclusive: the judges came to no verdict"
+
+_VERSION = 3
+_PLACES: Mapping[str, str | None] = {"A": "model_a", "B": "model_b", "a": "model_a", "b": "model_b"}
+_WORDS: Mapping[str, str | None] = {
+    "model_a": "model_a",
+    "model_b": "model_b",
+    **_PLACES,
+    "tie": "tie",
+    "inconclusive": None,
+}
+
+
+def _parse_orq_arena(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
+    need(row, model_a=TEXT, model_b=TEXT)
+    problems = []
+    if row.get("schema_version") not in (_VERSION, str(_VERSION)):
+        problems.append(f"schema_version is {row.get('schema_version')!r:.40}; expected {_VERSION}")
+    given = {
+        name: row[name] for name in ("winner", "majority_verdict") if row.get(name) is not None
+    }
+    verdicts: set[str | None] = set()
+    for name, value in given.items():
+        try:
+            verdicts.add(_meaning(name, value, row["model_a"], row["model_b"]))
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    if len(verdicts) > 1:
+        raise InputError(
+            f"winner is {row['winner']!r} and majority_verdict is {row['majority_verdict']!r}; "
+            "expected both to say the same"
+        )
+    winner = verdicts.pop() if verdicts else None
+    if winner is None:
+        return [LeftOut(INCONCLUSIVE)]
+    return [
+        {
+            "model_a": row["model_a"],
+            "model_b": row["model_b"],
+            "winner": winner,
+            "judge_model": _judges(row.get("judge_votes")),
+        }
+    ]
+
+
+def _meaning(name: str, value: object, model_a: str, model_b: str) -> str | None:
+    """Return what a verdict says, None for nothing.
+
+    `winner` names a model and `majority_verdict` a place, so a model that is called "B" and stands
+    first is no riddle. One that is called "tie" is.
+    """
+    by_name = {model_a: "model_a", model_b: "model_b"}
+    if isinstance(value, str) and value in by_name and name == "winner":
+        if value in _PLACES or _WORDS.get(value, by_name[value]) == by_name[value]:
+            return by_name[value]
+        raise InputError(
+            f"{name} is {value!r}, which is a verdict and the name of a model; expected a model "
+            "that is not called like a verdict; rename it"
+        )
+    words = {**by_name, **_WORDS}
+    if not isinstance(value, str) or value not in words:
+        raise InputError(f"{name} is {value!r:.60}; expected one of {', '.join(words)}")
+    return words[value]
+
+
+def _judges(votes: object) -> str | None:
+    if not isinstance(votes, list):
+        return None
+    models = {
+        vote["model"]
+        for vote in votes
+        if isinstance(vote, Mapping)
+        and isinstance(vote.get("model"), str)
+        and vote.get("completed", True)
+    }
+    return ", ".join(sorted(models)) or None
+
+
+ORQ_ARENA = RowFormat(
+    name="orq-arena",
+    title="orq-arena",
+    kinds=("json lines",),
+    columns=("model_a", "model_b"),
+    one_of=frozenset({"judge_votes", "majority_verdict"}),
+    prompts=("question_id", "prompt_id", "prompt_hash", "prompt", "prompt_text"),
+    source="llm-judge",
+    parse=_parse_orq_arena,
+)
+
+LMARENA = ArenaFormat(
+    name="lmarena",
+    title="LMArena",
+    accepted={
+        "model_a": ("model_a",),
+        "model_b": ("model_b",),
+        "winner": ("winner",),
+        "question_id": ("question_id", "id"),
+    },
+    source="human",
+    one_of=frozenset(
+        {"question_id", "id", "conversation_a", "conversation", "language", "tstamp", "timestamp"}
+    ),
+)

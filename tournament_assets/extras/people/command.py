@@ -1,0 +1,311 @@
+"""`tournament label`: people say which response is better."""
+
+import os
+import webbrowser
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import click
+
+from tournament_assets.cli.options import config_option
+from tournament_assets.extras.people.label_tools import ReadingOptions
+from tournament_assets.extras.people.page import LabelDesk, write_label_page
+from tournament_assets.extras.people.sampling import (
+    draw_label_sample,
+    extend_by_worth,
+    pairs_to_label,
+)
+from tournament_assets.extras.people.server import create_label_app, require_access, serve_labelling
+from tournament_assets.extras.people.votes import (
+    import_foreign_votes,
+    import_votes,
+    votes_by_rater,
+)
+from tournament_assets.graph.assets.human_battles import label_worths
+from tournament_assets.judging.requests.pairs import PairToJudge
+from tournament_assets.launching import StoredTables, opened_ledger
+from tournament_assets.ledger import Ledger
+from tournament_assets.ledger.labels import LabelSample, clean_rater
+from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.storage.tables import AnyTable, rows_of
+from tournament_assets.tournament.asset_rows import VerdictRow
+from tournament_assets.tournament.errors import Problems
+
+_PORT = 8791
+_SAMPLE = 120
+
+
+@click.group("label", invoke_without_command=True)
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="The tournament's YAML, such as configs/demo.yaml.",
+)
+@click.option(
+    "--mode", metavar="MODE", help="Label pairs of this mode: pilot, headline or another."
+)
+@click.option("--dimension", metavar="NAME", help="Label this quality; in general by default.")
+@click.option(
+    "--sample",
+    "size",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"How many pairs; {_SAMPLE} at first, then as before. A larger number adds pairs.",
+)
+@click.option("--rater", "raters", multiple=True, metavar="NAME", help="A rater. May be repeated.")
+@click.option(
+    "--overlap",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Share of the pairs that every rater is asked about; 0.2 at first.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Seeds the draw; 0 at first.")
+@click.option(
+    "--stratify",
+    type=click.Choice(["judge"]),
+    help="Draw equally many pairs of each verdict of the judge, with known chances.",
+)
+@click.option(
+    "--next",
+    "n_next",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Draw N more pairs, mainly those whose labels would narrow the intervals most.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Any other needs a --token.")
+@click.option("--token", metavar="SECRET", help="The secret that the address must contain.")
+@click.option("--no-browser", is_flag=True, help="Only print the addresses.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="OUT.html",
+    help="Write one self-contained file to send to the rater, and serve nothing.",
+)
+def label_group(
+    config_path: Path | None,
+    mode: str | None,
+    dimension: str | None,
+    raters: tuple[str, ...],
+    out: Path | None,
+    port: int,
+    host: str,
+    token: str | None,
+    no_browser: bool,
+    **drawing: Any,
+) -> None:
+    """Let people compare a random sample of a mode's pairs, in a browser, without seeing names.
+
+    Serves a page on this machine until interrupted. Every vote is in the ledger the moment it is
+    given: close the page or kill the server at any time, and begin again where you stopped.
+    Several raters can work at once, each under a name of their own.
+    """
+    if click.get_current_context().invoked_subcommand is not None:
+        return
+    if config_path is None or mode is None:
+        raise click.UsageError("Missing option '--config' or '--mode'.")
+
+    require_access(host, token)
+    names = [clean_rater(name) for name in raters]
+    if out is not None and len(names) != 1:
+        raise click.UsageError("--out writes the page of one rater: give one --rater.")
+    with opened_ledger(config_path, os.environ) as (plan, ledger):
+        pairs = pairs_to_label(plan, mode, dimension, ledger=ledger)
+        sample = _draw(plan, mode, dimension, pairs, ledger=ledger, **drawing)
+        desk = LabelDesk.of(plan, sample, pairs)
+        _print_sample(sample)
+        if out is not None:
+            count = write_label_page(out, desk, names[0], ledger=ledger, raters=names)
+            click.echo(f"{out}: {count} pairs for {names[0]}; send it, and take the votes back by")
+            click.echo(f"  tournament label import --config {config_path} votes.json")
+            return
+        app = create_label_app(desk, ledger=ledger, raters=names, token=token)
+
+        def ready(address: str) -> None:
+            secret = {} if token is None else {"token": token}
+            for name in names or [""]:
+                query = urlencode({**secret, **({"rater": name} if name else {})})
+                click.echo(f"{name or 'any rater'}: {address}/{'?' if query else ''}{query}")
+                if not no_browser and name in (*names[:1], ""):
+                    webbrowser.open(f"{address}/{'?' if query else ''}{query}")
+            click.echo("Ctrl-C ends it; nothing is lost.")
+
+        try:
+            serve_labelling(app, host=host, port=port, on_ready=ready)
+        except KeyboardInterrupt:
+            click.echo("")
+        for name, count in votes_by_rater(ledger.iterate_votes(sample.sample_id)).items():
+            click.echo(f"{name}: {count} pairs labelled")
+
+
+def _draw(
+    plan: TournamentPlan,
+    mode: str,
+    dimension: str | None,
+    pairs: list[PairToJudge],
+    *,
+    ledger: Ledger,
+    size: int | None,
+    seed: int | None,
+    overlap: float | None,
+    stratify: str | None,
+    n_next: int | None,
+) -> LabelSample:
+    """Return the sample of a scope as it is, or draw it, or more of it."""
+    if n_next is not None:
+        if any(value is not None for value in (size, seed, overlap, stratify)):
+            raise click.UsageError(
+                "--next extends the sample as it was drawn: give no --sample, --seed, --overlap or "
+                "--stratify with it."
+            )
+        return _draw_next(plan, mode, dimension, pairs, ledger=ledger, n_next=n_next)
+    while True:
+        before = ledger.label_sample(plan.tournament_id, mode, dimension)
+        is_by_judge = stratify is not None or (before is not None and before.method == "judge")
+        is_as_it_was = all(value is None for value in (size, seed, overlap, stratify))
+        if before is not None and before.method != "random" and is_as_it_was:
+            return before
+        sample = draw_label_sample(
+            pairs,
+            tournament_id=plan.tournament_id,
+            mode=mode,
+            dimension=dimension,
+            size=size or (_SAMPLE if before is None else len(before.pairs)),
+            seed=seed if seed is not None else 0 if before is None else before.seed,
+            overlap=overlap if overlap is not None else 0.2 if before is None else before.overlap,
+            strata=_strata(plan, mode, dimension) if is_by_judge else None,
+            before=before,
+        )
+        if before is not None and (before.pairs, before.overlap) == (sample.pairs, sample.overlap):
+            return before
+        if ledger.keep_label_sample(sample):
+            return sample
+
+
+def _draw_next(
+    plan: TournamentPlan,
+    mode: str,
+    dimension: str | None,
+    pairs: list[PairToJudge],
+    *,
+    ledger: Ledger,
+    n_next: int,
+) -> LabelSample:
+    """Extend the sample of a scope by the pairs whose labels would narrow the intervals most."""
+    if dimension is None:
+        raise click.UsageError("--next needs a --dimension, whose verdicts it looks at.")
+    verdicts = _verdicts(plan, mode, dimension)
+    while True:
+        before = ledger.label_sample(plan.tournament_id, mode, dimension)
+        if before is None:
+            raise click.UsageError(
+                "--next extends a sample, and none is drawn: label a random one first, without it."
+            )
+        labels = tuple(ledger.labels(plan.tournament_id, mode, dimension))
+        worth = label_worths(plan.config, labels, verdicts)
+        sample = extend_by_worth(pairs, before, worth, n_new=n_next)
+        if ledger.keep_label_sample(sample):
+            return sample
+
+
+def _verdicts(plan: TournamentPlan, mode: str, dimension: str) -> AnyTable:
+
+    stored = StoredTables(plan, mode, environment=os.environ)
+    tables = stored.by("dimension", "judge_verdicts", [dimension])
+    stored.raise_if_missing()
+    return tables[dimension]
+
+
+def _strata(
+    plan: TournamentPlan, mode: str, dimension: str | None
+) -> dict[tuple[str, str, str], str]:
+    """Return what the judge said of each pair, as far as it matters for drawing."""
+    if dimension is None:
+        raise click.UsageError("--stratify judge needs a --dimension, which the verdicts are on.")
+    return {
+        (row.prompt_id, row.entrant_a, row.entrant_b): (
+            "one side wins" if row.winner is not None else row.outcome
+        )
+        for row in rows_of(VerdictRow, _verdicts(plan, mode, dimension))
+    }
+
+
+def _print_sample(sample: LabelSample) -> None:
+    asked = sample.dimension or "in general"
+    drawn = {
+        "random": "drawn at random",
+        "judge": "drawn by the judge's verdicts",
+        "active": "drawn where a label is worth most",
+    }
+    how = drawn.get(sample.method, "as they were given")
+    click.echo(
+        f"{sample.tournament_id}, {sample.mode}, {asked}: {len(sample.pairs)} of "
+        f"{sample.frame_size} pairs, {how} (seed {sample.seed}), "
+        f"{sum(pair.shared for pair in sample.pairs)} of them for every rater"
+    )
+    if sample.same_text:
+        click.echo(
+            f"  {sample.same_text} pairs of the same text are left out: there is nothing to choose"
+        )
+
+
+@label_group.command("import")
+@config_option
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["votes", "lmsys"]),
+    default="votes",
+    show_default=True,
+    help="votes: a file that a page of --out saved. lmsys: CSV; needs --mode.",
+)
+@click.option("--mode", metavar="MODE", help="The mode whose pairs another tool's labels are on.")
+@click.option("--dimension", metavar="NAME", help="The quality labelled; in general by default.")
+@click.option("--rater", metavar="NAME", help="Who labelled, if the file does not say.")
+@click.option("--sides", type=(str, str), metavar="A B", help="The columns of the two responses.")
+@click.option(
+    "--random", "is_random", is_flag=True, help="The pairs are a random draw of all pairs."
+)
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+def label_import_command(
+    config_path: Path,
+    files: tuple[Path, ...],
+    format_name: str,
+    mode: str | None,
+    dimension: str | None,
+    is_random: bool,
+    **reading: Any,
+) -> None:
+    """Import votes that pages of --out saved, or labels of other tools. Repeating it adds nothing.
+
+    Other tools' labels count for pairs of the sample that was drawn here. If none was drawn,
+    --random says that the labelled pairs are a random draw, and they become the sample.
+    """
+    problems = Problems()
+    with opened_ledger(config_path, os.environ) as (plan, ledger):
+        if format_name == "votes":
+            for path in files:
+                with problems.collected():
+                    kept = import_votes(path, tournament_id=plan.tournament_id, ledger=ledger)
+                    click.echo(f"{path}: {kept.votes} votes of {kept.rater}, {kept.added} new")
+            problems.raise_if_any()
+            return
+        if mode is None:
+            raise click.UsageError(f"--format {format_name} needs a --mode.")
+        pairs = pairs_to_label(plan, mode, dimension, ledger=ledger)
+        for path in files:
+            with problems.collected():
+                found = import_foreign_votes(
+                    path,
+                    options=ReadingOptions(**reading),
+                    pairs=pairs,
+                    scope=(plan.tournament_id, mode, dimension),
+                    is_random=is_random,
+                    ledger=ledger,
+                )
+                click.echo(f"{path}: {found.votes} votes, {found.added} new")
+                for reason, count in found.left_out.items():
+                    click.echo(f"  left out, {reason}: {count}")
+        problems.raise_if_any()

@@ -1,0 +1,209 @@
+"""What raters are shown: a page to be served, or one file to send.
+
+No entrant's name and no verdict is part of it: a pair is named by a hash, and a vote says by a hash
+of the text which response stood first.
+"""
+
+import re
+from collections.abc import (
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tournament_assets.extras.people.votes import (
+    last_votes,
+    said_as_shown,
+)
+from tournament_assets.judging.requests.pairs import PairToJudge
+from tournament_assets.ledger import Ledger
+from tournament_assets.ledger.labels import (
+    LabelSample,
+    LabelVote,
+    pair_identity,
+)
+from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.project.project_files import load_rubric
+from tournament_assets.reports.battle_pages import script_json
+from tournament_assets.reports.rendering import render_page
+from tournament_assets.storage.atomic_files import write_bytes_atomically
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
+from tournament_assets.tournament.judges import Rubric
+from tournament_assets.tournament.prompts import CURATED_SOURCE
+
+
+@dataclass(frozen=True)
+class LabelDesk:
+    """A sample with all that raters are shown of it.
+
+    Attributes:
+        sample: The latest draw.
+        texts: The pairs whose texts are those of the sample, by `pair_id`.
+        rubrics: What raters can read, by dimension.
+        shows_gold_answer: Whether they see the gold answer, where there is one.
+        shows_expected_behavior: Whether they see the expected behaviour.
+    """
+
+    sample: LabelSample
+    texts: Mapping[str, PairToJudge]
+    rubrics: Mapping[str, Rubric]
+    shows_gold_answer: bool = False
+    shows_expected_behavior: bool = False
+
+    @classmethod
+    def of(
+        cls, plan: TournamentPlan, sample: LabelSample, pairs: Iterable[PairToJudge]
+    ) -> "LabelDesk":
+        """Put a sample beside the texts of today.
+
+        Raises:
+            InputError: If a rubric cannot be used.
+        """
+        drawn = {each.pair_id for each in sample.pairs}
+        texts = {}
+        for pair in pairs:
+            names = pair_identity(pair, sample.tournament_id, sample.mode, sample.dimension)
+            if names["pair_id"] in drawn:
+                texts[names["pair_id"]] = pair
+        config, dimension = plan.config, sample.dimension
+        rules = None if dimension is None else config.dimensions[dimension]
+        return cls(
+            sample=sample,
+            texts=texts,
+            rubrics={
+                name: load_rubric(config, plan.project, name)
+                for name in (config.dimension_names if dimension is None else (dimension,))
+            },
+            shows_gold_answer=rules is not None and rules.shows_gold_answer,
+            shows_expected_behavior=rules is not None and rules.shows_expected_behavior,
+        )
+
+    @property
+    def rubric_hash(self) -> str:
+        """SHA-256 of what raters can read of how to judge."""
+        return fingerprint({name: rubric.text for name, rubric in self.rubrics.items()})
+
+    def page_values(self, rater: str, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all that a rater's page shows, as JSON values without a name of an entrant.
+
+        Args:
+            rater: Who; decides the sides.
+            state: What `rater_state` says.
+        """
+        dimension = self.sample.dimension
+        return {
+            "sample": self.sample.sample_id,
+            "dimension": None if dimension is None else spoken(dimension),
+            "rater": rater,
+            "rubrics": [
+                {"name": spoken(name), "text": _without_version(rubric.text)}
+                for name, rubric in self.rubrics.items()
+            ],
+            "pairs": {
+                pair_id: self._shown(pair_id, pair, rater) for pair_id, pair in self.texts.items()
+            },
+            **state,
+        }
+
+    def _shown(self, pair_id: str, pair: PairToJudge, rater: str) -> dict[str, Any]:
+        responses = [pair.response_a, pair.response_b]
+        if int(fingerprint(["side", self.sample.seed, pair_id, rater])[:8], 16) % 2:
+            responses.reverse()
+        behavior = pair.expected_behavior if self.shows_expected_behavior else None
+        if pair.source != CURATED_SOURCE and pair.gold_answer is not None:
+            behavior = None  # as the judge is shown it
+        return {
+            "prompt": pair.prompt_text,
+            "gold": pair.gold_answer if self.shows_gold_answer else None,
+            "expected": behavior,
+            "A": responses[0],
+            "B": responses[1],
+            "first": fingerprint_text(responses[0]),
+        }
+
+    def rater_state(
+        self, rater: str, votes: Iterable[LabelVote], raters: Collection[str]
+    ) -> dict[str, Any]:
+        """Return what is left for a rater to do, and what was done.
+
+        Pairs that are not shared are dealt to the raters in turn; one that somebody has labelled
+        is nobody else's any more.
+
+        Args:
+            rater: Who asks.
+            votes: All votes on the sample, in the order in which they came.
+            raters: Everybody who takes part, as far as it is known.
+
+        Returns:
+            `order`: pairs of the rater's to label, in the order of drawing; `others`: pairs of
+            other raters that nobody has labelled; `done`: pairs and what the rater said, as shown,
+            in the order in which it was said; `seconds`: the median time of a vote, or None.
+        """
+        last = last_votes(votes)
+        mine = {pair_id: vote for (pair_id, name), vote in last.items() if name == rater}
+        taken = {pair_id for pair_id, name in last if name != rater}
+        dealt = sorted({*raters, rater, *(name for _, name in last)})
+        order: list[str] = []
+        others: list[str] = []
+        n_single = 0
+        for pair in self.sample.pairs:
+            is_mine = pair.shared or dealt[n_single % len(dealt)] == rater
+            n_single += not pair.shared
+            if pair.pair_id in mine or pair.pair_id not in self.texts:
+                continue
+            if pair.shared or pair.pair_id not in taken:
+                (order if is_mine else others).append(pair.pair_id)
+        seconds = [vote.seconds for vote in mine.values() if vote.seconds is not None]
+        done = sorted(mine.values(), key=lambda vote: vote.given_at)
+        return {
+            "order": order,
+            "others": others,
+            "done": [[vote.pair_id, said_as_shown(vote)] for vote in done],
+            "seconds": median(seconds) if seconds else None,
+        }
+
+
+def spoken(dimension: str) -> str:
+    """Return a dimension's name as a person would say it."""
+    return dimension.replace("_", " ")
+
+
+def _without_version(text: str) -> str:
+    """Leave out the lines of a rubric that only programs read."""
+    return re.sub(r"\A(?:#[^\n]*\n+)+", "", text)
+
+
+def write_label_page(
+    path: Path, desk: LabelDesk, rater: str, *, ledger: Ledger, raters: Sequence[str]
+) -> int:
+    """Write a page that works from disk and hands out its votes as a file.
+
+    Returns:
+        How many pairs the rater is asked about.
+
+    Raises:
+        InputError: If the file cannot be written.
+    """
+    state = desk.rater_state(rater, ledger.iterate_votes(desk.sample.sample_id), raters)
+    state = {**state, "others": []}
+    wanted = {*state["order"], *(pair_id for pair_id, _ in state["done"])}
+    values = desk.page_values(rater, state)
+    values["pairs"] = {name: pair for name, pair in values["pairs"].items() if name in wanted}
+    values["rubric"] = desk.rubric_hash
+    try:
+        write_bytes_atomically(path, label_page(values).encode("utf-8", errors="backslashreplace"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error}") from error
+    return len(state["order"])
+
+
+def label_page(values: Mapping[str, Any] | None) -> str:
+    """Return the page; with the values it shows, or None for one that a server answers."""
+    connects = values is None
+    return render_page("label.html.jinja", "label", work=script_json(values), connects=connects)

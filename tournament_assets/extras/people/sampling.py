@@ -1,0 +1,245 @@
+"""Which pairs people are asked about, in which order, and with which chance.
+
+A sample is drawn by hashes of the pairs, so that one that is extended begins with the pairs it had,
+and so that those who stop early leave a random sample as well.
+"""
+
+from collections import Counter
+from collections.abc import (
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+
+from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
+from tournament_assets.ledger import Ledger
+from tournament_assets.ledger.labels import (
+    DrawMethod,
+    LabelSample,
+    SampledPair,
+    pair_identity,
+    sample_id_of,
+)
+from tournament_assets.project.existing_work import (
+    known_responses,
+    load_bank_and_selection,
+    pairs_of_dimension,
+)
+from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.ratings.prediction_powered import draw_by_worth
+from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.fingerprints import fingerprint
+
+
+def pairs_to_label(
+    plan: TournamentPlan, mode: Mode, dimension: str | None, *, ledger: Ledger
+) -> list[PairToJudge]:
+    """Return the pairs of a mode whose responses exist, as they are judged on a dimension.
+
+    Raises:
+        InputError: If there is no such mode or dimension, the bank or a recorded file cannot be
+            used, or there is no pair.
+    """
+    names = plan.config.dimension_names
+    if dimension is not None and dimension not in names:
+        raise InputError(f"the dimension is {dimension!r}; expected one of {', '.join(names)}")
+    bank, prompts = load_bank_and_selection(plan, mode)
+    responses = {
+        (entrant.entrant_id, prompt_id): text
+        for entrant in plan.config.entrants
+        for prompt_id, text in known_responses(plan, entrant, bank, prompts, ledger=ledger).items()
+    }
+    found: dict[tuple[str, str, str], PairToJudge] = {}
+    for each in names if dimension is None else (dimension,):
+        for pair in pairs_of_dimension(plan, each, prompts, responses):
+            found.setdefault((pair.prompt_id, pair.entrant_a, pair.entrant_b), pair)
+    if not found:
+        raise InputError(
+            f"no prompt of mode {mode!r} has a response of every entrant yet; expected some; run "
+            f"tournament run --config {plan.config_path} --mode {mode} --skip-judging first"
+        )
+    return list(found.values())
+
+
+def draw_label_sample(
+    pairs: Iterable[PairToJudge],
+    *,
+    tournament_id: str,
+    mode: Mode,
+    dimension: str | None,
+    size: int,
+    seed: int = 0,
+    overlap: float = 0.2,
+    strata: Mapping[tuple[str, str, str], str] | None = None,
+    before: LabelSample | None = None,
+) -> LabelSample:
+    """Draw the pairs that people are asked about, or extend what was drawn before.
+
+    The pairs of a stratum are put in the order of a hash of their names and the seed, and the
+    first ones are drawn, as many of each stratum as of any other while they last. So the chance of
+    a pair is the drawn share of its stratum, exactly; every beginning of a sample is the sample of
+    that size; and pairs whose responses have changed keep their place. Responses of the same text
+    are left out.
+
+    Args:
+        dimension: The quality that people are asked for; None for which is better in general.
+        size: How many pairs; all that there are where they are fewer.
+        seed: Seeds the order and the sides.
+        overlap: Share of the pairs that every rater is asked about, from 0 to 1.
+        strata: The stratum of each pair, by prompt and entrants; None draws from all alike.
+        before: The latest draw of the same scope. Nothing of it that is still there is lost,
+            whatever the size.
+
+    Raises:
+        InputError: If the earlier draw had another seed or other strata.
+    """
+    different, same = split_identical(pairs)
+    by_stratum: dict[str, list[tuple[str, PairToJudge]]] = {}
+    for pair in different:
+        names = (pair.prompt_id, pair.entrant_a, pair.entrant_b)
+        stratum = "" if strata is None else strata.get(names, "not judged")
+        by_stratum.setdefault(stratum, []).append((_place(seed, pair), pair))
+    for members in by_stratum.values():
+        members.sort(key=lambda member: member[0])
+    method: DrawMethod = "random" if strata is None else "judge"
+    order = list(_in_turn(by_stratum))
+    if before is not None:
+        size = max(size, _least_size(order, before, seed=seed, method=method))
+    drawn = order[:size]
+    n_drawn = Counter(stratum for stratum, _ in drawn)
+    n_there = {stratum: len(members) for stratum, members in by_stratum.items()}
+    return LabelSample(
+        sample_id=sample_id_of(tournament_id, mode, dimension),
+        draw=1 if before is None else before.draw + 1,
+        tournament_id=tournament_id,
+        mode=mode,
+        dimension=dimension,
+        method=method,
+        seed=seed,
+        frame_size=len(different),
+        same_text=len(same),
+        overlap=overlap,
+        pairs=tuple(
+            SampledPair(
+                **pair_identity(pair, tournament_id, mode, dimension),
+                position=position,
+                chance=n_drawn[stratum] / n_there[stratum],
+                stratum=stratum,
+                shared=int((position + 1) * overlap) > int(position * overlap),
+            )
+            for position, (stratum, pair) in enumerate(drawn)
+        ),
+        drawn_at=datetime.now(UTC),
+    )
+
+
+def extend_by_worth(
+    pairs: Iterable[PairToJudge],
+    before: LabelSample,
+    worth: Mapping[tuple[str, str, str], float],
+    *,
+    n_new: int,
+) -> LabelSample:
+    """Extend a sample by the pairs whose labels would narrow the intervals most.
+
+    Each pair is drawn with a known chance that goes with the worth of its label, by the place that
+    its hash gave it from the first; the chance of a pair that was drawn before is never less than
+    it was. The chances are those of all new pairs together, so label all of them.
+
+    Args:
+        before: The latest draw.
+        worth: What a label of each pair is worth; one that is not there counts as the least.
+        n_new: How many more; all that are left where they are fewer.
+    """
+    different, same = split_identical(pairs)
+    known = {(each.prompt_id, each.entrant_a, each.entrant_b): each for each in before.pairs}
+    names = [(pair.prompt_id, pair.entrant_a, pair.entrant_b) for pair in different]
+    least = min(worth.values(), default=1.0)
+    shares = np.array([worth.get(each, least) for each in names])
+    drawn = draw_by_worth(
+        shares / shares.sum(),
+        np.array([int(_place(before.seed, pair)[:13], 16) / 16**13 for pair in different]),
+        np.array([known[each].chance if each in known else 0.0 for each in names]),
+        n_new,
+    )
+    earlier = [index for index, each in enumerate(names) if each in known]
+    earlier.sort(key=lambda index: known[names[index]].position)
+    scope = (before.tournament_id, before.mode, before.dimension)
+    return replace(
+        before,
+        draw=before.draw + 1,
+        method="active",
+        frame_size=len(different),
+        same_text=len(same),
+        pairs=tuple(
+            SampledPair(
+                **pair_identity(different[index], *scope),
+                position=position,
+                chance=float(drawn.chances[index]),
+                stratum=known[names[index]].stratum if names[index] in known else "",
+                shared=int((position + 1) * before.overlap) > int(position * before.overlap),
+            )
+            for position, index in enumerate([*earlier, *drawn.chosen.tolist()])
+        ),
+        drawn_at=datetime.now(UTC),
+    )
+
+
+def _place(seed: int, pair: PairToJudge) -> str:
+    return fingerprint(["draw", seed, pair.prompt_id, *sorted((pair.entrant_a, pair.entrant_b))])
+
+
+def _in_turn(
+    by_stratum: Mapping[str, Sequence[tuple[str, PairToJudge]]],
+) -> Iterator[tuple[str, PairToJudge]]:
+    """Yield all pairs, one of each stratum after the other as long as they last."""
+    longest = max(map(len, by_stratum.values()), default=0)
+    for turn in range(longest):
+        for stratum in sorted(by_stratum):
+            members = by_stratum[stratum]
+            if turn < len(members):
+                yield stratum, members[turn][1]
+
+
+def _least_size(
+    order: Sequence[tuple[str, PairToJudge]],
+    before: LabelSample,
+    *,
+    seed: int,
+    method: DrawMethod,
+) -> int:
+    """Return how many pairs must be drawn so that none of an earlier draw is lost."""
+    if (before.method, before.seed) != (method, seed):
+        raise InputError(
+            f"the sample was drawn with seed {before.seed}, {_DRAWN[before.method]}, and not with "
+            f"seed {seed}, {_DRAWN[method]}; a sample can only be extended as it was drawn, since "
+            "no chance would be known otherwise; give the same options"
+        )
+    names = {(each.prompt_id, each.entrant_a, each.entrant_b): each for each in before.pairs}
+    last = -1
+    for place, (stratum, pair) in enumerate(order):
+        known = names.get((pair.prompt_id, pair.entrant_a, pair.entrant_b))
+        if known is not None:
+            last = place
+            if known.stratum != stratum:
+                raise InputError(
+                    f"the pair of {known.entrant_a} and {known.entrant_b} on {known.prompt_id!r} "
+                    f"was drawn where the judge said {known.stratum!r} and now it says "
+                    f"{stratum!r}; expected the same verdicts as when the sample was drawn; label "
+                    "what was drawn, without a larger --sample"
+                )
+    return last + 1
+
+
+_DRAWN: dict[DrawMethod, str] = {
+    "random": "at random",
+    "judge": "by the judge's verdicts",
+    "active": "where a label is worth most",
+    "given": "by another tool",
+}

@@ -1,0 +1,233 @@
+"""The server of the page: it shows pairs, and answers a vote once the ledger has it."""
+
+import hmac
+import socket
+import threading
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Mapping,
+    Sequence,
+)
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from tournament_assets.extras.people.page import LabelDesk, label_page
+from tournament_assets.extras.people.votes import (
+    read_votes,
+)
+from tournament_assets.ledger import Ledger
+from tournament_assets.ledger.labels import (
+    clean_rater,
+)
+from tournament_assets.loopback.running import is_loopback
+from tournament_assets.reports.rendering import render_template
+from tournament_assets.tournament.errors import InputError, LedgerError
+from tournament_assets.tournament.json_lines import parse_object
+
+_MAX_BODY_BYTES = 256 * 1024
+_MAX_RATERS = 200
+_SHORTEST_TOKEN = 12
+_COOKIE = "labels"
+_HEADERS = {
+    "X-Tournament": "labels",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def require_access(host: str, token: str | None) -> None:
+    """Refuse to show pairs to other machines without a token, and tokens that can be guessed.
+
+    Raises:
+        InputError: In both cases.
+    """
+    if not is_loopback(host) and token is None:
+        raise InputError(
+            f"--host is {host!r}, which other machines can reach; expected a --token beside it, or "
+            "a loopback address such as 127.0.0.1"
+        )
+    if token is not None and (len(token) < _SHORTEST_TOKEN or not token.isascii()):
+        raise InputError(
+            f"the token has {len(token)} characters; expected at least {_SHORTEST_TOKEN}, of "
+            "ASCII; python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
+        )
+
+
+class _Refused(Exception):  # noqa: N818  # an answer, not an error of ours
+    def __init__(self, status: int, *problems: str) -> None:
+        self.status, self.problems = status, problems
+
+
+def create_label_app(
+    desk: LabelDesk,
+    *,
+    ledger: Ledger,
+    raters: Sequence[str] = (),
+    token: str | None = None,
+) -> Starlette:
+    """Return the application that shows the pairs and keeps the votes.
+
+    `GET /` is the page, `GET /work?rater=NAME` what a rater is to label, `POST /votes` keeps votes
+    and answers once they are in the ledger. `GET /worker.js` lets a browser of this machine show
+    the page again while the server is away.
+
+    Args:
+        desk: The sample and its texts.
+        ledger: Where votes are kept.
+        raters: Who takes part, as far as it is known; others may join.
+        token: What a browser must show; None asks for none, but then answers to a loopback name
+            only, so that no other site's page can be made to read or vote.
+    """
+    page, script = label_page(None), render_template("label_worker.js")
+    room = _Room(desk, ledger, raters)
+
+    def check(request: Request) -> None:
+        if token is None:
+            if not is_loopback(request.url.hostname or ""):
+                raise _Refused(403, "this page is at 127.0.0.1")
+        elif not _is_same(request.cookies.get(_COOKIE, ""), token):
+            raise _Refused(403, "open the address with its token, as the command printed it")
+
+    def answering(
+        answer: Callable[[Request], Awaitable[Response]],
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def answered(request: Request) -> Response:
+            try:
+                response = await answer(request)
+            except _Refused as refused:
+                response = JSONResponse({"problems": refused.problems}, refused.status)
+            except InputError as error:
+                response = JSONResponse({"problems": error.problems}, 400)
+            except LedgerError as error:
+                response = JSONResponse({"problems": [str(error)]}, 503)
+            response.headers.update(_HEADERS)
+            return response
+
+        return answered
+
+    @answering
+    async def show(request: Request) -> Response:
+        given = request.query_params.get("token")
+        if token is not None and given is not None and _is_same(given, token):
+            response = RedirectResponse(request.url.remove_query_params("token"), 303)
+            response.set_cookie(_COOKIE, token, httponly=True, samesite="strict")
+            return response
+        check(request)
+        return HTMLResponse(page)
+
+    @answering
+    async def worker(request: Request) -> Response:
+        check(request)
+        return Response(script, media_type="text/javascript")
+
+    @answering
+    async def work(request: Request) -> Response:
+        check(request)
+        rater = clean_rater(request.query_params.get("rater"))
+        return JSONResponse(await run_in_threadpool(room.enter, rater))
+
+    @answering
+    async def votes(request: Request) -> Response:
+        check(request)
+        if request.headers.get("content-type", "").split(";")[0] != "application/json":
+            raise _Refused(415, "expected JSON")
+        content = bytearray()
+        async for part in request.stream():
+            content += part
+            if len(content) > _MAX_BODY_BYTES:
+                raise _Refused(413, f"expected at most {_MAX_BODY_BYTES} bytes")
+        values = parse_object(bytes(content), "votes")
+        return JSONResponse(await run_in_threadpool(room.keep, values))
+
+    return Starlette(
+        routes=[
+            Route("/", show, methods=["GET"]),
+            Route("/work", work, methods=["GET"]),
+            Route("/worker.js", worker, methods=["GET"]),
+            Route("/votes", votes, methods=["POST"]),
+        ]
+    )
+
+
+def _is_same(given: str, token: str) -> bool:
+    return hmac.compare_digest(given.encode(), token.encode())
+
+
+class _Room:
+    """Who is labelling now, and what they send."""
+
+    def __init__(self, desk: LabelDesk, ledger: Ledger, raters: Sequence[str]) -> None:
+        self._desk, self._ledger = desk, ledger
+        self._raters = set(raters)
+        self._lock = threading.Lock()
+        self._pairs = ledger.sampled_pairs(desk.sample.sample_id)
+
+    def enter(self, rater: str) -> dict[str, Any]:
+        with self._lock:
+            if rater not in self._raters and len(self._raters) >= _MAX_RATERS:
+                raise _Refused(429, f"there are {_MAX_RATERS} raters; expected no more")
+            self._raters.add(rater)
+        return self._desk.page_values(rater, self._state(rater))
+
+    def keep(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        desk = self._desk
+        if values.get("sample") != desk.sample.sample_id:
+            raise _Refused(409, "these votes are of another sample; reload the page")
+        rater = clean_rater(values.get("rater"))
+        self._ledger.keep_votes(
+            read_votes(
+                values.get("votes"),
+                rater=rater,
+                sample_id=desk.sample.sample_id,
+                pairs=self._pairs,
+                origin="page",
+                rubric_hash=desk.rubric_hash,
+            )
+        )
+        return self._state(rater)
+
+    def _state(self, rater: str) -> dict[str, Any]:
+        votes = self._ledger.iterate_votes(self._desk.sample.sample_id)
+        return self._desk.rater_state(rater, votes, frozenset(self._raters))
+
+
+def serve_labelling(
+    app: Starlette, *, host: str, port: int, on_ready: Callable[[str], None]
+) -> None:
+    """Serve the page in the foreground until it is interrupted.
+
+    Args:
+        app: What `create_label_app` returned.
+        host: Where to listen.
+        port: 0 takes a free one.
+        on_ready: Told the address, without a path, once browsers can connect.
+
+    Raises:
+        InputError: If the address cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, port))
+        except OSError as error:
+            raise InputError(
+                f"cannot listen on {host}, port {port}: {error.strerror}; expected a free port of "
+                "this machine; choose another by --port"
+            ) from None
+        listening.listen()
+        named = f"[{host}]" if ":" in host else host
+        on_ready(f"http://{named}:{listening.getsockname()[1]}")
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, lifespan="off", ws="none"
+        )
+        uvicorn.Server(config).run(sockets=[listening])

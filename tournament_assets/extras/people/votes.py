@@ -1,0 +1,414 @@
+"""What people said of pairs: votes as our page writes them, and labels that other tools hold.
+
+A label of another tool is of the pair whose texts it shows, or, where there are no texts, of the
+pair with its prompt and entrants' names; `battles/formats/label_tools.py` reads the files.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from tournament_assets.extras.people.label_tools import (
+    ForeignVote,
+    ReadingOptions,
+    plain_text,
+    read_foreign_votes,
+)
+from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
+from tournament_assets.ledger import Ledger
+from tournament_assets.ledger.labels import (
+    LabelSample,
+    LabelVote,
+    SampledPair,
+    clean_rater,
+    pair_identity,
+    sample_id_of,
+    time_of,
+)
+from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.json_lines import parse_object
+
+VOTES_FORMAT = "tournament-votes"
+MAX_FILE_BYTES = 8 * 2**20
+MAX_VOTES = 20_000
+_LISTED_PROBLEMS = 50
+_ORIGIN = "lmsys"
+_HEX = re.compile("[0-9a-f]{16,64}")
+_SAID = {"A": "a", "B": "b", "tie": "tie", "both_bad": "both_bad", "undo": "undo"}
+_LONGEST_SECONDS = 86_400.0
+
+NO_PAIR = "no pair of the mode has these texts or names"
+SAME_TEXT = "both responses are the same text"
+NOT_DRAWN = "the pair is not in the sample"
+
+
+def said_as_shown(vote: LabelVote) -> str:
+    """Return a vote in the words of the page: A is the response that stood first."""
+    if vote.vote in ("a", "b"):
+        return "A" if (vote.vote == "a") == (vote.shown == "ab") else "B"
+    return vote.vote
+
+
+def last_votes(votes: Iterable[LabelVote]) -> dict[tuple[str, str], LabelVote]:
+    """Return what counts of votes in the order in which they came, by pair and rater."""
+    ordered = sorted(votes, key=lambda vote: vote.given_at)  # stable: equal times as they came
+    last = {(vote.pair_id, vote.rater): vote for vote in ordered}
+    return {key: vote for key, vote in last.items() if vote.vote != "undo"}
+
+
+def read_votes(
+    rows: object,
+    *,
+    rater: str,
+    sample_id: str,
+    pairs: Mapping[str, SampledPair],
+    origin: Literal["page", "file"],
+    rubric_hash: str | None,
+    now: datetime | None = None,
+) -> list[LabelVote]:
+    """Read votes as a page writes them.
+
+    A row has `id`, 16 to 64 hexadecimal digits that name the vote for ever; `pair`; `first`, the
+    SHA-256 of the text that stood first; `said`: `A`, `B`, `tie`, `both_bad` or `undo`; when: `age`
+    in milliseconds from now, or `at`, a time in UTC; and perhaps `seconds`.
+
+    Args:
+        rows: The rows, as they came.
+        rater: Who voted.
+        pairs: Every pair that was ever drawn for it.
+        origin: Where the votes come from.
+        rubric_hash: SHA-256 of the rubric that the rater could read.
+        now: The time that ages count from; now by default.
+
+    Raises:
+        InputError: With what is wrong with any row.
+    """
+    if not isinstance(rows, list):
+        raise InputError(f"the votes are {type(rows).__name__}; expected a list")
+    if len(rows) > MAX_VOTES:
+        raise InputError(f"there are {len(rows)} votes; expected at most {MAX_VOTES}")
+    now = now or datetime.now(UTC)
+    problems = Problems(listed=_LISTED_PROBLEMS)
+    votes: list[LabelVote] = []
+    for number, row in enumerate(rows, start=1):
+        found = list(_row_problems(row, pairs))
+        if found:
+            problems.extend(f"vote {number}: {problem}" for problem in found)
+            continue
+        pair = pairs[row["pair"]]
+        shown: Literal["ab", "ba"] = "ab" if row["first"] == pair.digest_a else "ba"
+        said = _SAID[row["said"]]
+        if said in ("a", "b") and shown == "ba":
+            said = "b" if said == "a" else "a"
+        votes.append(
+            LabelVote(
+                vote_id=row["id"],
+                sample_id=sample_id,
+                pair_id=pair.pair_id,
+                rater=rater,
+                vote=said,  # type: ignore[arg-type]  # one of the words of _SAID
+                shown=shown,
+                given_at=_when(row, now),
+                origin=origin,
+                rubric_hash=rubric_hash,
+                seconds=row.get("seconds"),
+            )
+        )
+    problems.raise_if_any()
+    return votes
+
+
+def _row_problems(row: object, pairs: Mapping[str, SampledPair]) -> Iterator[str]:
+    if not isinstance(row, dict):
+        yield f"it is {type(row).__name__}; expected an object"
+        return
+    if not (isinstance(row.get("id"), str) and _HEX.fullmatch(row["id"])):
+        yield f"id is {row.get('id')!r:.80}; expected 16 to 64 hexadecimal digits"
+    pair = pairs.get(row["pair"]) if isinstance(row.get("pair"), str) else None
+    if pair is None:
+        yield f"pair is {row.get('pair')!r:.80}; expected a pair of the sample"
+    elif row.get("first") not in (pair.digest_a, pair.digest_b):
+        yield f"first is {row.get('first')!r:.80}; expected the SHA-256 of one of the two responses"
+    if not (isinstance(row.get("said"), str) and row["said"] in _SAID):
+        yield f"said is {row.get('said')!r:.80}; expected one of {', '.join(_SAID)}"
+    seconds = row.get("seconds")
+    if seconds is not None and not _is_number(seconds, _LONGEST_SECONDS):
+        yield f"seconds is {seconds!r:.80}; expected a number from 0 to {_LONGEST_SECONDS:g}"
+    if "at" in row:
+        if time_of(row["at"]) is None:
+            yield f"at is {row['at']!r:.80}; expected a time such as 2026-03-01T12:00:00Z"
+    elif not _is_number(row.get("age"), 1e13):
+        yield f"age is {row.get('age')!r:.80}; expected milliseconds from 0"
+
+
+def _is_number(value: object, most: float) -> bool:
+    return type(value) in (int, float) and 0 <= value <= most  # type: ignore[operator]
+
+
+def _when(row: Mapping[str, Any], now: datetime) -> datetime:
+    given = time_of(row["at"]) if "at" in row else None
+    if given is not None:
+        return given.astimezone(UTC)
+    return now - min(timedelta(milliseconds=row["age"]), timedelta(days=365))
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedVotes:
+    """What a file of votes came to.
+
+    Attributes:
+        rater: Who voted.
+        votes: Votes in the file, undoings among them.
+        added: How many of them are new.
+    """
+
+    rater: str
+    votes: int
+    added: int
+    sample: LabelSample
+
+
+def import_votes(path: Path, *, tournament_id: str, ledger: Ledger) -> ImportedVotes:
+    """Keep the votes of a file that a page was sent for; those that are held already stay.
+
+    Raises:
+        InputError: With everything that is wrong with the file; nothing of it is kept then.
+    """
+    values = _read_file(path)
+    problems = []
+    if values.get("format") != VOTES_FORMAT or values.get("version") != 1:
+        problems.append(
+            f"format and version are {values.get('format')!r:.60} and "
+            f"{values.get('version')!r:.60}; expected {VOTES_FORMAT!r} and 1"
+        )
+    rater, sample = "", None
+    try:
+        rater = clean_rater(values.get("rater"))
+    except InputError as error:
+        problems += error.problems
+    name = values.get("sample")
+    if isinstance(name, str):
+        sample = ledger.label_sample_named(name)
+    if sample is None or sample.tournament_id != tournament_id:
+        problems.append(
+            f"sample is {name!r:.80}; expected one that was drawn for the tournament "
+            f"{tournament_id!r} and is in its ledger"
+        )
+        sample = None
+    rubric = values.get("rubric")
+    if not (rubric is None or (isinstance(rubric, str) and _HEX.fullmatch(rubric))):
+        problems.append(f"rubric is {rubric!r:.80}; expected 64 hexadecimal digits")
+    votes: list[LabelVote] = []
+    try:
+        votes = read_votes(
+            values.get("votes"),
+            rater=rater or "nobody",
+            sample_id="" if sample is None else sample.sample_id,
+            pairs={} if sample is None else ledger.sampled_pairs(sample.sample_id),
+            origin="file",
+            rubric_hash=rubric if isinstance(rubric, str) else None,
+        )
+    except InputError as error:
+        problems += error.problems if sample is not None else ()
+    if problems or sample is None:
+        raise InputError([f"{path.name}: {problem}" for problem in problems])
+    return ImportedVotes(rater, len(votes), ledger.keep_votes(votes), sample)
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    """Read a JSON object, if its file is not too large to have been written by a page."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror}); expected votes.json"
+        ) from None
+    if len(content) > MAX_FILE_BYTES:
+        raise InputError(
+            f"{path.name}: larger than {MAX_FILE_BYTES // 2**20} MiB; expected a votes.json that "
+            "a labelling page saved"
+        )
+    return parse_object(content, path.name)
+
+
+def votes_by_rater(votes: Iterable[LabelVote]) -> dict[str, int]:
+    """Count the pairs that each rater has labelled."""
+    return dict(sorted(Counter(rater for _, rater in last_votes(votes)).items()))
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedLabels:
+    """What a file of another tool came to.
+
+    Attributes:
+        votes: Votes that are of a pair of the sample.
+        added: How many of them are new.
+        left_out: Others, counted by the reason.
+    """
+
+    votes: int
+    added: int
+    left_out: Mapping[str, int]
+    sample: LabelSample
+
+
+_Found = tuple[PairToJudge, Literal["ab", "ba"]]
+
+
+class _Pairs:
+    """Finds pairs by what another tool knows of them."""
+
+    def __init__(self, pairs: Iterable[PairToJudge]) -> None:
+        self._by_texts: dict[tuple[str, str], list[_Found]] = {}
+        self._by_names: dict[tuple[str, str], list[_Found]] = {}
+        for pair in pairs:
+            texts = (plain_text(pair.response_a), plain_text(pair.response_b))
+            names = (pair.entrant_a, pair.entrant_b)
+            for known, both in ((self._by_texts, texts), (self._by_names, names)):
+                known.setdefault(both, []).append((pair, "ab"))
+                known.setdefault(both[::-1], []).append((pair, "ba"))
+
+    def find(self, vote: ForeignVote) -> list[_Found]:
+        """Return the pairs that show these texts, each with its order; several may show them."""
+        named = self._by_names.get(vote.models, []) if vote.models else []
+        if vote.texts is not None and any(vote.texts):
+            found = self._by_texts.get((plain_text(vote.texts[0]), plain_text(vote.texts[1])), [])
+            found = [each for each in found if each in named] if named else found
+        else:
+            found = named
+        return [
+            (pair, shown)
+            for pair, shown in found
+            if {pair.prompt_id, plain_text(pair.prompt_text)} & vote.strings
+        ]
+
+
+def import_foreign_votes(
+    path: Path,
+    *,
+    options: ReadingOptions,
+    pairs: Sequence[PairToJudge],
+    scope: tuple[str, str, str | None],
+    is_random: bool,
+    ledger: Ledger,
+) -> ImportedLabels:
+    """Keep another tool's labels of a mode's pairs; those that are held already stay.
+
+    Args:
+        options: What the file may not say itself.
+        pairs: All pairs of the mode.
+        scope: The tournament, the mode and the dimension that was asked for.
+        is_random: Whether somebody says that the labelled pairs are a random draw of all pairs.
+            They become the sample then, where none was drawn here.
+        ledger: Where to keep them.
+
+    Raises:
+        InputError: With everything that is wrong with the file, or if nobody knows with which
+            chance its pairs were drawn.
+    """
+    foreign, left_out = read_foreign_votes(path, options), Counter[str]()
+    index = _Pairs(pairs)
+    votes: list[LabelVote] = []
+    labelled: dict[str, PairToJudge] = {}
+    now = datetime.now(UTC)
+    for each in foreign:
+        found = index.find(each)
+        if not found:
+            left_out[NO_PAIR] += 1
+        elif found[0][0].response_a == found[0][0].response_b:
+            left_out[SAME_TEXT] += 1
+            continue
+        for pair, shown in found:
+            pair_id = pair_identity(pair, *scope)["pair_id"]
+            labelled.setdefault(pair_id, pair)
+            votes.append(_vote(each, pair_id, shown, scope=scope, now=now))
+    sample = _sample(pairs, labelled, scope=scope, is_random=is_random, ledger=ledger, path=path)
+    drawn = {pair.pair_id for pair in sample.pairs}
+    kept = [vote for vote in votes if vote.pair_id in drawn]
+    if len(kept) < len(votes):
+        left_out[NOT_DRAWN] += len(votes) - len(kept)
+    return ImportedLabels(len(kept), ledger.keep_votes(kept), dict(left_out), sample)
+
+
+def _vote(
+    vote: ForeignVote,
+    pair_id: str,
+    shown: Literal["ab", "ba"],
+    *,
+    scope: tuple[str, str, str | None],
+    now: datetime,
+) -> LabelVote:
+    said = vote.said
+    if shown == "ba" and said in ("a", "b"):
+        said = "b" if said == "a" else "a"
+    return LabelVote(
+        vote_id=fingerprint([_ORIGIN, vote.name, vote.rater, pair_id, vote.said]),
+        sample_id=sample_id_of(*scope),
+        pair_id=pair_id,
+        rater=vote.rater,
+        vote=said,
+        shown=shown,
+        given_at=now,
+        origin=_ORIGIN,
+    )
+
+
+def _sample(
+    pairs: Sequence[PairToJudge],
+    labelled: Mapping[str, PairToJudge],
+    *,
+    scope: tuple[str, str, str | None],
+    is_random: bool,
+    ledger: Ledger,
+    path: Path,
+) -> LabelSample:
+    """Return the scope's sample, or make one of what was labelled elsewhere."""
+    before = ledger.label_sample(*scope)
+    if before is not None and not (before.method == "given" and is_random):
+        return before
+    if not is_random:
+        raise InputError(
+            f"{path}: no sample was drawn for mode {scope[1]!r}, so the chances with which "
+            "these pairs were chosen are unknown; draw one by `tournament label` and label it, or "
+            "say --random if they are a random draw of all pairs of the mode"
+        )
+    different, same = split_identical(pairs)
+    known = {pair_identity(pair, *scope)["pair_id"]: pair for pair in different}
+    earlier = () if before is None else (pair.pair_id for pair in before.pairs)
+    order = [pair_id for pair_id in dict.fromkeys((*earlier, *labelled)) if pair_id in known]
+    if not order:
+        raise InputError(f"{path}: {NO_PAIR}; expected labels of pairs of mode {scope[1]!r}")
+    sample = LabelSample(
+        sample_id=sample_id_of(*scope),
+        draw=1 if before is None else before.draw + 1,
+        tournament_id=scope[0],
+        mode=scope[1],
+        dimension=scope[2],
+        method="given",
+        seed=0,
+        frame_size=len(different),
+        same_text=len(same),
+        overlap=0.0,
+        pairs=tuple(
+            SampledPair(
+                **pair_identity(known[pair_id], *scope),
+                position=position,
+                chance=len(order) / len(different),
+                stratum="",
+                shared=False,
+            )
+            for position, pair_id in enumerate(order)
+        ),
+        drawn_at=datetime.now(UTC),
+    )
+    if before is not None and [pair.pair_id for pair in before.pairs] == order:
+        return before
+    if not ledger.keep_label_sample(sample):
+        raise InputError(f"{path}: another process is drawing this sample; run the command again")
+    return sample

@@ -1,0 +1,91 @@
+"""`tournament plan`."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from tournament_assets.cli.options import config_option, json_option, show_report
+from tournament_assets.extras.planning.planner import plan_prompts
+from tournament_assets.extras.planning.tables import (
+    DimensionPlan,
+    plan_files,
+    plan_json,
+    print_plan,
+)
+from tournament_assets.launching import estimate_tournament, opened_ledger
+from tournament_assets.run_comparison.run_reading import read_finished_runs
+from tournament_assets.storage.atomic_files import write_bytes_atomically
+from tournament_assets.tournament.config import Mode
+
+
+@click.command("plan")
+@config_option
+@click.option("--mode", metavar="MODE", default="headline", show_default=True, help="What to plan.")
+@click.option(
+    "--from-pilot",
+    "pilot",
+    metavar="RUN_DIR",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A finished run that shows how prompts differ and how many pairs are ties.",
+)
+@click.option("--judge-model", metavar="ID", help="Price this model instead of the configured one.")
+@click.option(
+    "--picture",
+    metavar="OUT.svg",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Draw dollars against the smallest visible gap, as PNG or SVG; one file per dimension.",
+)
+@json_option
+def plan_command(
+    config_path: Path,
+    mode: str,
+    pilot: Path | None,
+    judge_model: str | None,
+    picture: Path | None,
+    as_json: bool,
+) -> None:
+    """Compute how many prompts it takes to separate entrants 10, 20 and 50 Elo points apart.
+
+    Two entrants are separated if their difference is significant by the leaderboard's rule for all
+    pairs of a dimension together; the probability of that is to be 80 %. The plan also gives the
+    cost of judging everything or adaptively, in both orders or in one. It sends nothing.
+    """
+    plans = plan_tournament(
+        config_path, mode, environment=os.environ, pilot=pilot, judge_model=judge_model
+    )
+    if picture is not None:
+        for path, content in plan_files(plans, picture).items():
+            write_bytes_atomically(path, content)
+    show_report(
+        lambda console: print_plan(plans, console),
+        lambda: plan_json(plans),
+        as_json=as_json,
+        width=100,
+    )
+
+
+def plan_tournament(
+    config_path: Path,
+    mode: Mode,
+    *,
+    environment: Mapping[str, str],
+    pilot: Path | None = None,
+    judge_model: str | None = None,
+) -> list[DimensionPlan]:
+    """Say how many prompts it takes to separate two entrants, and ask nothing.
+
+    Args:
+        mode: The mode whose prompts and judge are planned.
+        pilot: A finished run directory to learn from; None assumes what it would say.
+
+    Raises:
+        InputError: If the config, the bank, a rubric, a recorded file or the pilot cannot be used.
+    """
+    (run,) = read_finished_runs([pilot]) if pilot else (None,)
+    estimate = estimate_tournament(
+        config_path, mode, environment=environment, judge_model=judge_model
+    )
+    with opened_ledger(config_path, environment) as (plan, _ledger):
+        return plan_prompts(estimate, plan, pilot=run)

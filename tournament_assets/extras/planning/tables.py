@@ -1,0 +1,218 @@
+"""What a tournament would take to tell entrants apart, as people read it before they pay."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from tournament_assets.extras.planning.power import JudgingNoise
+from tournament_assets.judging.costs.prices import format_usd
+from tournament_assets.reports.figures.canvas import LIGHT, new_figure, to_png, to_svg
+from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.formatting import ABSENT, format_share
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChoice:
+    """What it takes to separate two entrants in one way of judging.
+
+    Attributes:
+        way: How is judged.
+        elo: How far apart the two are, in Elo points of Bradley-Terry with ties as half wins.
+        prompts: Prompts that it takes; None if ties allow no such difference.
+        formula_prompts: The same by the formula; None where there is none.
+        judged: Share of the pairs on those prompts that are judged.
+        requests: What the judge is asked in all.
+        usd: What that costs; None if nobody knows.
+        batches: The least number of batches.
+    """
+
+    way: str
+    elo: float
+    prompts: int | None
+    formula_prompts: int | None
+    judged: float
+    requests: int | None
+    usd: float | None
+    batches: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionPlan:
+    """What a dimension would take.
+
+    Attributes:
+        dimension: The quality that is judged.
+        noise: What judging it is like.
+        power: The probability with which two entrants are to be separated.
+        confidence: Probability with which all that is told of the dimension is true together.
+        n_prompts: Prompts that the mode has.
+        smallest_gap: How far apart two entrants must be to be separated by those, in Elo points.
+        choices: What each way takes, the gaps in turn.
+        curve: Of judging everything: gap in Elo points, prompts, requests and dollars, for a
+            picture.
+    """
+
+    dimension: str
+    noise: JudgingNoise
+    power: float
+    confidence: float
+    n_prompts: int
+    smallest_gap: float | None
+    choices: tuple[PlannedChoice, ...]
+    curve: tuple[tuple[float, int, int, float | None], ...]
+
+
+def plan_json(plans: Sequence[DimensionPlan]) -> list[dict[str, Any]]:
+    """Return the plan of every dimension as JSON values, for scripts."""
+    return [asdict(plan) for plan in plans]
+
+
+def print_plan(plans: Sequence[DimensionPlan], console: Console) -> None:
+    """Print for every dimension what it takes to separate two entrants, way by way."""
+    for plan in plans:
+        print_text(noise_sentence(plan), console)
+        print_table(f"{plan.dimension}: to separate two entrants", plan_table(plan), console)
+        console.print()
+    print_text(
+        "Gaps are in Elo points of Bradley-Terry with ties as half wins. Adaptive: a pair stops "
+        "once it is decided; the bill is the expected one, the tail included. The bank's question "
+        "is decided by the whole bank whatever the gap, so that row says what stopping saves on "
+        "the prompts of the first row.",
+        console,
+        style="dim",
+    )
+
+
+def noise_sentence(plan: DimensionPlan) -> str:
+    """Say what the plan rests on, and what the mode's prompts can tell apart."""
+    noise = plan.noise
+    learnt = (
+        f"learnt from {noise.n_prompts:,} prompts of the pilot"
+        if noise.n_prompts
+        else "assumed: give --from-pilot to learn it"
+    )
+    sentence = (
+        f"On {plan.dimension}, {format_share(noise.tied, decimals=0)} of the pairs are ties, "
+        f"{format_share(noise.split, decimals=0)} come out "
+        f"otherwise in the other order, and a prompt moves an entrant by {noise.prompt_sd:.1f} "
+        f"logits ({learnt})."
+    )
+    if plan.smallest_gap is None:
+        return f"{sentence} The {plan.n_prompts:,} prompts of the mode separate no two entrants."
+    return (
+        f"{sentence} The {plan.n_prompts:,} prompts of the mode separate two of "
+        f"{noise.n_entrants} entrants that are {plan.smallest_gap:.0f} Elo points apart with "
+        f"probability {format_share(plan.power, decimals=0)}, all pairs together at "
+        f"{format_share(plan.confidence, decimals=0)}."
+    )
+
+
+def plan_table(plan: DimensionPlan) -> ReportTable:
+    """Return a row for each gap and way."""
+    rows = [
+        (
+            f"{choice.elo:g}",
+            choice.way,
+            *(
+                (ABSENT,) * 4
+                if choice.prompts is None
+                else (
+                    f"{choice.prompts:,}",
+                    format_share(choice.judged, decimals=0),
+                    ABSENT if choice.usd is None else format_usd(choice.usd),
+                    f"{choice.batches:,}",
+                )
+            ),
+        )
+        for choice in plan.choices
+    ]
+    return ReportTable(
+        ("Elo apart", "way", "prompts", "judged", "US dollars", "batches"), tuple(rows)
+    )
+
+
+def draw_plan(plan: DimensionPlan) -> "Figure":
+    """Draw what it costs against the smallest gap one could see, on logarithmic axes.
+
+    Requests stand in place of dollars where judging is free or prices are not known.
+    """
+    figure, axes = new_figure(height=4.2)
+    in_usd = all(usd for *_, usd in plan.curve)
+
+    def height(requests: int | None, usd: float | None) -> float:
+        return float((usd if in_usd else requests) or math.nan)
+
+    ways = dict.fromkeys(choice.way for choice in plan.choices)
+    widths = [gap for gap, *_ in plan.curve]
+    heights = [height(requests, usd) for _, _, requests, usd in plan.curve]
+    axes.plot(widths, heights, color=LIGHT.lines[0], linewidth=2)
+    for colour, way, marker in zip(LIGHT.lines, ways, "osD", strict=False):
+        marked = [each for each in plan.choices if each.way == way and each.prompts is not None]
+        axes.plot(
+            [each.elo for each in marked],
+            [height(each.requests, each.usd) for each in marked],
+            marker,
+            color=colour,
+            label=way,
+        )
+    if plan.smallest_gap is not None:
+        axes.axvline(
+            plan.smallest_gap,
+            color=LIGHT.quiet,
+            linestyle=(0, (4, 4)),
+            linewidth=1,
+            label=f"the mode's {plan.n_prompts:,} prompts",
+        )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    gaps = sorted({choice.elo for choice in plan.choices} | {5.0, 100.0})
+    axes.set_xticks(gaps, [f"{gap:g}" for gap in gaps], minor=False)
+    axes.xaxis.set_minor_formatter("")
+    axes.yaxis.set_major_formatter("${x:,g}" if in_usd else "{x:,.0f}")
+    axes.yaxis.set_minor_formatter("")
+    axes.grid(color=LIGHT.grid, linewidth=0.8)
+    axes.set_title(
+        f"{plan.dimension}: what it takes to see a gap",
+        loc="left",
+        fontsize=11,
+        color=LIGHT.ink,
+        parse_math=False,
+    )
+    axes.set_xlabel(
+        (
+            "smallest gap that is separated with probability "
+            f"{format_share(plan.power, decimals=0)}, Elo points"
+        ),
+        color=LIGHT.quiet,
+        fontsize=8,
+    )
+    axes.set_ylabel(
+        "US dollars" if in_usd else "requests to the judge", color=LIGHT.quiet, fontsize=8
+    )
+    axes.legend(frameon=False, fontsize=8, labelcolor=LIGHT.ink)
+    return figure
+
+
+def plan_files(plans: Sequence[DimensionPlan], path: Path) -> dict[Path, bytes]:
+    """Return the pictures as files; of several dimensions, each name has its dimension in it.
+
+    Raises:
+        InputError: If the name ends in neither .png nor .svg.
+    """
+    encode = {".png": to_png, ".svg": to_svg}.get(path.suffix.lower())
+    if encode is None:
+        raise InputError(f"the picture is to be {path.name!r}; expected a name in .png or .svg")
+    return {
+        path if len(plans) == 1 else path.with_stem(f"{path.stem}_{plan.dimension}"): encode(
+            draw_plan(plan)
+        )
+        for plan in plans
+    }

@@ -1,0 +1,1 @@
+"""Static pages over all finished runs."""

@@ -1,0 +1,1 @@
+"""Finished runs sent to other tools that keep results."""

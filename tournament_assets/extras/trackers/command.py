@@ -1,0 +1,33 @@
+"""`tournament track`."""
+
+from pathlib import Path
+
+import click
+
+from tournament_assets.extras.trackers.trackers import send_evaluations, track_in_mlflow
+from tournament_assets.run_comparison.run_reading import read_finished_runs
+from tournament_assets.tournament.errors import InputError
+
+
+@click.command("track")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--mlflow", metavar="URI", help="The server or database in which MLflow keeps runs.")
+@click.option("--otlp", metavar="URL", help="A collector that takes OTLP over HTTP.")
+def track_command(run: Path, mlflow: str | None, otlp: str | None) -> None:
+    """Send the finished run directory RUN to other tools. It sends no request to a judge.
+
+    MLflow gets one run in the experiment named after the tournament: settings, ratings with their
+    intervals, red lights on the judge, and the report. Sending it again updates the same run. The
+    collector gets an event gen_ai.evaluation.result for every pair and dimension.
+
+    \b
+    tournament track runs/headline_20261104T101500Z --mlflow http://127.0.0.1:5000
+    tournament track runs/headline_20261104T101500Z --otlp http://127.0.0.1:4318
+    """  # noqa: D301 (\b tells click to keep the lines that follow)
+    if mlflow is None and otlp is None:
+        raise InputError("no tool to send the run to; expected --mlflow URI, --otlp URL or both")
+    (finished,) = read_finished_runs([run])
+    if mlflow is not None:
+        click.echo(f"MLflow has it as run {track_in_mlflow(finished, mlflow)}")
+    if otlp is not None:
+        click.echo(f"the collector took {send_evaluations(finished, otlp)} events")

@@ -1,1 +1,0 @@
-"""Prompt banks made from published sets of multiple-choice questions."""

@@ -1,1 +1,0 @@
-"""What is done, without Dagster: use cases on plain values."""
