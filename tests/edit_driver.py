@@ -56,10 +56,9 @@ class EditDriver:
             What was materialised, by partition, in order.
         """
         definitions = self.definitions()
-        self.tick("watch_inputs", definitions)
         # The first look sees an edit, the second that the files were left alone since.
-        requests = self.tick("rerun_after_edits", definitions)
-        requests = requests or self.tick("rerun_after_edits", definitions)
+        requests = self.tick("watch_inputs", definitions)
+        requests = requests or self.tick("watch_inputs", definitions)
         ran: dict[str, list[str]] = {}
         while requests:
             for request in requests:

@@ -36,8 +36,12 @@ from typing import Annotated, Any
 
 import dagster as dg
 
-from tournament_assets.graph.adapter import build_assets, build_reported_checks
-from tournament_assets.graph.automation.edits import build_edit_sensor, build_watching_sensor
+from tournament_assets.graph.adapter import (
+    build_assets,
+    build_reported_checks,
+    build_up_to_date_check,
+)
+from tournament_assets.graph.automation.edits import build_watching_sensor
 from tournament_assets.graph.automation.failure_notices import (
     BrokenConfig,
     build_failure_sensors,
@@ -192,14 +196,16 @@ def _build_tournament(plan: TournamentPlan, resource_prefix: str) -> dg.Definiti
             refuse_run=refuse_superseded,
             resource_prefix=resource_prefix,
         ),
-        asset_checks=build_reported_checks(plan, rows_of(plan).values()),
+        asset_checks=[
+            *build_reported_checks(plan, rows_of(plan).values()),
+            build_up_to_date_check(plan),
+        ],
         jobs=[*jobs.values(), build_rejudge_job(plan)],
         schedules=build_schedules(plan, stage_jobs),
         sensors=[
             build_resuming_sensor(plan, stage_jobs, resource_prefix=resource_prefix),
-            build_watching_sensor(plan),
+            build_watching_sensor(plan, stage_jobs),
             build_continuing_sensor(plan, stage_jobs),
-            build_edit_sensor(plan, stage_jobs),
         ],
     )
 

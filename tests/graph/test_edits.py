@@ -19,6 +19,7 @@ from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.automation import edits
 from tournament_assets.graph.automation.jobs import Stage, build_stages, observations
 from tournament_assets.graph.automation.reruns import find_out_of_date
+from tournament_assets.graph.recipe_book import RecipeBook
 from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan
@@ -62,7 +63,7 @@ def out_of_date(project: SmallProject) -> dict[str, list[str]]:
         for each in observations(plan, read_inputs(plan)):
             instance.report_runless_asset_event(each)
         for stage in build_stages(plan):
-            parts = find_out_of_date(instance, plan, stage, "pilot")
+            parts = find_out_of_date(RecipeBook(plan, instance), stage, "pilot")
             for partition, keys in parts.items():
                 found.setdefault(str(partition), []).extend(key.path[-1] for key in keys)
     return found
@@ -189,31 +190,21 @@ def test_a_corrected_parser_makes_verdicts_out_of_date_and_nothing_before_them(
     }
 
 
-def test_within_a_tick_the_checks_say_what_was_made_from_an_older_rubric(
+def test_within_a_tick_the_check_says_what_was_made_from_an_older_rubric(
     project: SmallProject,
 ) -> None:
     watcher = Watcher(project)
-    observed, checks = watcher.tick()
-    assert observed == [], "the run has observed what it read"
-    assert all(passed for passed, _ in checks.values())
-    assert set(checks) == {
-        "bank_is_current",
-        "entrant_is_current",
-        "rubric_is_current",
-        "inputs_are_current",
-    }
-    assert watcher.tick() == ([], {})
+    assert watcher.tick() == ([], {}), "the run has observed what it read, and said what it found"
     assert watcher.said.startswith("nothing ")
     rubric = project.folder / "rubrics" / "factuality.txt"
     edit(rubric, "version: 1", "version: 2")
     observed, checks = watcher.tick()
     assert observed == ["rubrics/factuality"]
-    assert set(checks) == {"rubric_is_current", "inputs_are_current"}
-    for passed, sentence in checks.values():
-        assert not passed
-        assert re.match(r"factuality, pilot: .* v1 \(", sentence)
-        assert "it is v2 (" in sentence
-        assert "calibration" not in sentence
+    ((name, (passed, sentence)),) = checks.items()
+    assert (name, passed) == ("up_to_date", False)
+    assert re.match(r"rubrics factuality was v1 \(.*\), is v2 \(.*\) now: ", sentence)
+    assert "judge_replies factuality|pilot" in sentence
+    assert "calibration" not in sentence
     assert watcher.tick() == ([], {})
     edit(rubric, "version: 2", "version: 1")
     observed, checks = watcher.tick()
@@ -235,9 +226,9 @@ def test_what_no_run_has_observed_is_observed_at_the_first_tick(tmp_path: Path) 
 def test_an_edit_that_kept_its_version_line_is_asked_to_raise_it(project: SmallProject) -> None:
     edit(project.folder / "rubrics" / "factuality.txt", "Prefer", "Always prefer")
     _, checks = Watcher(project).tick()
-    passed, sentence = checks["rubric_is_current"]
+    passed, sentence = checks["up_to_date"]
     assert not passed
-    assert sentence.endswith("; raise its version line with every edit")
+    assert "; raise its version line with every edit: " in sentence
 
 
 def test_a_rubric_that_cannot_be_read_is_said_and_not_observed(project: SmallProject) -> None:
@@ -246,20 +237,21 @@ def test_a_rubric_that_cannot_be_read_is_said_and_not_observed(project: SmallPro
     (project.folder / "rubrics" / "factuality.txt").unlink()
     observed, checks = watcher.tick()
     assert observed == []
-    assert not checks["rubric_is_current"][0]
+    assert not checks["up_to_date"][0]
     assert "factuality" in watcher.said
 
 
 def test_a_tick_reads_the_inputs_again_only_after_a_file_or_an_event(
     project: SmallProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan, definitions = load(project)
     readings: list[str] = []
 
     def count(plan: TournamentPlan) -> list[inputs.InputVersion]:
         readings.append("read")
         return read_inputs(plan)
 
+    project.merge_config(modes={"pilot": {"rerun_after_edits": True}})
+    plan, definitions = load(project)
     monkeypatch.setattr(edits, "read_inputs", count)
     cursor: str | None = None
     with dg.DagsterInstance.from_config(project.environment["DAGSTER_HOME"]) as instance:
@@ -269,7 +261,7 @@ def test_a_tick_reads_the_inputs_again_only_after_a_file_or_an_event(
             context = dg.build_sensor_context(
                 instance=instance, definitions=definitions, cursor=cursor
             )
-            sensor = definitions.resolve_sensor_def("small_rerun_after_edits")
+            sensor = definitions.resolve_sensor_def("small_watch_inputs")
             data = sensor.evaluate_tick(context)
             cursor = data.cursor
             return len(readings), str(data.skip_message)
@@ -296,11 +288,7 @@ def test_an_edited_config_asks_for_a_reload(project: SmallProject) -> None:
         data = definitions.resolve_sensor_def("small_watch_inputs").evaluate_tick(context)
     told = f"{plan.config_path} was edited since it was loaded; reload the code location"
     assert told in str(data.skip_message)
-    (check,) = [
-        event
-        for event in data.asset_events
-        if isinstance(event, dg.AssetCheckEvaluation) and event.check_name == "inputs_are_current"
-    ]
+    (check,) = [event for event in data.asset_events if isinstance(event, dg.AssetCheckEvaluation)]
     assert not check.passed
     assert str(check.description).startswith(told)
 
@@ -317,8 +305,7 @@ def test_a_run_finishes_with_the_rubrics_it_began_with(project: SmallProject) ->
     stored = project.folder / "storage" / "small" / "judge_replies" / "factuality" / "pilot.parquet"
     rows = table_rows("judge_replies", decode_parquet("judge_replies", stored.read_bytes()))
     assert {row["rubric_version"] for row in rows} == {"1"}
-    said = [warning for warning in summary.warnings if warning.startswith("rubric_is_current")]
-    assert said
-    assert all(" rubric v1 (" in warning for warning in said)
-    _, checks = Watcher(project).tick()
-    assert not checks["inputs_are_current"][0]
+    (said,) = [warning for warning in summary.warnings if warning.startswith("up_to_date")]
+    assert "rubrics factuality was v1 (" in said
+    observed, checks = Watcher(project).tick()
+    assert (observed, checks) == (["rubrics/factuality"], {})

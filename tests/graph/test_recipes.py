@@ -14,6 +14,7 @@ from tests.projects import make_project
 from tournament_assets.graph.partitions import edge_between
 from tournament_assets.graph.recipes import (
     Place,
+    Recipe,
     find_out_of_date,
     join_partition,
     places_read,
@@ -42,7 +43,7 @@ class Model:
     inputs: dict[Place, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     contents: dict[Place, str] = field(default_factory=dict)
-    recipes: dict[Place, str] = field(default_factory=dict)
+    recipes: dict[Place, Recipe] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.rows = {name: row for name, row in rows_of(self.plan).items() if not row.on_request}
@@ -74,7 +75,7 @@ class Model:
         text = sha256(repr([place, self.settings.get(place.asset), read]).encode()).hexdigest()
         return text if self.n_values is None else str(int(text, 16) % self.n_values)
 
-    def recipe(self, place: Place) -> str:
+    def recipe(self, place: Place) -> Recipe:
         versions = {
             each: self.inputs.get(each) or self.contents.get(each) for each in self.reads(place)
         }

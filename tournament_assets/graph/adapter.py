@@ -19,20 +19,25 @@ from pydantic import create_model
 
 from tournament_assets.graph.outputs import Check, Made, Markdown, as_stored
 from tournament_assets.graph.partitions import (
-    DATA_VERSION_TAG,
-    MADE_WITH_TAG,
-    RECIPE_TAG,
     asset_key,
-    current_recipe,
     edge_between,
     loaded_over,
-    made_with,
     partition_values,
     partitions_over,
     recorded_of,
-    version_lookup,
 )
-from tournament_assets.graph.recipes import Place, join_partition
+from tournament_assets.graph.recipe_book import (
+    DATA_VERSION_TAG,
+    MADE_FROM,
+    MADE_WITH_TAG,
+    ROOT,
+    UP_TO_DATE,
+    RecipeBook,
+    made_with,
+    rubrics_told,
+    up_to_date,
+)
+from tournament_assets.graph.recipes import Place, Recipe, join_partition
 from tournament_assets.graph.resources import (
     GeneratorResource,
     JudgeResource,
@@ -158,15 +163,13 @@ def _build_asset(
             )
         options = given["config"].model_dump() if "options" in row.wanted else {}
         place = Place(row.name, join_partition(_partition(plan, row, context)))
-        tags = {
-            # Before anything is read: what changes meanwhile is out of date afterwards.
-            RECIPE_TAG: current_recipe(plan, place, version_lookup(plan, context.instance)),
-            MADE_WITH_TAG: made_with(plan, row, options),
-        }
+        # Before anything is read: what changes meanwhile is out of date afterwards.
+        recipe = RecipeBook(plan, context.instance, told=rubrics_told(options)).recipe(place)
+        tags = {MADE_WITH_TAG: made_with(plan, row, options)}
         made = row.make(**_arguments(plan, row, context, given))
         if _BACKFILL_TAG in context.run.tags:
             _refuse_in_backfill(context, row, made.checks)
-        return _result(row, made, tags=tags)
+        return _result(row, made, tags=tags, recipe=recipe)
 
     _declare(compute, row, (*inputs, *upstream), resources, result=_RESULTS[row.stored_as])
     manager = _IO_MANAGERS[row.stored_as]
@@ -341,6 +344,19 @@ def build_reported_checks(
     ]
 
 
+def build_up_to_date_check(plan: TournamentPlan) -> dg.AssetChecksDefinition:
+    """Make the check that says what of a tournament is out of date, and why."""
+
+    def look(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        return check_result(up_to_date(RecipeBook(plan, context.instance)))
+
+    return dg.asset_check(
+        asset=asset_key(plan, ROOT),
+        name=UP_TO_DATE,
+        description="All that the report rests on is as it would be made now, in every mode.",
+    )(look)
+
+
 def _build_reported_check(
     plan: TournamentPlan, row: AssetRow, name: str, description: str
 ) -> dg.AssetChecksDefinition:
@@ -510,15 +526,18 @@ def _run_start(context: _Context) -> datetime:
 
 
 def _result(
-    row: AssetRow, made: Made[Any], *, tags: Mapping[str, str]
+    row: AssetRow, made: Made[Any], *, tags: Mapping[str, str], recipe: Recipe | None = None
 ) -> dg.MaterializeResult[Any]:
-    """Return what was made, with its content hash and its number of rows."""
+    """Return what was made, with its content hash, its number of rows and its recipe."""
     stored = as_stored(made, row.name, is_table=row.stored_as == "table")
     return dg.MaterializeResult(
         **({} if row.stored_as == "folder" else {"value": stored.value}),
         data_version=dg.DataVersion(str(stored.version)),
         tags=tags,
-        metadata={name: _metadata_value(each) for name, each in stored.metadata.items()},
+        metadata={
+            **{name: _metadata_value(each) for name, each in stored.metadata.items()},
+            **({} if recipe is None else {MADE_FROM: dg.MetadataValue.json(dict(recipe))}),
+        },
         check_results=[check_result(check) for check in stored.checks],
     )
 

@@ -3,7 +3,7 @@
 A partition's recipe is what decides what it holds: its settings, among them the version of what
 reads replies, and the versions of everything that it reads, observed inputs too. Every
 materialisation carries its recipe, and is out of date if that differs from the recipe of now. Runs,
-reruns and edits all ask here; nothing in here knows Dagster.
+reruns, edits and checks all ask here; nothing in here knows Dagster.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -14,7 +14,10 @@ from typing import Any
 from tournament_assets.graph.rows import AssetRow, Axis, axis_names
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.fingerprints import fingerprint, short
+
+Recipe = Mapping[str, str]
+"""The version of everything that decides what a partition holds, by what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,9 @@ class Place:
 
     asset: str
     partition: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.asset} {self.partition}".strip()
 
 
 def join_partition(values: Mapping[Any, str]) -> str:
@@ -64,28 +70,53 @@ def _along(
     return (values[axis],) if axis in values and axis != over else axis_names(config, axis)
 
 
-def recipe_of(settings: object, versions: Mapping[Place, str | None]) -> str:
-    """Return the fingerprint of what a partition is made from, 40 hex characters.
+def recipe_of(settings: object, versions: Mapping[Place, str | None]) -> Recipe:
+    """Return what a partition is made from.
 
     Args:
         settings: What decides what it holds, besides what it reads; None if nothing.
         versions: The version of everything that it reads; None for what does not exist.
     """
-    read = sorted(
-        [place.asset, place.partition, version]
-        for place, version in versions.items()
-        if version is not None
-    )
-    # A tag of Dagster holds 63 characters.
-    return fingerprint([settings, read])[:40]
+    read = {str(place): version for place, version in versions.items() if version is not None}
+    return read if settings is None else {"settings": short(fingerprint(settings)), **read}
+
+
+def differences(before: Recipe | None, now: Recipe) -> list[str]:
+    """Say why a partition is out of date, a few words for each reason.
+
+    Args:
+        before: What it was made from; None if it was never made.
+        now: What it would be made from now.
+    """
+    if before is None:
+        return ["it was never made"]
+    return [
+        f"{name} was {_told(before.get(name))}, is {_told(now.get(name))} now"
+        f"{_REMINDER if _keeps_label(before.get(name), now.get(name)) else ''}"
+        for name in {**before, **now}
+        if before.get(name) != now.get(name)
+    ]
+
+
+_REMINDER = "; raise its version line with every edit"
+
+
+def _told(version: str | None) -> str:
+    return "not there" if version is None else version
+
+
+def _keeps_label(before: str | None, now: str | None) -> bool:
+    """Whether people call both versions the same, such as `v1 (3fa2c1)` and `v1 (9bc1d0)`."""
+    label = (before or "").partition(" (")[0]
+    return " (" in (before or "") and (now or "").partition(" (")[0] == label
 
 
 def find_out_of_date(
     places: Iterable[Place],
     *,
     reads: Callable[[Place], Collection[Place]],
-    recipe: Callable[[Place], str],
-    kept: Callable[[Place], str | None],
+    recipe: Callable[[Place], Recipe],
+    kept: Callable[[Place], Recipe | None],
 ) -> list[Place]:
     """Return which of some partitions have to be made, in the order in which they are made.
 
@@ -99,7 +130,6 @@ def find_out_of_date(
     """
     found: dict[Place, None] = {}
     for place in places:
-        follows = any(each in found for each in reads(place))
-        if follows or (by := kept(place)) is None or by != recipe(place):
+        if any(each in found for each in reads(place)) or kept(place) != recipe(place):
             found[place] = None
     return list(found)

@@ -23,13 +23,6 @@ from tournament_assets.graph.assets import (
     trust,
     verdicts,
 )
-from tournament_assets.graph.assets.freshness import (
-    BANK_CHECK,
-    ENTRANT_CHECK,
-    LEADERBOARD_CHECK,
-    LEADERBOARD_DESCRIPTION,
-    RUBRIC_CHECK,
-)
 from tournament_assets.graph.rows import (
     DIMENSION,
     ENTRANT,
@@ -163,10 +156,7 @@ ASSETS = (
         job="1_prompts",
         axes=MODE,
         after=("prompt_file",),
-        checks={
-            "bank_integrity": "Every prompt once, with what its dimension needs.",
-            BANK_CHECK.name: BANK_CHECK.description,
-        },
+        checks={"bank_integrity": "Every prompt once, with what its dimension needs."},
     ),
     AssetRow(
         human_battles.human_battles,
@@ -207,7 +197,6 @@ ASSETS = (
         checks={
             "response_coverage": "Every selected prompt is answered.",
             "no_empty_response": "Every response says something.",
-            ENTRANT_CHECK.name: ENTRANT_CHECK.description,
         },
         kinds=_entrant_kinds,
         pool=_gpu_pool,
@@ -254,7 +243,6 @@ ASSETS = (
         after=("rubrics", "judging_estimate", "judge_requests"),
         untold=_BOUGHT_BEFORE,
         settings=settings.asking_settings,
-        checks={RUBRIC_CHECK.name: RUBRIC_CHECK.description},
         **_ASKED_JUDGE,
     ),
     AssetRow(
@@ -398,7 +386,6 @@ ASSETS = (
             "verdicts": "judge_verdicts",
         },
         settings=settings.noticing_settings,
-        checks={LEADERBOARD_CHECK: LEADERBOARD_DESCRIPTION},
         **_REPORTED,
     ),
     AssetRow(

@@ -7,12 +7,6 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.graph.assets.freshness import (
-    RUBRIC_CHECK,
-    find_outdated,
-    freshness_result,
-)
-from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.outputs import Check, Made, Shown, known, markdown_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.costs.estimates import JudgingEstimate
@@ -32,7 +26,7 @@ from tournament_assets.reports.cost_estimate import (
     price_rows,
 )
 from tournament_assets.runs.estimates import estimate_pairs
-from tournament_assets.runs.provenance import Bill, LargeTables, Recorded
+from tournament_assets.runs.provenance import Bill, LargeTables
 from tournament_assets.storage.tables import StoredTable, WrittenTable, write_table
 from tournament_assets.tournament.asset_rows import (
     DecisionRow,
@@ -302,7 +296,7 @@ def judge_replies(
         )
         counted, made = _write_replies(asks, tally, opened)
     _refuse_empty(counted.results, asks, tally)
-    return replace(made, checks=[_rubric_check(asks)])
+    return made
 
 
 def _write_replies(
@@ -491,13 +485,3 @@ def _tally_metadata(tallies: Collection[Tally]) -> dict[str, int]:
 
 def _judged_with(rubric: Rubric) -> dict[str, str]:
     return {"rubric_version": rubric.version, "rubric_hash": short(rubric.content_hash)}
-
-
-def _rubric_check(asks: _Judging) -> Check:
-    step = asks.step
-    just_made: dict[str | None, Recorded] = {step.partition: _judged_with(asks.rubric)}
-    inputs = read_inputs(step.plan, "rubrics")
-    outdated = find_outdated(
-        RUBRIC_CHECK, inputs, step.records, modes=step.plan.config.mode_names, just_made=just_made
-    )
-    return freshness_result(RUBRIC_CHECK, outdated)

@@ -27,7 +27,7 @@ from tournament_assets.tournament.entrants import (
     RecordedEntrant,
 )
 from tournament_assets.tournament.errors import InputError, LedgerError
-from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.fingerprints import fingerprint, short
 from tournament_assets.verdicts.table_rows import prompt_rows
 
 
@@ -49,6 +49,10 @@ class InputVersion:
     version: str | None
     label: str = ""
     problem: str = ""
+
+    def __str__(self) -> str:
+        version = short(self.version or "")
+        return f"{self.label} ({version})" if self.label else version
 
 
 def prompt_file(plan: TournamentPlan) -> list[InputVersion]:
@@ -123,7 +127,7 @@ def read_inputs(plan: TournamentPlan, *assets: str) -> list[InputVersion]:
 
 
 def stamp_inputs(plan: TournamentPlan) -> str | None:
-    """Return what changes when a file among the inputs may have changed; None if one is missing.
+    """Return what changes when the config or an input may have changed; None if one is missing.
 
     Nothing is read but the files' sizes and dates: this is for looking often.
     """
@@ -140,6 +144,7 @@ def stamp_inputs(plan: TournamentPlan) -> str | None:
 
 def _input_files(plan: TournamentPlan) -> Iterator[Path]:
     project = plan.project
+    yield project.folder / plan.config_path
     yield from ledger_files(plan)
     yield project.resolve(plan.config.prompt_bank, what="the prompt bank")
     yield from (project.folder / rule.rubric for rule in plan.config.dimensions.values())

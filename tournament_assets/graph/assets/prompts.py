@@ -6,12 +6,6 @@ from dataclasses import dataclass, fields
 
 import pandas as pd
 
-from tournament_assets.graph.assets.freshness import (
-    BANK_CHECK,
-    find_outdated,
-    freshness_result,
-)
-from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.assets.ratings import response_texts
 from tournament_assets.graph.outputs import Check, Made, Shown, markdown_table
 from tournament_assets.graph.rows import Step
@@ -22,7 +16,6 @@ from tournament_assets.judging.requests.pairs import (
 )
 from tournament_assets.project.plan import select_prompts
 from tournament_assets.project.project_files import load_bank
-from tournament_assets.runs.provenance import Recorded
 from tournament_assets.storage.tables import (
     WrittenTable,
     content_version,
@@ -31,7 +24,6 @@ from tournament_assets.storage.tables import (
 )
 from tournament_assets.tournament.asset_rows import MatchRow, PromptRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.tournament.fingerprints import short
 from tournament_assets.tournament.prompts import Prompt, first_samples, prompt_of
 from tournament_assets.verdicts.table_rows import prompt_rows, prompts_of
 
@@ -55,18 +47,9 @@ def prompt_bank(step: Step) -> Made[list[PromptRow]]:
             "with_gold_answer": sum(prompt.gold_answer is not None for prompt in prompts),
             "first_rows": markdown_table(rows, _SHOWN_COLUMNS),
         },
-        checks=[_bank_integrity(prompts), _bank_check(step, version)],
+        checks=[_bank_integrity(prompts)],
         version=version,
     )
-
-
-def _bank_check(step: Step, version: str) -> Check:
-    just_made: dict[str | None, Recorded] = {step.partition: {"content_hash": short(version)}}
-    inputs = read_inputs(step.plan, "prompt_file")
-    outdated = find_outdated(
-        BANK_CHECK, inputs, step.records, modes=step.plan.config.mode_names, just_made=just_made
-    )
-    return freshness_result(BANK_CHECK, outdated)
 
 
 def _counts_by_source(prompts: Sequence[Prompt]) -> dict[str, int]:

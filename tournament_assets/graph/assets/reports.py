@@ -23,8 +23,6 @@ from tournament_assets.audits.missingness import (
 )
 from tournament_assets.audits.prompt_audit import audit_prompts
 from tournament_assets.audits.prompt_findings import FindingKind, PromptFinding, prompts_behind_lead
-from tournament_assets.graph.assets.freshness import leaderboard_result
-from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.outputs import (
     Check,
     Made,
@@ -138,8 +136,6 @@ def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[LeaderboardR
     )
     ranked = {dimension: _ranked(step, dimension, inputs, judge_model) for dimension in inputs.elo}
     rows = [row for each in ranked.values() for row in each]
-    # Weights are not hashed for this; the sensor that watches the inputs sees them too.
-    observed = read_inputs(step.plan, "prompt_file", "rubrics")
     return Made(
         rows,
         metadata={
@@ -152,7 +148,6 @@ def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[LeaderboardR
             **_plotted_ratings(rows),
             **_ladders(ranked),
         },
-        checks=[leaderboard_result(observed, step.records, step.plan.config.mode_names)],
     )
 
 

@@ -9,14 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from tournament_assets.graph.assets.freshness import (
-    ENTRANT_CHECK,
-    find_outdated,
-    freshness_result,
-)
 from tournament_assets.graph.assets.observed_inputs import (
     entrant_version,
-    read_inputs,
     weights_version,
 )
 from tournament_assets.graph.outputs import Check, Made, known, markdown_table
@@ -102,7 +96,7 @@ def entrant_responses(
             "entrant_hash": entrant_hash,
             "first_rows": markdown_table(rows, ("prompt_id", "response", "finish_reason")),
         },
-        checks=_checks(step, prompts, answers, entrant_hash=entrant_hash),
+        checks=_checks(prompts, answers, where=step.where),
     )
 
 
@@ -238,20 +232,10 @@ def _jury_metadata(responses: Sequence[GeneratedResponse]) -> dict[str, Any]:
     }
 
 
-def _checks(
-    step: Step, prompts: Sequence[Prompt], answers: CompletedResponses, *, entrant_hash: str
-) -> list[Check]:
-    outdated = find_outdated(
-        ENTRANT_CHECK,
-        read_inputs(step.plan, "entrants"),
-        step.records,
-        modes=step.plan.config.mode_names,
-        just_made={step.partition: {"entrant_hash": entrant_hash}},
-    )
+def _checks(prompts: Sequence[Prompt], answers: CompletedResponses, *, where: str) -> list[Check]:
     return [
-        _coverage_check(prompts, answers, where=step.where),
-        _empty_check(answers.responses, where=step.where),
-        freshness_result(ENTRANT_CHECK, outdated),
+        _coverage_check(prompts, answers, where=where),
+        _empty_check(answers.responses, where=where),
     ]
 
 

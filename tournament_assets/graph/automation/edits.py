@@ -1,25 +1,14 @@
-"""The sensor that runs again what an edit made out of date.
-
-The sensor that sees edits: within a minute everything that they make out of date says so.
-"""
+"""What an edit makes out of date: said within a minute, and run again where a mode says so."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import dagster as dg
 
 from tournament_assets.graph.adapter import check_evaluation
-from tournament_assets.graph.assets.freshness import (
-    CHECKS,
-    FreshnessCheck,
-    find_outdated,
-    freshness_result,
-    leaderboard_result,
-)
 from tournament_assets.graph.assets.observed_inputs import (
     InputVersion,
     read_inputs,
@@ -31,79 +20,76 @@ from tournament_assets.graph.automation.reruns import (
     begin_rerun,
     find_reruns,
 )
-from tournament_assets.graph.outputs import Check
-from tournament_assets.graph.partitions import asset_key, recorded_of
+from tournament_assets.graph.partitions import asset_key
+from tournament_assets.graph.recipe_book import ROOT, UP_TO_DATE, RecipeBook, up_to_date
+from tournament_assets.graph.recipes import Place
 from tournament_assets.graph.table import settings_versions
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan
-from tournament_assets.runs.provenance import Records
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
 
 _INTERVAL_SECONDS = 30
-_NOTHING = "nothing is out of date"
-_NEVER_RUN = "it has never run; begin it by hand"
 
 
-def build_edit_sensor(plan: TournamentPlan, jobs: Sequence[Any]) -> dg.SensorDefinition:
-    """Build the sensor of one tournament; `rerun_after_edits` of a mode turns it on.
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What came of a look at the inputs of a tournament.
+
+    Attributes:
+        seen: What the next look has to know of this one.
+        said: What was found, in words.
+        events: What Dagster is to be told: observations, and what the check says.
+        requests: The first runs of reruns.
+    """
+
+    seen: Mapping[str, str]
+    said: str
+    events: Sequence[Any] = ()
+    requests: Sequence[dg.RunRequest] = ()
+
+
+def look_at_inputs(
+    plan: TournamentPlan, instance: dg.DagsterInstance, seen: Mapping[str, str]
+) -> Look:
+    """Say what is out of date, and begin to run it again in the modes that say so.
+
+    A rerun waits until the inputs were the same in two looks. Nothing is read while neither a file
+    among the inputs nor the config nor what is recorded has changed.
 
     Args:
-        jobs: The jobs of its stages.
+        instance: Where materialisations and runs are recorded.
+        seen: What the look before left; empty at first.
     """
-    wanted = [name for name, mode in plan.config.modes.items() if mode.rerun_after_edits]
-    modes = wanted or ["pilot"]  # where somebody turns it on in the UI
-
-    @dg.sensor(
-        name=f"{plan.tournament_id}_rerun_after_edits",
-        jobs=jobs,
-        minimum_interval_seconds=_INTERVAL_SECONDS,
-        default_status=(
-            dg.DefaultSensorStatus.RUNNING if wanted else dg.DefaultSensorStatus.STOPPED
-        ),
-        description=(
-            "Runs again what an edit made out of date, and nothing else, through to the report: "
-            f"in {' and '.join(modes)}, once it has run there before. It waits "
-            "until the files have been left alone for a tick. Where it is off, "
-            "rerun_after_edits of a mode turns it on."
-        ),
+    state = _state(plan, instance)
+    if state is not None and seen.get("state") == state:
+        return Look(seen, seen["said"])
+    book = RecipeBook(plan, instance, known=read_inputs(plan))
+    changed, not_loaded = not_yet_observed(book), _config_not_loaded(plan)
+    problems = [f"{_name(each)}: {each.problem}" for each in book.inputs if each.problem]
+    said = [*problems, *([not_loaded] if not_loaded else [])]
+    if changed:
+        said.append(f"changed: {', '.join(map(_name, changed))}")
+    requests: list[dg.RunRequest] = []
+    waits = False
+    for name, mode in plan.config.modes.items():
+        if mode.rerun_after_edits and not problems:
+            waits |= seen.get("edited") != book.edited
+            work, reason = ([], _SETTLING) if waits else _begin(book, name)
+            requests += work
+            said.append(f"{name}: {reason}")
+    found = "; ".join(said) or "nothing has changed"
+    quiet = {} if state is None or waits or requests else {"state": state, "said": found}
+    return Look(
+        {"edited": book.edited, **quiet},
+        found,
+        [*observations(plan, changed), *_evaluation(book, not_loaded)],
+        requests,
     )
-    def rerun_after_edits(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        seen = json.loads(context.cursor) if context.cursor else {"inputs": None, "begun": {}}
-        state = _state(plan, context.instance)
-        if state is not None and seen.get("quiet_state") == state:
-            return dg.SensorResult(skip_reason=seen["quiet_reason"], cursor=context.cursor)
-        inputs = read_inputs(plan)
-        now = fingerprint([[asdict(each) for each in inputs], settings_versions(plan)])
-        problems = [each.problem for each in inputs if each.problem]
-        requests: list[dg.RunRequest] = []
-        reasons: list[str] = []
-        quiet = False
-        if problems:
-            reasons = problems
-        elif now != seen["inputs"]:
-            reasons = ["an input has changed; it has to stay as it is for one tick"]
-        else:
-            quiet = True
-            for mode in modes:
-                begun_before = seen["begun"].get(mode) == now
-                work, reason = _begin(plan, mode, context, begun_before=begun_before)
-                requests.extend(work)
-                reasons.append(f"{mode}: {reason}")
-                quiet &= not work and reason in (_NOTHING, _NEVER_RUN)
-                if work:
-                    seen["begun"][mode] = now
-        remembered = {"quiet_state": state, "quiet_reason": "; ".join(reasons)} if quiet else {}
-        return dg.SensorResult(
-            run_requests=requests,
-            skip_reason=None if requests else "; ".join(reasons),
-            cursor=json.dumps(
-                {"inputs": now, "begun": seen["begun"], **remembered}, sort_keys=True
-            ),
-        )
 
-    return rerun_after_edits
+
+_SETTLING = "an input has changed; it has to stay as it is for one tick"
 
 
 def _state(plan: TournamentPlan, instance: dg.DagsterInstance) -> str | None:
@@ -114,86 +100,80 @@ def _state(plan: TournamentPlan, instance: dg.DagsterInstance) -> str | None:
     files = stamp_inputs(plan)
     if files is None:
         return None
-    last_event = instance.event_log_storage.get_maximum_record_id()
-    config = plan.config.model_dump(mode="json")
-    return fingerprint([files, config, settings_versions(plan), last_event])
+    loaded = [plan.config.model_dump(mode="json"), settings_versions(plan)]
+    return fingerprint([files, loaded, instance.event_log_storage.get_maximum_record_id()])
 
 
-def _begin(
-    plan: TournamentPlan,
-    mode: Mode,
-    context: dg.SensorEvaluationContext,
-    *,
-    begun_before: bool,
-) -> tuple[list[dg.RunRequest], str]:
+def _begin(book: RecipeBook, mode: Mode) -> tuple[list[dg.RunRequest], str]:
     """Return the first runs of a rerun, or none and why.
 
-    Args:
-        context: Of the tick.
-        begun_before: Whether the last one was begun for the very same inputs and settings: if that
-            has failed, so would the next, and one would be begun for ever.
+    What has failed for the very same inputs and settings is not begun again: it would be for ever.
     """
-    latest = context.instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=asset_key(plan, "leaderboard"), asset_partitions=[mode]),
-        limit=1,
-    )
-    if not latest.records:
-        return [], _NEVER_RUN
-    reruns = find_reruns(context.instance, plan, mode=mode)
+    if book.kept(Place(ROOT, mode)) is None:
+        return [], "it has never run; begin it by hand"
+    reruns = find_reruns(book.instance, book.plan, mode=mode)
     for rerun in reruns:
         if rerun.is_unfinished:
             return [], rerun.describe()
-    if begun_before and reruns and reruns[-1].state is RerunState.FAILED:
+    last = reruns[-1] if reruns else None
+    if last and last.state is RerunState.FAILED and last.identity.edited == book.edited:
         return [], (
-            f"{reruns[-1].describe()}; the same is not begun twice: execute its failed run again, "
-            "or edit"
+            f"{last.describe()}; the same is not begun twice: execute its failed run again, or edit"
         )
     work = begin_rerun(
-        plan,
+        book.plan,
         mode,
-        instance=context.instance,
+        instance=book.instance,
         began_at=datetime.now(UTC),
         reason="edit",
+        edited=book.edited,
     )
-    return work, _NOTHING
+    return work, "what is out of date runs again" if work else "nothing is out of date"
 
 
-def build_watching_sensor(plan: TournamentPlan) -> dg.SensorDefinition:
-    """Build the sensor of one tournament."""
+def _evaluation(book: RecipeBook, not_loaded: str | None) -> list[dg.AssetCheckEvaluation]:
+    """Evaluate the check of a tournament that has a report, unless it has said the same before."""
+    key = asset_key(book.plan, ROOT)
+    if book.instance.get_latest_materialization_event(key) is None:
+        return []
+    check = up_to_date(book)
+    if not_loaded is not None:
+        said = not_loaded if check.passed else f"{check.description}; {not_loaded}"
+        check = replace(check, passed=False, description=said)
+    record = book.instance.get_latest_asset_check_evaluation_record(
+        dg.AssetCheckKey(key, UP_TO_DATE)
+    )
+    event = record and record.event and record.event.asset_check_evaluation
+    before = (event.passed, event.description) if event else None
+    return [] if before == (check.passed, check.description) else [check_evaluation(key, check)]
+
+
+def build_watching_sensor(plan: TournamentPlan, jobs: Sequence[Any]) -> dg.SensorDefinition:
+    """Build the sensor of one tournament.
+
+    Args:
+        jobs: The jobs of its stages.
+    """
 
     @dg.sensor(
         name=f"{plan.tournament_id}_watch_inputs",
+        jobs=jobs,
         minimum_interval_seconds=_INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
             "Looks at the bank's file, the entrants, the rubrics and the price list, and says what "
-            "an edit made out of date: in the partitions themselves, and in checks. It runs "
-            "nothing."
+            "an edit made out of date. In a mode with rerun_after_edits it runs that again, and "
+            "nothing else, through to the report, once the files have been left alone for a tick."
         ),
     )
     def watch_inputs(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        said_before = json.loads(context.cursor) if context.cursor else {}
-        inputs = read_inputs(plan)
-        # Runs of the command line observe too, with or without this sensor.
-        changed = not_yet_observed(plan, inputs, context.instance)
-        not_loaded = _config_not_loaded(plan)
-        evaluations = list(_evaluate_checks(plan, inputs, context.instance, not_loaded))
-        said = {
-            # A materialisation speaks for itself, and knows less: then it is said again.
-            each.check_name: [each.description, _last_run(each.asset_key, context.instance)]
-            for each in evaluations
-        }
+        seen = json.loads(context.cursor) if context.cursor else {}
+        look = look_at_inputs(plan, context.instance, seen)
         return dg.SensorResult(
-            asset_events=[
-                *observations(plan, changed),
-                *(
-                    each
-                    for each in evaluations
-                    if said[each.check_name] != said_before.get(each.check_name)
-                ),
-            ],
-            skip_reason=_describe(inputs, changed, not_loaded),
-            cursor=json.dumps(said, sort_keys=True),
+            run_requests=list(look.requests),
+            asset_events=list(look.events),
+            skip_reason=None if look.requests else look.said,
+            cursor=json.dumps(look.seen, sort_keys=True),
         )
 
     return watch_inputs
@@ -201,61 +181,6 @@ def build_watching_sensor(plan: TournamentPlan) -> dg.SensorDefinition:
 
 def _name(each: InputVersion) -> str:
     return each.asset if each.partition is None else f"{each.asset} of {each.partition}"
-
-
-def _evaluate_checks(
-    plan: TournamentPlan,
-    inputs: Sequence[InputVersion],
-    instance: dg.DagsterInstance,
-    not_loaded: str | None,
-) -> Iterator[dg.AssetCheckEvaluation]:
-    """Evaluate the checks on assets that exist."""
-    records, modes = partial(recorded_of, plan, instance), plan.config.mode_names
-    results = {check.asset: _freshness_of(check, inputs, records, modes) for check in CHECKS}
-    results["leaderboard"] = partial(_leaderboard_of, inputs, records, modes, not_loaded)
-    for asset, evaluate in results.items():
-        key = asset_key(plan, asset)
-        if _last_run(key, instance) is None:
-            continue
-        yield check_evaluation(key, evaluate())
-
-
-def _freshness_of(
-    check: FreshnessCheck,
-    inputs: Sequence[InputVersion],
-    records: Records,
-    modes: Sequence[Mode],
-) -> Callable[[], Check]:
-    return lambda: freshness_result(check, find_outdated(check, inputs, records, modes=modes))
-
-
-def _leaderboard_of(
-    inputs: Sequence[InputVersion],
-    records: Records,
-    modes: Sequence[Mode],
-    not_loaded: str | None,
-) -> Check:
-    check = leaderboard_result(inputs, records, modes)
-    if not_loaded is None:
-        return check
-    said = not_loaded if check.passed else f"{check.description}; {not_loaded}"
-    return replace(check, passed=False, description=said)
-
-
-def _last_run(key: dg.AssetKey, instance: dg.DagsterInstance) -> str | None:
-    latest = instance.get_latest_materialization_event(key)
-    return None if latest is None else latest.run_id
-
-
-def _describe(
-    inputs: Sequence[InputVersion], changed: Sequence[InputVersion], not_loaded: str | None
-) -> str:
-    sentences = [f"{_name(each)}: {each.problem}" for each in inputs if each.problem]
-    if changed:
-        sentences.append(f"changed: {', '.join(_name(each) for each in changed)}")
-    if not_loaded is not None:
-        sentences.append(not_loaded)
-    return "; ".join(sentences) or "nothing has changed"
 
 
 def _config_not_loaded(plan: TournamentPlan) -> str | None:

@@ -14,7 +14,6 @@ from typing import Any, cast
 import dagster as dg
 import upath
 
-from tournament_assets.graph.assets.freshness import CHECKS, LEADERBOARD_CHECK
 from tournament_assets.graph.assets.observed_inputs import InputVersion, read_inputs
 from tournament_assets.graph.automation.jobs import Stage
 from tournament_assets.graph.automation.reruns import (
@@ -22,12 +21,8 @@ from tournament_assets.graph.automation.reruns import (
     WorkOfStage,
     find_out_of_date,
 )
-from tournament_assets.graph.partitions import (
-    MADE_WITH_TAG,
-    asset_key,
-    made_with,
-    newest_materialization,
-)
+from tournament_assets.graph.partitions import asset_key, newest_materialization
+from tournament_assets.graph.recipe_book import MADE_WITH_TAG, UP_TO_DATE, RecipeBook, made_with
 from tournament_assets.graph.recipes import Place
 from tournament_assets.graph.rows import AssetRow
 from tournament_assets.graph.table import rows_of
@@ -39,8 +34,6 @@ _LEFT_OPEN = ("replies_pending", "requests_unread", "pairs_unjudged")
 """Counts, in the metadata, of what another attempt might settle."""
 _ASKED_AGAIN = frozenset({"response_coverage", "no_empty_response"})
 """Checks of what another attempt might settle."""
-_OF_THE_MOMENT = frozenset({LEADERBOARD_CHECK, *(check.name for check in CHECKS)})
-"""Checks that compare with the inputs of a moment: what is fresh passes them."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +57,8 @@ class FreshWork:
 
     def to_run(self, stage: Stage) -> WorkOfStage:
         """Return by partition what of a stage has to run; no assets are all of them."""
-        return find_out_of_date(
-            self.instance,
-            self.plan,
-            stage,
-            self.mode,
-            inputs=self._inputs,
-            distrusts=self._distrusts,
-        )
+        book = RecipeBook(self.plan, self.instance, known=self._inputs)
+        return find_out_of_date(book, stage, self.mode, distrusts=self._distrusts)
 
     def warnings(self, names: Iterable[str], partition: PartitionKey) -> list[str]:
         """Return what the checks of assets found when they were made, a sentence each."""
@@ -81,7 +68,6 @@ class FreshWork:
             if self._rows[name].stored_as != "file"
             and (record := self._newest(name, _text(partition))) is not None
             for check in self._failed_checks(name, record)
-            if check.check_name not in _OF_THE_MOMENT
         ]
 
     def path_of(self, name: str, partition: PartitionKey) -> upath.UPath:
@@ -148,7 +134,9 @@ class FreshWork:
             ]
         key = asset_key(self.plan, name)
         return [
-            each for each in self._found[record.run_id] if each.asset_key == key and not each.passed
+            each
+            for each in self._found[record.run_id]
+            if each.asset_key == key and not each.passed and each.check_name != UP_TO_DATE
         ]
 
 

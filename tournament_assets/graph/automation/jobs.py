@@ -11,7 +11,8 @@ import dagster as dg
 
 from tournament_assets.graph.adapter import RefuseRun, build_reporting_op
 from tournament_assets.graph.assets.observed_inputs import InputVersion, read_inputs
-from tournament_assets.graph.partitions import DATA_VERSION_TAG, asset_key, partitions_over
+from tournament_assets.graph.partitions import asset_key, partitions_over
+from tournament_assets.graph.recipe_book import DATA_VERSION_TAG, RecipeBook
 from tournament_assets.graph.rows import AssetRow, JobRow
 from tournament_assets.graph.table import JOBS, jobs_of, rows_of
 from tournament_assets.project.plan import TournamentPlan
@@ -197,26 +198,22 @@ def observations(
             )
 
 
-def not_yet_observed(
-    plan: TournamentPlan, inputs: Iterable[InputVersion], instance: dg.DagsterInstance
-) -> list[InputVersion]:
+def not_yet_observed(book: RecipeBook) -> list[InputVersion]:
     """Return the inputs whose newest observation, by whomever, is of another version.
 
     What cannot be read now is not among them.
     """
     return [
         each
-        for each in inputs
-        if each.version is not None and each.version != _observed_version(plan, each, instance)
+        for each in book.inputs
+        if each.version is not None and each.version != _observed_version(book, each)
     ]
 
 
-def _observed_version(
-    plan: TournamentPlan, each: InputVersion, instance: dg.DagsterInstance
-) -> str | None:
-    newest = instance.fetch_observations(
+def _observed_version(book: RecipeBook, each: InputVersion) -> str | None:
+    newest = book.instance.fetch_observations(
         dg.AssetRecordsFilter(
-            asset_key=asset_key(plan, each.asset),
+            asset_key=asset_key(book.plan, each.asset),
             asset_partitions=None if each.partition is None else [each.partition],
         ),
         limit=1,

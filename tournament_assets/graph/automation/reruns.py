@@ -3,12 +3,7 @@
 All that is known about a rerun stands in its runs and their tags, so a daemon that is restarted has
 forgotten nothing, and the tag `tournament/rerun` shows a whole rerun among the runs of the UI.
 
-What of a stage is out of date: which partitions, and from which asset of the stage on.
-
-A partition is out of date when its recipe is another than it was made by, or when it does not exist
-(`graph/recipes.py`).
-
-How far the reruns of a tournament have come, read from their runs and the runs' tags.
+What of a stage is out of date, the recipes say (`graph/recipe_book.py`).
 """
 
 import json
@@ -16,13 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
-from functools import partial
 from typing import Any, Literal, cast
 from urllib.parse import quote
 
 import dagster as dg
 
-from tournament_assets.graph.assets.observed_inputs import InputVersion, read_inputs
 from tournament_assets.graph.automation.jobs import (
     DRIFT_ASSET,
     Stage,
@@ -30,69 +23,45 @@ from tournament_assets.graph.automation.jobs import (
     not_yet_observed,
     op_configs,
 )
-from tournament_assets.graph.partitions import (
-    RECIPE_TAG,
-    asset_key,
-    current_recipe,
-    newest_materialization,
-    version_lookup,
-)
-from tournament_assets.graph.recipes import Place, places_read
-from tournament_assets.graph.recipes import find_out_of_date as find_places
-from tournament_assets.graph.table import rows_of
+from tournament_assets.graph.partitions import asset_key
+from tournament_assets.graph.recipe_book import RecipeBook
+from tournament_assets.graph.recipes import Place
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import WorkError
 
 
 def find_out_of_date(
-    instance: dg.DagsterInstance,
-    plan: TournamentPlan,
+    book: RecipeBook,
     stage: Stage,
     mode: Mode,
     *,
-    inputs: Sequence[InputVersion] | None = None,
     distrusts: Callable[[str, dg.EventLogRecord], bool] = lambda _name, _record: False,
-) -> Mapping[dg.MultiPartitionKey | str | None, list[dg.AssetKey]]:
+) -> "WorkOfStage":
     """Return what of a stage has to run, by partition, for a mode to rest on its present inputs.
 
     Args:
-        instance: Where materialisations and observations are recorded.
+        book: The recipes.
         stage: The stage; one that observes runs if Dagster does not know the inputs as they are.
-        inputs: The inputs as they are now; read unless given.
         distrusts: Whether what is recorded of an asset has to be made again whatever its recipe.
 
     Returns:
         For each partition that has to run, the assets that have to, in the stage's order; no assets
         are all of them.
     """
-    rows = rows_of(plan)
-    inputs = read_inputs(plan) if inputs is None else inputs
-    if any(rows[name].stored_as == "file" for name in stage.assets):
+    if any(book.rows[name].stored_as == "file" for name in stage.assets):
         # Observing says what is wrong with one that cannot be read.
-        has_news = any(each.problem for each in inputs) or not_yet_observed(plan, inputs, instance)
+        has_news = any(each.problem for each in book.inputs) or not_yet_observed(book)
         return {None: []} if has_news else {}
-    version_of = version_lookup(plan, instance, inputs=inputs)
-
-    def kept(place: Place) -> str | None:
-        record = newest_materialization(plan, instance, place)
-        made = record and record.asset_materialization
-        if record is None or made is None or distrusts(place.asset, record):
-            return None
-        return (made.tags or {}).get(RECIPE_TAG)
-
-    names = [name for name in stage.assets if not rows[name].on_request]
+    names = [name for name in stage.assets if not book.rows[name].on_request]
     found = {
-        partition: find_places(
-            [Place(name, str(partition)) for name in names],
-            reads=partial(places_read, plan, rows),
-            recipe=lambda place: current_recipe(plan, place, version_of),
-            kept=kept,
+        partition: book.out_of_date(
+            [Place(name, str(partition)) for name in names], distrusts=distrusts
         )
-        for partition in stage.partition_keys(plan, mode)
+        for partition in stage.partition_keys(book.plan, mode)
     }
     return {
-        partition: [asset_key(plan, place.asset) for place in places]
+        partition: [asset_key(book.plan, place.asset) for place in places]
         for partition, places in found.items()
         if places
     }
@@ -103,12 +72,17 @@ STAGE_TAG = "tournament/stage"
 """The stage's job. A number would mean another stage to a version that has one more."""
 SCOPE_TAG = "tournament/scope"
 REASON_TAG = "tournament/reason"
+EDITED_TAG = "tournament/edited"
+"""What the inputs and settings were when a rerun began because of an edit."""
 PARTITIONS_TAG = "tournament/partitions"
 """All partitions of the stage, each with the assets that run there, none being all of them: so a
 stage of which only some runs were begun is known, and is begun whole with what it was to run."""
 FINISHED_TAG = "tournament/finished"
 """On the last runs of a rerun that had nothing to do in the stages after theirs."""
-RERUN_TAGS = ("tournament", "mode", RERUN_TAG, STAGE_TAG, SCOPE_TAG, REASON_TAG, PARTITIONS_TAG)
+RERUN_TAGS = (
+    *("tournament", "mode", RERUN_TAG, STAGE_TAG),
+    *(SCOPE_TAG, REASON_TAG, EDITED_TAG, PARTITIONS_TAG),
+)
 """What a run that stands for another one of a rerun takes over from it."""
 
 Scope = Literal["all", "out_of_date"]
@@ -130,6 +104,7 @@ class RerunIdentity:
         scope: Everything, or what is out of date.
         reason: Why it was begun.
         began_at: When it was begun, which is when a budget for one run begins to count.
+        edited: What the inputs and settings were, where an edit was the reason.
     """
 
     rerun_id: str
@@ -137,6 +112,7 @@ class RerunIdentity:
     scope: Scope
     reason: Reason
     began_at: datetime
+    edited: str = ""
 
 
 def choose_everything(
@@ -157,7 +133,7 @@ def choose_out_of_date(
     """Return what an edit made out of date; it is no occasion to ask whether the judge drifts."""
     if DRIFT_ASSET in stage.assets:
         return {}
-    return find_out_of_date(instance, plan, stage, mode)
+    return find_out_of_date(RecipeBook(plan, instance), stage, mode)
 
 
 CHOICES: Mapping[Scope, Choice] = {"all": choose_everything, "out_of_date": choose_out_of_date}
@@ -180,6 +156,7 @@ def begin_rerun(
     instance: dg.DagsterInstance,
     began_at: datetime,
     reason: Reason,
+    edited: str = "",
     choices: Mapping[Scope, Choice] = CHOICES,
 ) -> list[dg.RunRequest]:
     """Return the runs of a rerun's first stage; the sensor that continues reruns requests the rest.
@@ -189,6 +166,7 @@ def begin_rerun(
         instance: Where the choice of partitions looks what is out of date.
         began_at: Names the rerun: asked twice for the same moment, it is the same rerun.
         reason: Why: a schedule reruns everything, an edit what it made out of date.
+        edited: What the inputs and settings are, where an edit is the reason.
         choices: The choice that belongs to each scope.
 
     Returns:
@@ -200,6 +178,7 @@ def begin_rerun(
         scope="all" if reason == "schedule" else "out_of_date",
         reason=reason,
         began_at=began_at,
+        edited=edited,
     )
     return request_stage_after(
         -1, identity, plan, instance=instance, choice=choices[identity.scope]
@@ -247,6 +226,7 @@ def request_stage(
         STAGE_TAG: stage.job_name,
         SCOPE_TAG: rerun.scope,
         REASON_TAG: rerun.reason,
+        **({EDITED_TAG: rerun.edited} if rerun.edited else {}),
         PARTITIONS_TAG: json.dumps(
             [
                 [None if key is None else str(key), [each.path[-1] for each in assets]]
@@ -344,7 +324,7 @@ class Rerun:
     def tags_of(self, partition: str | None) -> dict[str, str]:
         """Return the tags by which the newest run of a partition belongs to the rerun."""
         tags = self.newest_runs[partition].tags
-        return {name: tags[name] for name in RERUN_TAGS}
+        return {name: tags[name] for name in RERUN_TAGS if name in tags}
 
     def describe(self) -> str:
         """Return its name and state in words."""
@@ -482,6 +462,7 @@ def _read_rerun(plan: TournamentPlan, records: list[Any]) -> Rerun:
             scope=cast("Scope", tags[SCOPE_TAG]),
             reason=cast("Reason", tags[REASON_TAG]),
             began_at=_aware(records[0].create_timestamp),
+            edited=tags.get(EDITED_TAG, ""),
         ),
         state=RerunState.OF_ANOTHER_VERSION
         if state is RerunState.BETWEEN_STAGES and not is_known

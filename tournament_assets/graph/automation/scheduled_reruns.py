@@ -406,7 +406,7 @@ def _diagnose_automation(plan: TournamentPlan, instance: dg.DagsterInstance) -> 
         f"{plan.tournament_id}_{name}_schedule": mode.schedule is not None
         for name, mode in plan.config.modes.items()
     }
-    wanted[f"{plan.tournament_id}_rerun_after_edits"] = any(
+    wanted[f"{plan.tournament_id}_watch_inputs"] = any(
         mode.rerun_after_edits for mode in plan.config.modes.values()
     )
     for name in (name for name, is_wanted in wanted.items() if is_wanted):

@@ -1,0 +1,246 @@
+"""What a tournament's partitions were made from, as recorded, and what they would be made from now.
+
+Every materialisation carries its recipe (`graph/recipes.py`) as the metadata `made_from`, and as a
+tag what it was made with: the program, the options of the run, and for what people read also the
+whole config, the prices and the versions that it names. What is out of date is known by the first;
+a person who asks for a run asks for it with this program and these options.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
+from itertools import product
+from typing import Any, cast
+
+import dagster as dg
+
+from tournament_assets.graph.assets.observed_inputs import InputVersion, prices_version, read_inputs
+from tournament_assets.graph.outputs import Check
+from tournament_assets.graph.partitions import asset_key, newest_materialization
+from tournament_assets.graph.recipes import (
+    Place,
+    Recipe,
+    differences,
+    find_out_of_date,
+    join_partition,
+    places_read,
+    recipe_of,
+)
+from tournament_assets.graph.rows import AssetRow, axis_names
+from tournament_assets.graph.table import rows_of, settings_versions
+from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.runs.provenance import read_versions, version_values
+from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.fingerprints import fingerprint, program_fingerprint, short
+from tournament_assets.tournament.judges import Rubric, parse_rubric
+
+MADE_FROM = "made_from"
+"""The metadata that holds a recipe."""
+MADE_WITH_TAG = "tournament/made_with"
+DATA_VERSION_TAG = "dagster/data_version"
+ROOT = "report"
+"""What everything else is made for; its check says what of that is out of date."""
+UP_TO_DATE = "up_to_date"
+
+
+@dataclass(frozen=True)
+class RecipeBook:
+    """The recipes of one tournament at one moment.
+
+    Attributes:
+        plan: The tournament.
+        instance: Where materialisations are recorded.
+        told: The rubrics that a run was told, where they are not to be read from the files.
+        known: Every input as it is now; read when they are asked for unless given.
+    """
+
+    plan: TournamentPlan
+    instance: dg.DagsterInstance
+    told: Mapping[str, Rubric] = field(default_factory=dict)
+    known: Sequence[InputVersion] | None = None
+    _versions: dict[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @cached_property
+    def rows(self) -> Mapping[str, AssetRow]:
+        """The rows that the tournament has."""
+        return rows_of(self.plan)
+
+    @cached_property
+    def inputs(self) -> Sequence[InputVersion]:
+        """Every input as it is now."""
+        return read_inputs(self.plan) if self.known is None else self.known
+
+    @cached_property
+    def edited(self) -> str:
+        """What changes with everything that people edit, 12 hex characters."""
+        versions = [[each.asset, each.partition, each.version] for each in self.inputs]
+        return short(fingerprint([versions, settings_versions(self.plan)]))
+
+    def version(self, place: Place) -> str | None:
+        """Return the version of an input as it is now, or of what is stored last; None without."""
+        if place.asset not in self._versions:
+            self._versions[place.asset] = self._versions_of(place.asset)
+        return self._versions[place.asset].get(place.partition)
+
+    def _versions_of(self, asset: str) -> Mapping[str, str]:
+        if asset not in self.rows:
+            found = _foreign_version(dg.AssetKey.from_user_string(asset), self.instance)
+            return {} if found is None else {"": found}
+        if asset == "rubrics" and self.told:
+            return {
+                name: str(InputVersion("rubrics", name, each.content_hash, f"v{each.version}"))
+                for name, each in self.told.items()
+            }
+        if self.rows[asset].stored_as == "file":
+            inputs = read_inputs(self.plan, asset) if self.known is None else self.known
+            return {
+                each.partition or "": str(each)
+                for each in inputs
+                if each.asset == asset and each.version is not None
+            }
+        by_partition = self.instance.event_log_storage.get_latest_tags_by_partition(
+            asset_key(self.plan, asset),
+            dg.DagsterEventType.ASSET_MATERIALIZATION,
+            [DATA_VERSION_TAG],
+        )
+        return {name: short(tags[DATA_VERSION_TAG]) for name, tags in by_partition.items()}
+
+    def recipe(self, place: Place) -> Recipe:
+        """Return what a partition would be made from now."""
+        settings = self.rows[place.asset].settings
+        return recipe_of(
+            None if settings is None else settings(self.plan),
+            {each: self.version(each) for each in places_read(self.plan, self.rows, place)},
+        )
+
+    def kept(
+        self,
+        place: Place,
+        *,
+        distrusts: Callable[[str, dg.EventLogRecord], bool] = lambda _name, _record: False,
+    ) -> Recipe | None:
+        """Return what a partition was made from last; None if it was never made.
+
+        Args:
+            distrusts: Whether what is recorded of an asset is to count as never made.
+        """
+        record = newest_materialization(self.plan, self.instance, place)
+        made = record and record.asset_materialization
+        if record is None or made is None or distrusts(place.asset, record):
+            return None
+        recorded = made.metadata.get(MADE_FROM)
+        return {} if recorded is None else cast("Recipe", recorded.value)
+
+    def out_of_date(
+        self,
+        places: Iterable[Place],
+        *,
+        distrusts: Callable[[str, dg.EventLogRecord], bool] = lambda _name, _record: False,
+    ) -> list[Place]:
+        """Return which of some partitions are out of date: see `recipes.find_out_of_date`."""
+        return find_out_of_date(
+            places,
+            reads=partial(places_read, self.plan, self.rows),
+            recipe=self.recipe,
+            kept=partial(self.kept, distrusts=distrusts),
+        )
+
+    def places_of(self, mode: Mode) -> list[Place]:
+        """Return all that a run of a mode makes, each after what it reads."""
+        return [
+            Place(name, join_partition(dict(zip(row.axes, values, strict=True))))
+            for name, row in self.rows.items()
+            if row.stored_as != "file" and not row.on_request
+            for values in product(
+                *(
+                    (mode,) if axis == "mode" else axis_names(self.plan.config, axis)
+                    for axis in row.axes
+                )
+            )
+        ]
+
+
+def _foreign_version(key: dg.AssetKey, instance: dg.DagsterInstance) -> str | None:
+    """Return the version of an asset of the project around; the event itself if it names none."""
+    for fetch in (instance.fetch_materializations, instance.fetch_observations):
+        for record in fetch(key, limit=1).records:
+            event = record.asset_materialization or record.asset_observation
+            return ((event and event.tags) or {}).get(DATA_VERSION_TAG) or str(record.storage_id)
+    return None
+
+
+def up_to_date(book: RecipeBook) -> Check:
+    """Say in one line what of the modes that have run is out of date, and why.
+
+    An entrant whose files are not on this machine is passed over: another one may have them.
+    """
+    causes: dict[str, list[str]] = {}
+    for mode in book.plan.config.mode_names:
+        if book.kept(Place(ROOT, mode)) is None:
+            continue
+        places = book.places_of(mode)
+        for place in book.out_of_date(places[: places.index(Place(ROOT, mode)) + 1]):
+            for cause in differences(book.kept(place), book.recipe(place)):
+                if not (cause.startswith("entrants ") and cause.endswith(" not there now")):
+                    causes.setdefault(cause, []).append(str(place))
+    said = [f"{cause}: {', '.join(places)}" for cause, places in causes.items()]
+    return Check(
+        UP_TO_DATE,
+        passed=not said,
+        description="; ".join(said) or "everything is as it would be made now",
+        metadata={"out_of_date": sum(map(len, causes.values()))},
+        is_error=True,
+    )
+
+
+def rubrics_told(options: Mapping[str, Any]) -> dict[str, Rubric]:
+    """Return the rubrics that a run was told, by dimension; none if it reads them by itself.
+
+    Args:
+        options: The options of an asset that asks the judge.
+    """
+    return {
+        dimension: replace(
+            parse_rubric(text, dimension=dimension, where="the run's rubric"),
+            instructions=options.get("instructions"),
+        )
+        for dimension, text in (options.get("rubrics") or {}).items()
+    }
+
+
+# The moment, the patience, and another way to the same replies; the rubric is an observed input.
+_OF_ONE_RUN = frozenset(
+    {
+        "run_began_at",
+        "started_at",
+        "wait_seconds",
+        "rejudge",
+        "pay_again",
+        "rubrics",
+        "instructions",
+    }
+)
+_REPORTING_JOB = "6_report"
+_NAMES_VERSIONS = "report"
+"""What is made of it follows; asking git is not for every step."""
+
+
+def made_with(plan: TournamentPlan, row: AssetRow, options: Mapping[str, Any]) -> str:
+    """Return a fingerprint of what an asset is made with, not from, 40 hex characters.
+
+    Args:
+        options: The options of the run that differ from their defaults.
+    """
+    declared = fields(row.wanted["options"]) if "options" in row.wanted else ()
+    chosen = {
+        each.name: options.get(each.name, each.default)
+        for each in declared
+        if each.name not in _OF_ONE_RUN
+    }
+    named: list[Any] = []
+    if row.job == _REPORTING_JOB:
+        named += [plan.config.fingerprint, plan.config_path.as_posix(), prices_version(plan)]
+    if row.name == _NAMES_VERSIONS:
+        named.append(version_values(read_versions(plan.project.folder)))
+    # A tag of Dagster holds 63 characters.
+    return fingerprint([program_fingerprint(), chosen, named])[:40]
