@@ -109,8 +109,7 @@ coverage: $(VENV)/.dev  ## simulate how often each interval holds what it should
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.coverage
 
 torture: $(VENV)/.dev  ## kill what judges wherever it can be killed, and fuzz what reads replies; an hour
-	@$(BIN)/python -m scripts.torture
-	@$(BIN)/python -m scripts.torture --openai
+	@TORTURE=every $(BIN)/python -m pytest -m e2e tests/torture
 	@$(BIN)/python -m scripts.fuzz --inputs 1000000
 
 clean:  ## remove everything that can be made again; the ledger of paid work stays

@@ -42,7 +42,9 @@ class Balance:
     problems: tuple[str, ...]
 
 
-def draw_balance(scenario: Scenario, *, ledger_url: str, judge_directory: Path) -> Balance:
+def draw_balance(
+    scenario: Scenario, *, ledger_url: str, judge_directory: Path, problems: Sequence[str] = ()
+) -> Balance:
     """Compare what a judge accepted with what a ledger holds, once a scenario is through."""
     requests = {request.request_key: request for request in scenario.requests}
     with closing(Ledger(ledger_url)) as ledger:
@@ -59,7 +61,7 @@ def draw_balance(scenario: Scenario, *, ledger_url: str, judge_directory: Path) 
         for reply in ledger.iterate_replies(requests):
             replies[reply.request_key].append(reply)
     accounts = read_accounts(judge_directory)
-    problems = _find_problems(ledger_url)
+    problems = [*problems, *_find_problems(ledger_url)]
     if not all(each.is_done for each in left):
         problems.append(f"something is left to do: {left}"[:500])
     kept = {"batch": Counter[str](), "direct": Counter[str]()}

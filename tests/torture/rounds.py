@@ -1,4 +1,4 @@
-"""Killing an adaptive run between its rounds and inside them: `python -m tests.torture.rounds 100`.
+"""Killing an adaptive run between its rounds and inside them.
 
 A process asks the judge as the step `judge_requests` does, through the real SDK, and is killed with
 SIGKILL at random times; the next one goes on. What it may not do is ask a question twice, or decide
@@ -6,7 +6,6 @@ anything else than a process that nobody killed.
 """
 
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -178,34 +177,3 @@ def random_lives(rng: Random, *, longest: float, kills: int) -> Iterator[float |
     """Yield so many random lives, and then one that nobody ends."""
     yield from (rng.uniform(0.05, longest) for _ in range(kills))
     yield None
-
-
-def main(n_kills: int) -> int:
-    """Kill so many processes, a few a run, and print what came of it; 1 if anything is wrong."""
-    rng, kills, wrong, trials = Random(0), 0, 0, 0
-    with Nursery() as nursery, tempfile.TemporaryDirectory() as place:
-        reference = run_killed(nursery, _empty(place, "unkilled"), lives=iter([None]))
-        while kills < n_kills:
-            lives = random_lives(rng, longest=2.0, kills=min(10, n_kills - kills))
-            found = run_killed(nursery, _empty(place, f"trial{trials}"), lives=lives)
-            trials, kills = trials + 1, kills + found.kills
-            is_wrong = found.asked != reference.asked or max(found.asked.values()) > 1
-            wrong += is_wrong
-            _say(f"trial {trials}: {found.kills} kills, {found.rounds} batches, wrong: {is_wrong}")
-    _say(f"{kills} kills in {trials} runs, {wrong} wrong; {len(reference.asked)} requests each")
-    return 1 if wrong else 0
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-def _empty(place: str, name: str) -> Path:
-    folder = Path(place) / name
-    folder.mkdir()
-    return folder
-
-
-if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
