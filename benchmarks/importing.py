@@ -31,6 +31,7 @@ def records(count: int) -> Iterator[JudgmentRecord]:
             request_key=hashlib.sha256(str(number).encode()).hexdigest(),
             dimension="factuality",
             prompt_id=f"p{number:06d}",
+            sample=1,
             entrant_a="ada",
             entrant_b="bob",
             presentation=Presentation.AB,

@@ -107,7 +107,7 @@ def judge_tournament(n_entrants: int, folder: Path, url: str) -> tuple[int, int,
         for number in range(N_PROMPTS)
     ]
     responses = {
-        (entrant, prompt.prompt_id): invent_text(generator, RESPONSE_WORDS)
+        (entrant, (prompt.prompt_id, 1)): invent_text(generator, RESPONSE_WORDS)
         for entrant in entrants
         for prompt in prompts
     }

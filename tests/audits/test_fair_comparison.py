@@ -15,7 +15,6 @@ from tournament_assets.audits.fair_comparison import (
     PLANNED,
     WIN_SHARE,
     Families,
-    PlannedPrompt,
     common_support,
     entrant_family,
     fair_comparison_rows,
@@ -29,7 +28,7 @@ from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
 from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
-from tournament_assets.tournament.asset_rows import RatingRow
+from tournament_assets.tournament.asset_rows import PromptRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.entrants import (
     OpenAiApiEntrant,
@@ -38,6 +37,7 @@ from tournament_assets.tournament.entrants import (
 )
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.places import Location, ResponsesPlace, ServerAddress
+from tournament_assets.tournament.prompts import answer_key
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 NAMES = ("ada", "bob", "cyd", "dot")
@@ -70,11 +70,19 @@ def compare(
     options: dict[str, Any] = {
         "dimension": "f",
         "entrants": names,
-        "prompts": [PlannedPrompt(name, "s") for name in prompts],
-        "answered": {name: set(prompts) for name in names},
+        "prompts": [planned(name) for name in prompts],
+        "answered": {name: {(prompt, 1) for prompt in prompts} for name in names},
         "settings": SETTINGS,
     }
     return fair_comparison_rows(judgments, **{**options, **changes})
+
+
+def planned(
+    name: str, source: str = "s", category: str | None = None, tags: tuple[str, ...] = ()
+) -> PromptRow:
+    return PromptRow(
+        prompt_id=name, text="?", source=source, category=category, tags=tags, extra="{}"
+    )
 
 
 def of(
@@ -92,10 +100,12 @@ def test_the_common_support_is_that_found_prompt_by_prompt(random: Any, unjudged
     judgments = tournament(8, seed=random.randrange(10**6), unjudged=unjudged)
     judgments = [each for each in judgments if random.random() > 0.05]
     random.shuffle(judgments)
-    answered = {name: {f"p{n:02}" for n in range(8) if random.random() > 0.1} for name in NAMES}
+    answered = {
+        name: {(f"p{n:02}", 1) for n in range(8) if random.random() > 0.1} for name in NAMES
+    }
     slow = []
     for prompt in sorted({each.prompt_id for each in judgments}):
-        complete = all(prompt in answered[name] for name in NAMES)
+        complete = all((prompt, 1) in answered[name] for name in NAMES)
         for a, b in combinations(NAMES, 2):
             complete &= any(
                 each.prompt_id == prompt
@@ -104,7 +114,7 @@ def test_the_common_support_is_that_found_prompt_by_prompt(random: Any, unjudged
                 for each in judgments
             )
         if complete:
-            slow.append(prompt)
+            slow.append((prompt, 1))
     assert common_support(judgments, entrants=NAMES, answered=answered) == tuple(slow)
 
 
@@ -154,7 +164,7 @@ def test_a_failed_verdict_of_the_tail_is_missing_as_far_as_it_stands_for_others(
 
 def test_a_pair_of_whom_nothing_was_needed_in_a_stratum_is_not_planned_there() -> None:
     names = ("ada", "bob", "cyd")
-    prompts = [PlannedPrompt(f"p{n:02}", "early" if n < 10 else "late") for n in range(30)]
+    prompts = [planned(f"p{n:02}", "early" if n < 10 else "late") for n in range(30)]
     judged = [each for each in stopped(30, weight=5.0, tail=()) if each.weight == 1.0]
     judged[0] = replace(judged[0], weight=2.0)
     rows = compare(judged, n_prompts=30, names=names, prompts=prompts)
@@ -183,9 +193,9 @@ def test_an_outage_for_one_entrant_shows_in_the_difference_of_the_denominators()
     alike = common_support(
         judgments,
         entrants=NAMES,
-        answered={name: {f"p{n:02}" for n in range(40)} for name in NAMES},
+        answered={name: {(f"p{n:02}", 1) for n in range(40)} for name in NAMES},
     )
-    alone = [each for each in judgments if each.prompt_id in alike]
+    alone = [each for each in judgments if answer_key(each) in alike]
     assert len(alike) == strengths["ada"].n
     fitted = fit_bradley_terry(code_judgments(alone, entrants=NAMES))
     assert [each.value for each in fitted] == pytest.approx(
@@ -251,7 +261,7 @@ def test_leaving_somebody_out_is_a_tournament_without_it() -> None:
     kept, left = without_entrants(judgments, entrants=NAMES, excluded=["bob"])
     assert left == ("ada", "cyd", "dot")
     without = [each for each in judgments if "bob" not in (each.entrant_a, each.entrant_b)]
-    answered = {name: {f"p{n:02}" for n in range(20)} for name in NAMES}
+    answered = {name: {(f"p{n:02}", 1) for n in range(20)} for name in NAMES}
     assert compare(kept, n_prompts=20, names=left, answered=answered) == compare(
         without, n_prompts=20, names=left
     )
@@ -259,7 +269,7 @@ def test_leaving_somebody_out_is_a_tournament_without_it() -> None:
 
 def test_who_answered_nothing_leaves_no_common_prompt_until_it_is_left_out() -> None:
     judgments = tournament(10)
-    answered = {name: {f"p{n:02}" for n in range(10)} for name in NAMES} | {"dot": set()}
+    answered = {name: {(f"p{n:02}", 1) for n in range(10)} for name in NAMES} | {"dot": set()}
     rows = compare(judgments, n_prompts=10, answered=answered)
     assert of(rows, COMMON, BRADLEY_TERRY)["ada"].n == 0
     assert of(rows, COMMON)["ada"].rating is None
@@ -271,7 +281,7 @@ def test_who_answered_nothing_leaves_no_common_prompt_until_it_is_left_out() -> 
 def test_strata_are_rated_as_tournaments_of_their_own_prompts() -> None:
     judgments = tournament(20)
     prompts = [
-        PlannedPrompt(f"p{n:02}", "s", category="odd" if n % 2 else None, tags=("x",) * (n < 5))
+        planned(f"p{n:02}", category="odd" if n % 2 else None, tags=("x",) * (n < 5))
         for n in range(20)
     ]
     rows = compare(judgments, n_prompts=20, prompts=prompts)

@@ -174,6 +174,7 @@ ROW: dict[str, Any] = {
     "cache_key": "0123456789ab",
     "dimension": "factuality",
     "prompt_id": "p1",
+    "sample": 1,
     "entrant_a": "ada",
     "entrant_b": "bob",
     "presentation": "ab",

@@ -76,7 +76,7 @@ def bradley_terry(judgments: Sequence[Judgment]) -> dict[str, float | None]:
 
 def at_equal_style(paid: PaidProject, judgments: Sequence[Judgment]) -> dict[str, float | None]:
     responses = {
-        (entrant, row["prompt_id"]): row["response"]
+        (entrant, (row["prompt_id"], 1)): row["response"]
         for entrant in ENTRANTS
         for line in (paid.project.folder / f"responses_{entrant}.jsonl").read_text().splitlines()
         for row in [json.loads(line)]

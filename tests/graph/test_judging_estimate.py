@@ -84,7 +84,7 @@ def pilot_pairs(plan: TournamentPlan, dimension: str) -> list[PairToJudge]:
     entrants = plan.config.entrant_ids
     prompts = select_prompts(plan.config, "pilot", bank)
     texts = {
-        (entrant, row.prompt_ids[0]): row.response or ""
+        (entrant, (row.prompt_ids[0], 1)): row.response or ""
         for entrant in entrants
         for row in read_samples(plan.project.folder / f"responses_{entrant}.jsonl").samples
     }

@@ -23,10 +23,10 @@ from tournament_assets.responses.local_responses import Generator, complete_resp
 from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
+    answer_key,
     parse_prompt_bank,
-    prompt_of,
     prompt_seed,
-    sample_of,
+    sample_name,
 )
 
 N_PROMPTS = 4
@@ -88,7 +88,7 @@ def test_who_samples_is_asked_twice_with_seeds_of_its_own_and_who_does_not_once(
     for name in ("careful", "sampling", "greedy"):
         rows = rows_of(project, "entrant_responses", name)
         assert len(rows) == 2 * N_PROMPTS
-        assert [sample_of(row["prompt_id"]) for row in rows] == [1, 2] * N_PROMPTS
+        assert [row["sample"] for row in rows] == [1, 2] * N_PROMPTS
         answers[name] = [
             (row["response"], other["response"])
             for row, other in zip(rows[::2], rows[1::2], strict=True)
@@ -128,9 +128,7 @@ def test_ratings_count_prompts_and_luck_stands_apart(
     assert "2 times" in report
     findings = rows_of(project, "prompt_audit", ".")
     names = {row["prompt_id"] for row in findings if row["prompt_id"]}
-    assert names == {
-        prompt_of(row["prompt_id"]) for row in rows_of(project, "judge_verdicts", "factuality")
-    }
+    assert names == {row["prompt_id"] for row in rows_of(project, "judge_verdicts", "factuality")}
 
 
 def test_figures_stand_where_somebody_measured_them(
@@ -236,15 +234,15 @@ def test_models_on_this_machine_answer_twice_and_a_killed_run_goes_on(tmp_path: 
     assert generated_in(made) == 2 * 2 * n_prompts - 2
     for name in ("one_voice", "jury"):
         rows = rows_of(project, "entrant_responses", name)
-        assert [sample_of(row["prompt_id"]) for row in rows] == [1, 2] * n_prompts
+        assert [row["sample"] for row in rows] == [1, 2] * n_prompts
         for first, second in zip(rows[::2], rows[1::2], strict=True):
-            assert prompt_of(second["prompt_id"]) == first["prompt_id"]
+            assert second["prompt_id"] == first["prompt_id"]
             assert first["response"] != second["response"]
             for row in (first, second):
                 told = json.loads(row["diagnostics"])
-                assert told["seed"] == prompt_seed(row["prompt_id"])
-    resumed = {row["prompt_id"]: row["response"] for row in rows}
-    assert resumed == {each.prompt_id: each.text for each in undisturbed}
+                assert told["seed"] == prompt_seed(sample_name(row["prompt_id"], row["sample"]))
+    resumed = {(row["prompt_id"], row["sample"]): row["response"] for row in rows}
+    assert resumed == {answer_key(each): each.text for each in undisturbed}
     assert len(rows_of(project, "judge_verdicts", "factuality")) == 2 * n_prompts
     ratings = rows_of(project, "elo_ratings", "factuality")
     assert {row["entrant_id"] for row in ratings} == {"one_voice", "jury"}

@@ -49,7 +49,7 @@ PLANTED = tuple(text.format(experts="experts") for text in INJECTIONS)
 def pairs_of(**responses: dict[str, str]) -> list[PairToJudge]:
     """Pair the responses that every entrant gave, by prompt id."""
     texts = {
-        (entrant, prompt_id): text
+        (entrant, (prompt_id, 1)): text
         for entrant, given_texts in responses.items()
         for prompt_id, text in given_texts.items()
     }
@@ -290,7 +290,9 @@ def many_pairs() -> list[PairToJudge]:
         for number, source in enumerate(sources)
     ]
     names = ("ada", "bob", "cyd")
-    texts = {(name, prompt.prompt_id): f"{name} says so." for name in names for prompt in prompts}
+    texts = {
+        (name, (prompt.prompt_id, 1)): f"{name} says so." for name in names for prompt in prompts
+    }
     return list(build_match_list(prompts, texts, entrants=names).pairs)
 
 

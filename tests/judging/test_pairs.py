@@ -11,15 +11,15 @@ from tournament_assets.judging.requests.pairs import (
     draw_share,
     filter_pairs_for_dimension,
 )
-from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.tournament.prompts import AnswerKey, Prompt, answer_key
 
 RECALL = Prompt("r1", "Which vitamin?", "recall", gold_answer="C")
 CURATED = Prompt("c1", "Is it cancer?", "curated", expected_behavior="hedge")
 
 
-def answers(entrants: str, *prompts: Prompt) -> dict[tuple[str, str], str]:
+def answers(entrants: str, *prompts: Prompt) -> dict[tuple[str, AnswerKey], str]:
     return {
-        (entrant, prompt.prompt_id): f"{entrant} on {prompt.prompt_id}"
+        (entrant, answer_key(prompt)): f"{entrant} on {prompt.prompt_id}"
         for entrant in entrants
         for prompt in prompts
     }
@@ -57,11 +57,11 @@ def test_a_prompt_that_one_entrant_did_not_answer_is_left_out_for_everyone() -> 
     responses = answers("abc", RECALL) | answers("b", CURATED) | answers("ab", other)
     matches = build_match_list([CURATED, RECALL, other], responses, entrants=("a", "b", "c"))
     assert {pair.prompt_id for pair in matches.pairs} == {"r1"}
-    assert matches.incomplete_prompts == {"c1": ("a", "c"), "r2": ("c",)}
+    assert matches.incomplete_prompts == {("c1", 1): ("a", "c"), ("r2", 1): ("c",)}
 
 
 def test_an_empty_response_is_a_response() -> None:
-    responses = answers("ab", RECALL) | {("a", "r1"): ""}
+    responses = answers("ab", RECALL) | {("a", ("r1", 1)): ""}
     (pair,) = build_match_list([RECALL], responses, entrants=("a", "b")).pairs
     assert pair.response_a == ""
 

@@ -92,7 +92,7 @@ def test_a_key_names_the_entrant_and_the_text_and_not_the_prompts_name() -> None
 )
 def test_what_the_model_said_is_a_response(changed: dict[str, Any], finish_reason: str) -> None:
     reply = replace(row(), **changed)
-    assert read_response(CLAUDE, "p0", reply) == GeneratedResponse(
+    assert read_response(CLAUDE, PROMPTS[0], reply) == GeneratedResponse(
         prompt_id="p0",
         text=reply.text or "",
         finish_reason=finish_reason,
@@ -115,7 +115,7 @@ def test_what_the_model_said_is_a_response(changed: dict[str, Any], finish_reaso
     ],
 )
 def test_whatever_is_no_response_is_missing_with_its_reason(reply: ReplyRow, reason: str) -> None:
-    meaning = read_response(CLAUDE, "p0", reply)
+    meaning = read_response(CLAUDE, PROMPTS[0], reply)
     assert isinstance(meaning, NoResponse)
     assert reason in meaning.reason
 

@@ -188,7 +188,9 @@ def test_a_rating_without_spread_between_prompts_says_so() -> None:
 def test_style_comes_after_the_entrants_and_says_what_it_leaves_out() -> None:
     table = {("ada", "bob"): 3, ("bob", "ada"): 2, ("cyd", "bob"): 4}
     matches = code_judgments(wins(table), entrants=("dee", "cyd", "bob", "ada"))
-    texts = {(e, f"p{i}"): "word " * (i + len(e) * (e > "b")) for e in ENTRANTS for i in range(9)}
+    texts = {
+        (e, (f"p{i}", 1)): "word " * (i + len(e) * (e > "b")) for e in ENTRANTS for i in range(9)
+    }
     rows = rating_rows(
         Evidence(matches=matches, responses=texts), (STYLE,), dimension="facts", settings=SETTINGS
     )

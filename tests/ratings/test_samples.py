@@ -31,6 +31,7 @@ from tournament_assets.ratings.sandwich import (
 )
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.estimates import Resampling
+from tournament_assets.tournament.prompts import answer_key
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 from .builders import ENTRANTS, simulate_judgments, tie, win
@@ -39,17 +40,13 @@ PAIR = ENTRANTS[:2]
 SETTINGS = RatingSettings(n_permutations=40, n_bootstraps=200)
 
 
-def sampled(name: str, number: int) -> str:
-    return name if number == 1 else f"{name}~sample{number}"
+def sampled(judgment: Judgment, number: int) -> Judgment:
+    return replace(judgment, sample=number)
 
 
 def repeated(judgments: Sequence[Judgment], k: int) -> list[Judgment]:
     """Settle every pair k times alike, as k samples of its prompt."""
-    return [
-        replace(each, prompt_id=sampled(each.prompt_id, number))
-        for each in judgments
-        for number in range(1, k + 1)
-    ]
+    return [sampled(each, number) for each in judgments for number in range(1, k + 1)]
 
 
 JUDGMENTS = simulate_judgments([0.0, 0.4, 0.8, 1.2], n_prompts=20, seed=3)
@@ -87,14 +84,12 @@ def test_win_rates_and_style_are_those_of_prompts_too() -> None:
     rows = []
     for judgments in (JUDGMENTS, many):
         texts = {
-            (name, each.prompt_id): "word " * (3 + len(name) * ENTRANTS.index(name) + number % 7)
+            (name, answer_key(each)): "word " * (3 + len(name) * ENTRANTS.index(name) + number % 7)
             for number, each in enumerate(JUDGMENTS)
             for name in (each.entrant_a, each.entrant_b)
         }
         texts |= {
-            (name, sampled(prompt, n)): text
-            for (name, prompt), text in texts.items()
-            for n in (2, 3)
+            (name, (prompt, n)): text for (name, (prompt, _)), text in texts.items() for n in (2, 3)
         }
         rows.append(
             rating_rows(
@@ -112,10 +107,14 @@ def test_win_rates_and_style_are_those_of_prompts_too() -> None:
 
 
 def test_a_prompt_counts_once_however_many_of_its_samples_are_judged() -> None:
-    judgments = [win("ada", "bob", "p0"), win("bob", "ada", "p1~sample2"), tie("ada", "bob", "p2")]
-    judgments += [win("ada", "bob", sampled("p3", n)) for n in (1, 2, 3)]
-    judgments += [replace(win("bob", "ada", "p3~sample4"), outcome=Outcome.UNJUDGED, share=None)]
-    judgments += [win("bob", "ada", "p4"), win("ada", "bob", "p4~sample2")]
+    judgments = [
+        win("ada", "bob", "p0"),
+        sampled(win("bob", "ada", "p1"), 2),
+        tie("ada", "bob", "p2"),
+    ]
+    judgments += [sampled(win("ada", "bob", "p3"), n) for n in (1, 2, 3)]
+    judgments += [replace(win("bob", "ada", "p3"), sample=4, outcome=Outcome.UNJUDGED, share=None)]
+    judgments += [win("bob", "ada", "p4"), sampled(win("ada", "bob", "p4"), 2)]
     matches = code_judgments(judgments, entrants=PAIR)
     assert matches.prompts == ("p0", "p1", "p2", "p3", "p4")
     shares = np.where(matches.first == 0, matches.preference, 1 - matches.preference)
@@ -137,7 +136,7 @@ def test_matches_without_samples_are_the_very_same_object() -> None:
 
 
 def test_samples_that_are_weighed_count_by_their_weights_and_stand_for_their_mean() -> None:
-    judgments = [replace(win("ada", "bob", "p~sample2"), weight=3.0), win("bob", "ada", "p")]
+    judgments = [replace(win("ada", "bob", "p"), sample=2, weight=3.0), win("bob", "ada", "p")]
     matches = code_judgments(judgments, entrants=PAIR)
     assert (matches.preference.tolist(), matches.weight.tolist()) == ([0.75], [2.0])
     assert matches.first.tolist() == [0]
@@ -145,7 +144,7 @@ def test_samples_that_are_weighed_count_by_their_weights_and_stand_for_their_mea
 
 def test_resamples_of_elo_play_shares_of_a_win_as_the_ratings_do() -> None:
     judgments = [
-        replace(each, prompt_id=sampled(each.prompt_id, number))
+        replace(each, sample=number)
         for number in (1, 2, 3)
         for each in simulate_judgments([0.0, 0.4, 0.8, 1.2], n_prompts=60, seed=number)
     ]
@@ -181,7 +180,7 @@ def draw(
 ) -> list[Judgment]:
     """Judge two level entrants; how much better one is on a prompt varies by `spread` logits."""
     return [
-        win(*(PAIR if generator.random() < chance else PAIR[::-1]), sampled(f"p{prompt}", number))
+        sampled(win(*(PAIR if generator.random() < chance else PAIR[::-1]), f"p{prompt}"), number)
         for prompt in range(n_prompts)
         for chance in [1 / (1 + np.exp(-generator.normal(scale=spread)))]
         for number in range(1, k + 1)
@@ -222,7 +221,7 @@ def test_luck_is_how_far_ratings_vary_over_answers_to_the_same_prompts() -> None
     ratings, lucks, errors = [], [], []
     for _ in range(300):
         judgments = [
-            win(*(PAIR if generator.random() < chance else PAIR[::-1]), sampled(f"p{prompt}", n))
+            sampled(win(*(PAIR if generator.random() < chance else PAIR[::-1]), f"p{prompt}"), n)
             for prompt, chance in enumerate(chances)
             for n in range(1, k + 1)
         ]
@@ -248,7 +247,7 @@ def test_samples_that_say_the_same_have_no_luck_and_single_ones_are_not_measured
 
 
 def test_shares_of_replies_take_the_samples_of_a_prompt_together() -> None:
-    units = [(sampled(f"p{n}", sample), n % 3 == 0) for n in range(12) for sample in (1, 2, 3, 4)]
+    units = [(f"p{n}", n % 3 == 0) for n in range(12) for _ in range(4)]
     many, once = share_by_prompt(units), share_by_prompt(units[::4])
     assert (many.n, many.n_prompts) == (48, 12)
     assert many.n_effective == pytest.approx(once.n_effective)

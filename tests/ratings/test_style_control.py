@@ -106,10 +106,10 @@ def test_missing_differences_and_penalties_below_zero_are_errors_not_refusals() 
 def test_differences_are_the_first_responses_less_the_seconds() -> None:
     preferences = code_judgments(wins({("ada", "bob"): 1, ("bob", "ada"): 1}), entrants=ENTRANTS)
     responses = {
-        ("ada", "p0"): "one two three",
-        ("bob", "p0"): "one",
-        ("ada", "p1"): "one",
-        ("bob", "p1"): "**one**",
+        ("ada", ("p0", 1)): "one two three",
+        ("bob", ("p0", 1)): "one",
+        ("ada", ("p1", 1)): "one",
+        ("bob", ("p1", 1)): "**one**",
     }
     # (3 - 1) / (3 + 1 + 1) words; on p1 bob stands first and has one bold span more.
     np.testing.assert_allclose(
@@ -121,7 +121,7 @@ def test_differences_are_the_first_responses_less_the_seconds() -> None:
 def test_every_judged_response_that_is_not_there_is_named() -> None:
     preferences = code_judgments(wins({("ada", "bob"): 2}), entrants=ENTRANTS)
     with pytest.raises(InputError) as caught:
-        judged_differences(preferences, {("ada", "p0"): "x", ("bob", "p1"): "y"})
+        judged_differences(preferences, {("ada", ("p0", 1)): "x", ("bob", ("p1", 1)): "y"})
     found = [re.findall(r"'(\w+)'", each) for each in caught.value.problems]
     assert found == [["ada", "p1"], ["bob", "p0"]]
 

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from tournament_assets.audits.fair_comparison import Families, PlannedPrompt, fair_comparison_rows
+from tournament_assets.audits.fair_comparison import Families, fair_comparison_rows
 from tournament_assets.reports.fair_tables import (
     Compared,
     FairReport,
@@ -12,7 +12,7 @@ from tournament_assets.reports.fair_tables import (
     fair_section,
     fair_sentences,
 )
-from tournament_assets.tournament.asset_rows import RatingRow
+from tournament_assets.tournament.asset_rows import PromptRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
@@ -29,10 +29,12 @@ def compared(judgments: list[Judgment], n_prompts: int) -> list[RatingRow]:
         dimension="f",
         entrants=NAMES,
         prompts=[
-            PlannedPrompt(name, "even" if index % 2 else "odd")
+            PromptRow(
+                prompt_id=name, text="?", source="even" if index % 2 else "odd", tags=(), extra="{}"
+            )
             for index, name in enumerate(prompts)
         ],
-        answered={name: set(prompts) for name in NAMES},
+        answered={name: {(prompt, 1) for prompt in prompts} for name in NAMES},
         settings=RatingSettings(n_bootstraps=100),
     )
 

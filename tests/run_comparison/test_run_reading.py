@@ -9,7 +9,7 @@ from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint_text
 from tournament_assets.tournament.verdicts import Outcome
 
-PAIR = {"prompt_id": "p1", "source": "recall", "entrant_a": "ada", "entrant_b": "bob"}
+PAIR = {"prompt_id": "p1", "sample": 1, "source": "recall", "entrant_a": "ada", "entrant_b": "bob"}
 VERDICT = {
     **PAIR,
     "request_key_ab": "k",

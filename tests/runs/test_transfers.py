@@ -274,8 +274,8 @@ def test_the_responses_of_an_earlier_cache_are_kept_for_the_prompts_they_answer(
     bank, prompts = load_bank_and_selection(plan, "headline")
     entrant = plan.config.entrants[1]
     assert known_responses(plan, entrant, bank, prompts, ledger=ledger) == {
-        first["prompt_id"]: "One.",
-        second["prompt_id"]: "Two.",
+        (first["prompt_id"], 1): "One.",
+        (second["prompt_id"], 1): "Two.",
     }
     assert isinstance(entrant, AnthropicApiEntrant)
     kept = ledger.responses(

@@ -42,6 +42,7 @@ from tournament_assets.tournament.verdicts import Outcome, Verdict
 RESPONSE: dict[str, Any] = {
     "entrant_id": "ada",
     "prompt_id": "p1",
+    "sample": 1,
     "response": "Ja: 5 µg – täglich 😀",
     "finish_reason": "stop",
     "prompt_tokens": 7,
@@ -337,9 +338,7 @@ def test_of_many_pages_a_few_are_in_memory_when_they_are_written_and_when_they_a
 
 def test_rows_about_one_pair_are_joined_in_any_order_of_pairs() -> None:
     pairs = list(_verdicts(6))
-    replies = [
-        _PairReply(row.prompt_id, row.entrant_a, row.entrant_b, n) for row in pairs for n in (1, 2)
-    ]
+    replies = [_PairReply(*pair_key(row), n) for row in pairs for n in (1, 2)]
     joined = [(pair_key(row), [each.n for each in own]) for row, own in join_pairs(pairs, replies)]
     assert joined == [(pair_key(row), [1, 2]) for row in pairs]
     late = [*replies[4:], *replies[:4]]
@@ -351,6 +350,7 @@ def test_rows_about_one_pair_are_joined_in_any_order_of_pairs() -> None:
 @dataclass(frozen=True)
 class _PairReply:
     prompt_id: str
+    sample: int
     entrant_a: str
     entrant_b: str
     n: int

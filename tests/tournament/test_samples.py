@@ -1,4 +1,4 @@
-"""Several answers to a prompt: their ids, what a config may ask for, and who is asked how often."""
+"""Several answers to a prompt: their names, what a config may ask for, who is asked how often."""
 
 from pathlib import Path
 from typing import Any
@@ -20,19 +20,16 @@ from tournament_assets.tournament.entrants import (
     VanillaHfEntrant,
     answers_once,
 )
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
     Prompt,
+    answer_key,
     draw_samples,
     first_samples,
-    parse_prompt_bank,
-    prompt_of,
     prompt_seed,
     repeat_for_samples,
-    sample_of,
 )
 
 JUDGED = {"judges": ["pilot"]}
@@ -51,30 +48,22 @@ def plan_of(project: SmallProject, **changes: Any) -> TournamentPlan:
     return build_plan(load_config(project.config_path), {})
 
 
-def test_the_first_sample_is_the_prompt_and_every_other_has_an_id_and_a_seed_of_its_own() -> None:
+def test_the_first_sample_is_the_prompt_and_every_other_has_a_name_and_a_seed_of_its_own() -> None:
     samples = draw_samples(BANK, 12)
-    assert [each for each in samples if sample_of(each.prompt_id) == 1] == BANK
-    assert [prompt_of(each.prompt_id) for each in samples] == [
-        each.prompt_id for each in BANK for _ in range(12)
+    assert [each for each in samples if each.sample == 1] == BANK
+    assert [answer_key(each) for each in samples] == [
+        (each.prompt_id, number) for each in BANK for number in range(1, 13)
     ]
-    assert [sample_of(each.prompt_id) for each in samples[:12]] == list(range(1, 13))
+    assert {each.name for each in BANK} == {each.prompt_id for each in BANK}
     for distinct in (
-        {each.prompt_id for each in samples},
+        {each.name for each in samples},
         {each.fingerprint for each in samples},
-        {prompt_seed(each.prompt_id) for each in samples},
+        {prompt_seed(each.name) for each in samples},
     ):
         assert len(distinct) == len(samples)
     assert first_samples(samples) == BANK
     assert first_samples(samples[1:]) == BANK
     assert draw_samples(BANK, 1) == BANK
-
-
-def test_an_id_of_a_bank_that_reads_as_a_sample_is_refused() -> None:
-    row = {"prompt_id": "tin~sample2", "text": "?", "source": "recall"}
-    with pytest.raises(InputError, match=r"bank:1:.*'tin~sample2'"):
-        parse_prompt_bank([("bank:1", row)])
-    for name in ("tin~sample", "tin~sample1", "tin~sample02", "tin~sample2b"):
-        parse_prompt_bank([("bank:1", {**row, "prompt_id": name})])
 
 
 def test_a_tournament_that_answers_once_is_what_it_was(project: SmallProject) -> None:
@@ -108,7 +97,7 @@ def test_who_has_one_answer_is_asked_once() -> None:
 def test_one_answer_is_the_answer_in_every_sample_and_none_is_in_none() -> None:
     answer = GeneratedResponse("tin", "a metal", "stop", response_tokens=2)
     repeated = repeat_for_samples([answer], draw_samples(BANK[:2], 3))
-    assert [each.prompt_id for each in repeated] == ["tin", "tin~sample2", "tin~sample3"]
+    assert [answer_key(each) for each in repeated] == [("tin", number) for number in (1, 2, 3)]
     assert {(each.text, each.response_tokens) for each in repeated} == {("a metal", 2)}
 
 
@@ -130,7 +119,7 @@ def test_every_sample_of_a_bought_or_served_model_is_a_request_of_its_own() -> N
     # Two prompts of one text stay one request, in each sample.
     assert len(requests) == 3 * len(BANK)
     assert list(build_response_requests(bought, BANK)) == [
-        key for key, each in requests.items() if sample_of(each.prompts[0].prompt_id) == 1
+        key for key, each in requests.items() if each.prompts[0].sample == 1
     ]
     assert len(build_response_requests(served, samples)) == len(samples)
     # A prompt that is answered once has the key that ledgers hold of it.

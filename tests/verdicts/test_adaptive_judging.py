@@ -48,11 +48,12 @@ def pairs_of(prompts: Sequence[str] = PROMPTS, *, same: Sequence[str] = ()) -> l
 
 
 def settled(key: PairKey, outcome: Outcome, *, by: str = "m") -> VerdictRow:
-    prompt_id, a, b = key
+    prompt_id, sample, a, b = key
     said = {Outcome.A_WINS: (Verdict.A, Verdict.B), Outcome.B_WINS: (Verdict.B, Verdict.A)}
     verdict_ab, verdict_ba = said.get(outcome, (Verdict.TIE, Verdict.TIE))
     return VerdictRow(
         prompt_id=prompt_id,
+        sample=sample,
         source="s",
         dimension="factuality",
         entrant_a=a,
@@ -81,7 +82,7 @@ class Judging:
         return {key: [settled(key, self.outcome(key))] for key in keys if key not in self.silent}
 
     def outcome(self, key: PairKey) -> Outcome:
-        if key[1] == "strong":
+        if key[2] == "strong":
             return Outcome.A_WINS
         return Outcome.A_WINS if int(key[0].split()[1]) % 2 else Outcome.B_WINS
 
@@ -128,7 +129,7 @@ def test_everything_is_needed_where_no_pair_stops() -> None:
 
 def test_a_round_is_asked_only_once_the_one_before_is_whole() -> None:
     order = hashed_order(PROMPTS, salt="factuality")
-    judging = Judging(silent=[(order[3], "weak", "level")])
+    judging = Judging(silent=[(order[3], 1, "weak", "level")])
     found = course(judging)
     assert {key[0] for key in judging.asked} == set(order[:23])
     assert {pair.prompt_id for pair in found.needed} == set(order[:23])
@@ -145,7 +146,7 @@ def test_pairs_of_one_text_are_halves_that_are_always_there() -> None:
         assert row.free == 3
         assert not set(same) & set(row.tail)
     needed = {pair_key(pair) for pair in found.needed}
-    assert {(name, "strong", "weak") for name in same} <= needed
+    assert {(name, 1, "strong", "weak") for name in same} <= needed
 
 
 def test_the_tail_weighs_as_much_as_what_it_stands_for() -> None:
@@ -212,7 +213,7 @@ def test_a_decision_looks_at_what_judging_itself_asks(
 ) -> None:
     rows = [reply(asking, text, "ab") for asking, text in replies]
     table = make_table("judge_replies", [*rows, reply(1, "VERDICT: B", "ba")])
-    assert outcomes_in(table).get(("p", "a", "b")) == outcome
+    assert outcomes_in(table).get(("p", 1, "a", "b")) == outcome
 
 
 def test_a_refusal_that_was_asked_again_by_hand_stays_without_a_verdict() -> None:
@@ -220,7 +221,7 @@ def test_a_refusal_that_was_asked_again_by_hand_stays_without_a_verdict() -> Non
     table = make_table(
         "judge_replies", [refused, reply(2, "VERDICT: A", "ab"), reply(1, "VERDICT: B", "ba")]
     )
-    assert outcomes_in(table) == {("p", "a", "b"): Outcome.UNJUDGED}
+    assert outcomes_in(table) == {("p", 1, "a", "b"): Outcome.UNJUDGED}
 
 
 def outcomes_in(table: pd.DataFrame) -> dict[PairKey, Outcome]:
@@ -297,17 +298,11 @@ def test_several_judges_are_weighed_by_what_they_said_in_the_rounds_before() -> 
 
 
 def test_samples_of_a_prompt_are_asked_about_together_and_bet_on_as_their_mean() -> None:
-    sampled = [
-        replace(pair, prompt_id=name)
-        for pair in pairs_of()
-        for name in (pair.prompt_id, f"{pair.prompt_id}~sample2")
-    ]
+    sampled = [replace(pair, sample=number) for pair in pairs_of() for number in (1, 2)]
 
     def judge(pairs: Sequence[PairToJudge]) -> Mapping[PairKey, Sequence[VerdictRow]]:
         keys = [pair_key(pair) for pair in pairs]
-        return {
-            key: [settled(key, Outcome.TIE if "~" in key[0] else Outcome.A_WINS)] for key in keys
-        }
+        return {key: [settled(key, Outcome.TIE if key[1] == 2 else Outcome.A_WINS)] for key in keys}
 
     found = decide(
         sampled, judge, dimension="factuality", adaptive=ADAPTIVE, is_free=lambda _: False
@@ -319,6 +314,4 @@ def test_samples_of_a_prompt_are_asked_about_together_and_bet_on_as_their_mean()
         assert set(shares.tolist()) == {0.75}
         assert row.not_needed == 2 * (100 - row.looked_at - len(row.tail))
         for name in row.tail:
-            assert "~" not in name
-            key = (f"{name}~sample2", row.entrant_a, row.entrant_b)
-            assert weigh(key) == row.weight == 4
+            assert weigh((name, 2, row.entrant_a, row.entrant_b)) == row.weight == 4

@@ -28,7 +28,6 @@ from tournament_assets.ratings.matches import require_confidence, require_count
 from tournament_assets.tournament.battles import Battle
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Estimate, Proportion, Resampling
-from tournament_assets.tournament.prompts import prompt_of
 
 Key = TypeVar("Key")
 MANY_RESAMPLES = Resampling(n=2000)
@@ -122,7 +121,7 @@ def share_by_prompt(
     n = count = 0
     for prompt_id, has_property in units:
         weight = 1.0 if weights is None else weights[n]
-        tally = tallies.setdefault(prompt_of(prompt_id), [0.0, 0.0])
+        tally = tallies.setdefault(prompt_id, [0.0, 0.0])
         tally[0] += weight * has_property
         tally[1] += weight
         n, count = n + 1, count + has_property
@@ -244,14 +243,14 @@ def _tabulate(
     rows: Sequence[tuple[str, str, str]], weights: Sequence[float] | None
 ) -> NDArray[Any]:
     """Count first against second labels, shape (n_prompts, n_labels, n_labels)."""
-    prompts = {name: code for code, name in enumerate(sorted({prompt_of(row[0]) for row in rows}))}
+    prompts = {name: code for code, name in enumerate(sorted({row[0] for row in rows}))}
     names = {label for row in rows for label in row[1:]}
     codes = {name: code for code, name in enumerate(sorted(names))}
     kind = np.int64 if weights is None else np.float64
     tables = np.zeros((len(prompts), len(codes), len(codes)), dtype=kind)
     for index, (prompt_id, first, second) in enumerate(rows):
         weight = 1 if weights is None else weights[index]
-        tables[prompts[prompt_of(prompt_id)], codes[first], codes[second]] += weight
+        tables[prompts[prompt_id], codes[first], codes[second]] += weight
     return tables
 
 
@@ -387,16 +386,14 @@ def _coincidences(readings: Sequence[Reading], order: Sequence[str]) -> NDArray[
     A thing with m labels has m (m - 1) ordered pairs of them, each of which counts 1 / (m - 1), so
     that every label counts once.
     """
-    prompts = {
-        name: code for code, name in enumerate(sorted({prompt_of(r.prompt_id) for r in readings}))
-    }
+    prompts = {name: code for code, name in enumerate(sorted({r.prompt_id for r in readings}))}
     tables = np.zeros((len(prompts), len(order), len(order)))
     for reading in readings:
         said = Counter(label for label in reading.labels.values() if label is not None)
         counts = np.array([said[label] for label in order], dtype=np.float64)
         if counts.sum() > 1:
             pairs = np.outer(counts, counts) - np.diag(counts)
-            tables[prompts[prompt_of(reading.prompt_id)]] += pairs / (counts.sum() - 1)
+            tables[prompts[reading.prompt_id]] += pairs / (counts.sum() - 1)
     return tables
 
 
@@ -425,7 +422,7 @@ def _ordinal_alphas(tables: NDArray[np.float64]) -> NDArray[np.float64]:
 
 TIE = "tie"
 
-_Comparison = tuple[str, str, str]
+_Comparison = tuple[str, int, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -514,7 +511,7 @@ def _collect(
             n_without_prompt += 1
             continue
         first, second = sorted((battle.model_a, battle.model_b))
-        votes[battle.question_id, first, second][_label(battle, first)] += 1
+        votes[battle.question_id, battle.sample, first, second][_label(battle, first)] += 1
     if source == "llm-judge" and len(dimensions) > 1:
         raise InputError(
             f"the judge's battles are of the dimensions {', '.join(sorted(dimensions))}; expected "

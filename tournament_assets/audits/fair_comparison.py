@@ -31,12 +31,13 @@ from tournament_assets.ratings.significance import (
     separate_judged,
 )
 from tournament_assets.tournament import judge_services
-from tournament_assets.tournament.asset_rows import RatingRow
+from tournament_assets.tournament.asset_rows import PromptRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.entrants import AnyEntrant, LocalEntrant, RecordedEntrant
 from tournament_assets.tournament.errors import Problems
 from tournament_assets.tournament.estimates import Rating
 from tournament_assets.tournament.places import Location
+from tournament_assets.tournament.prompts import AnswerKey, answer_key
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 LOOPBACK = judge_services.LOOPBACK.model_prefix
@@ -225,8 +226,8 @@ def _rank_by_planned_share(
 
 def _standing_for_all(
     judgments: Sequence[Judgment],
-    prompts: AbstractSet[str],
-    answered: Mapping[str, AbstractSet[str]],
+    prompts: AbstractSet[AnswerKey],
+    answered: Mapping[str, AbstractSet[AnswerKey]],
 ) -> list[Judgment]:
     """Let two entrants' verdicts together stand for all prompts on which both have an answer.
 
@@ -248,8 +249,8 @@ def _standing_for_all(
 
 def _not_needed(
     judgments: Sequence[Judgment],
-    prompts: AbstractSet[str],
-    answered: Mapping[str, AbstractSet[str]],
+    prompts: AbstractSet[AnswerKey],
+    answered: Mapping[str, AbstractSet[AnswerKey]],
 ) -> Counter[str]:
     """Count the pairs of entrants of whom nothing was asked on these prompts, by entrant."""
     asked = {frozenset((each.entrant_a, each.entrant_b)) for each in judgments}
@@ -312,8 +313,8 @@ def common_support(
     judgments: Iterable[Judgment],
     *,
     entrants: Sequence[str],
-    answered: Mapping[str, AbstractSet[str]],
-) -> tuple[str, ...]:
+    answered: Mapping[str, AbstractSet[AnswerKey]],
+) -> tuple[AnswerKey, ...]:
     """Return the prompts that everyone answered and on which every pair was judged, sorted.
 
     Args:
@@ -322,15 +323,15 @@ def common_support(
         answered: The prompts that each entrant answered.
     """
     wanted = {frozenset(pair) for pair in combinations(entrants, 2)}
-    judged: defaultdict[str, set[frozenset[str]]] = defaultdict(set)
+    judged: defaultdict[AnswerKey, set[frozenset[str]]] = defaultdict(set)
     for judgment in judgments:
         if judgment.outcome is not Outcome.UNJUDGED:
-            judged[judgment.prompt_id].add(frozenset((judgment.entrant_a, judgment.entrant_b)))
+            judged[answer_key(judgment)].add(frozenset((judgment.entrant_a, judgment.entrant_b)))
     return tuple(
         sorted(
-            prompt_id
-            for prompt_id, pairs in judged.items()
-            if wanted <= pairs and all(prompt_id in answered.get(each, ()) for each in entrants)
+            key
+            for key, pairs in judged.items()
+            if wanted <= pairs and all(key in answered.get(each, ()) for each in entrants)
         )
     )
 
@@ -373,21 +374,6 @@ WHOLE = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedPrompt:
-    """A prompt on which everyone was to meet everyone else, and the strata it belongs to.
-
-    Attributes:
-        category: A finer label; None if it has none.
-        tags: Free labels.
-    """
-
-    prompt_id: str
-    source: str
-    category: str | None = None
-    tags: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Families:
     """Who judged and who answered, by family; None where nothing tells it.
 
@@ -414,8 +400,8 @@ def fair_comparison_rows(
     *,
     dimension: str,
     entrants: Sequence[str],
-    prompts: Sequence[PlannedPrompt],
-    answered: Mapping[str, AbstractSet[str]],
+    prompts: Sequence[PromptRow],
+    answered: Mapping[str, AbstractSet[AnswerKey]],
     settings: RatingSettings,
 ) -> list[RatingRow]:
     """Return the rows of table "fair_comparison" for one dimension.
@@ -436,17 +422,17 @@ def fair_comparison_rows(
 
     # Where nothing is missing all pairs are the common ones, and tags often hold the same prompts.
     @cache
-    def ranked_on(prompt_ids: frozenset[str]) -> list[RatingRow]:
-        own = [each for each in judgments if each.prompt_id in prompt_ids]
-        if not is_whole and prompt_ids <= common:
+    def ranked_on(planned: frozenset[AnswerKey]) -> list[RatingRow]:
+        own = [each for each in judgments if answer_key(each) in planned]
+        if not is_whole and planned <= common:
             # Nothing is missing here, so that no verdict stands for another.
             own = [replace(each, weight=1.0) for each in own]
         return rank_by_rating(own, entrants=entrants, settings=settings, tells_apart=is_whole)
 
     rows: list[RatingRow] = []
     for stratum, members in _strata(prompts):
-        inside = [each for each in judgments if each.prompt_id in members]
-        with_pairs = frozenset(each.prompt_id for each in inside)
+        inside = [each for each in judgments if answer_key(each) in members]
+        with_pairs = frozenset(map(answer_key, inside))
         by_basis = {
             COMMON: ranked_on(with_pairs & common),
             ALL: ranked_on(with_pairs),
@@ -459,7 +445,7 @@ def fair_comparison_rows(
                 else _not_needed(inside, members, {name: answered[name] for name in entrants}),
             ),
         }
-        judged = {each.prompt_id for each in inside if each.outcome is not Outcome.UNJUDGED}
+        judged = {answer_key(each) for each in inside if each.outcome is not Outcome.UNJUDGED}
         counts = {COMMON: len(common & members), ALL: len(judged), PLANNED: len(members)}
         rows += [
             replace(
@@ -475,10 +461,10 @@ def fair_comparison_rows(
     return rows
 
 
-def _strata(prompts: Sequence[PlannedPrompt]) -> list[tuple[str, set[str]]]:
+def _strata(prompts: Sequence[PromptRow]) -> list[tuple[str, set[AnswerKey]]]:
     """Return the whole, then every stratum that is not the whole, with its prompts."""
-    whole = {prompt.prompt_id for prompt in prompts}
-    labels: dict[str, list[tuple[str | None, PlannedPrompt]]] = {
+    whole = set(map(answer_key, prompts))
+    labels: dict[str, list[tuple[str | None, PromptRow]]] = {
         "source": [(prompt.source, prompt) for prompt in prompts],
         "category": [(prompt.category, prompt) for prompt in prompts],
         "tag": [(tag, prompt) for prompt in prompts for tag in prompt.tags],
@@ -486,7 +472,7 @@ def _strata(prompts: Sequence[PlannedPrompt]) -> list[tuple[str, set[str]]]:
     found = [(WHOLE, whole)]
     for stratum_by, labelled in labels.items():
         for label in sorted({label for label, _ in labelled if label is not None}):
-            members = {prompt.prompt_id for each, prompt in labelled if each == label}
+            members = {answer_key(prompt) for each, prompt in labelled if each == label}
             if members != whole:
                 found.append((f"{stratum_by}: {label}", members))
     return found

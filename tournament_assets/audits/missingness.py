@@ -23,10 +23,9 @@ from typing import Literal
 
 from tournament_assets.judging.requests.verdict_parsing import FailureClass
 from tournament_assets.tournament.asset_rows import CoverageRow
-from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.formatting import format_share
-from tournament_assets.tournament.prompts import GeneratedResponse
+from tournament_assets.tournament.prompts import GeneratedResponse, answer_key
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 INFRASTRUCTURE = frozenset(
@@ -69,6 +68,7 @@ class PairReading:
         outcome: How the pair was settled.
         replies: What became of its two presentations, `ab` and `ba`.
         share: What the first entrant got of the win: what the outcome says, unless given.
+        sample: Which of their answers to the prompt were compared, from 1.
     """
 
     prompt_id: str
@@ -78,6 +78,7 @@ class PairReading:
     outcome: Outcome
     replies: tuple[ReplyReading, ...]
     share: float | None = None
+    sample: int = 1
 
     def __post_init__(self) -> None:
         """Let the outcome say the share where nothing finer is known."""
@@ -122,7 +123,7 @@ def measure_coverage(
     """
     pairs = list(pairs)
     spoiled = {
-        (entrant, response.prompt_id)
+        (entrant, answer_key(response))
         for entrant, given in responses.items()
         for response in given
         if _is_empty(response) or _is_cut_off(response)
@@ -139,8 +140,8 @@ def measure_coverage(
             pair
             for pair in settled
             if pair.outcome is not Outcome.INCONSISTENT
-            and (pair.entrant_a, pair.prompt_id) not in spoiled
-            and (pair.entrant_b, pair.prompt_id) not in spoiled
+            and (pair.entrant_a, answer_key(pair)) not in spoiled
+            and (pair.entrant_b, answer_key(pair)) not in spoiled
         ]
         points = _sum_points(settled, entrant)
         replies = [reply for pair in own for reply in pair.replies]
@@ -394,12 +395,15 @@ def check_missingness(rows: Rows, *, max_spread: float) -> MissingnessCheck:
     )
 
 
-def find_outages(rows: Rows, checks: CheckThresholds) -> tuple[Outage, ...]:
+def find_outages(
+    rows: Rows, *, max_unjudged_rate: float, max_missing_spread: float
+) -> tuple[Outage, ...]:
     """Return what must be said before any number, most important first.
 
     Args:
         rows: Rows of table "audit".
-        checks: How much may be missing, and how unevenly.
+        max_unjudged_rate: Share of a dimension's pairs that may lack two readable replies.
+        max_missing_spread: The difference between two entrants' shares that is always even.
 
     Returns:
         Dimensions without enough judgments, then entrants that miss more verdicts than others, by
@@ -408,10 +412,10 @@ def find_outages(rows: Rows, checks: CheckThresholds) -> tuple[Outage, ...]:
     found: list[Outage] = []
     by_dimension = _by_dimension(rows)
     for dimension, members in by_dimension.items():
-        sentence = _judge_sentence(dimension, members, checks.max_unjudged_rate)
+        sentence = _judge_sentence(dimension, members, max_unjudged_rate)
         if sentence is not None:
             found.append(Outage("judge", dimension, (), sentence))
-    check = check_missingness(rows, max_spread=checks.max_missing_spread)
+    check = check_missingness(rows, max_spread=max_missing_spread)
     for dimension, evenness in check.verdicts.items():
         if not evenness.is_even:
             found.append(

@@ -27,7 +27,7 @@ from tournament_assets.ratings.matches import code_judgments, require_confidence
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.prompts import prompt_of
+from tournament_assets.tournament.prompts import AnswerKey, answer_key
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 _BETS = np.arange(1, 20) / 20
@@ -186,17 +186,18 @@ def prompt_scores(judgments: Iterable[Judgment], *, candidate: str) -> dict[str,
     Raises:
         InputError: If a prompt was settled twice, or is not judged.
     """
-    scores: dict[str, float] = {}
+    scores: dict[AnswerKey, float] = {}
     for each in judgments:
-        if each.prompt_id in scores or each.share is None:
+        key = answer_key(each)
+        if key in scores or each.share is None:
             raise InputError(
                 f"prompt {each.prompt_id!r} is {each.outcome.value!r} or stands twice; expected "
                 "each prompt of the two entrants once, and settled"
             )
-        scores[each.prompt_id] = each.share if each.entrant_a == candidate else 1 - each.share
+        scores[key] = each.share if each.entrant_a == candidate else 1 - each.share
     by_prompt: dict[str, list[float]] = {}
-    for prompt_id, score in scores.items():
-        by_prompt.setdefault(prompt_of(prompt_id), []).append(score)
+    for (prompt_id, _), score in scores.items():
+        by_prompt.setdefault(prompt_id, []).append(score)
     return {prompt_id: fmean(own) for prompt_id, own in by_prompt.items()}
 
 

@@ -30,7 +30,6 @@ from tournament_assets.audits.prompt_findings import (
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.tournament.formatting import format_share
-from tournament_assets.tournament.prompts import prompt_of
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 _FEWEST_PROMPTS = 3
@@ -94,9 +93,7 @@ def _scores_by_stratum(
         for entrant in (pair.entrant_a, pair.entrant_b):
             worth = pair.points(entrant)
             if worth is not None:
-                points.setdefault((entrant, pair.stratum, prompt_of(pair.prompt_id)), []).append(
-                    worth
-                )
+                points.setdefault((entrant, pair.stratum, pair.prompt_id), []).append(worth)
     scores: dict[str, dict[str, list[float]]] = {entrant: {} for entrant in entrants}
     for (entrant, stratum, _), worths in points.items():
         scores[entrant].setdefault(stratum, []).append(fmean(worths))
@@ -140,7 +137,7 @@ def audit_prompts(
     pairs = list(pairs)
     by_prompt: dict[str, list[PairReading]] = {}
     for pair in pairs:
-        by_prompt.setdefault(prompt_of(pair.prompt_id), []).append(pair)
+        by_prompt.setdefault(pair.prompt_id, []).append(pair)
     found = [
         *_judge_failures(by_prompt),
         *(
@@ -287,7 +284,7 @@ def _stratum_findings(
             entrants=(failure.entrant_id,),
             value=failure.inside,
             count=failure.prompts,
-            total=len({prompt_of(pair.prompt_id) for pair in pairs if pair.is_judged}),
+            total=len({pair.prompt_id for pair in pairs if pair.is_judged}),
             sentence=(
                 f"{failure.entrant_id} fails the stratum {failure.stratum} only: a score of "
                 f"{format_share(failure.inside)} on its {failure.prompts} prompts, "
@@ -312,6 +309,7 @@ def _deciding(
                 pair.entrant_b,
                 pair.outcome,
                 share=pair.share,
+                sample=pair.sample,
             )
             for pair in pairs
         ),

@@ -114,7 +114,7 @@ def read_frame(frame: pd.DataFrame, columns: Columns) -> tuple[pa.Table, dict[st
             for name in repeated
         )
     # Without a value somewhere, whole numbers come as floats.
-    whole = [name for name in ("question_id", "turn") if name in wanted.columns]
+    whole = [name for name in ("question_id", "sample", "turn") if name in wanted.columns]
     wanted = wanted.assign(**{name: wanted[name].convert_dtypes() for name in whole})
     try:
         return _encode_parts([pa.Table.from_pandas(wanted, preserve_index=False)], columns)
@@ -228,6 +228,7 @@ def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
         return pa.nulls(len(array), field.type)
     kinds = {
         "question_id": _is_text(found) or pa.types.is_integer(found),
+        "sample": pa.types.is_integer(found),
         "turn": pa.types.is_integer(found),
         "inconsistent": pa.types.is_boolean(found),
     }
@@ -289,7 +290,7 @@ def _doubt(battles: pa.Table) -> None:
         pc.any(pc.utf8_is_space(question_id)).as_py(),
         (battles.column("inconsistent").to_numpy() & is_won).any(),
         not (np.isfinite(weight) & (weight > 0.0)).all(),
-        pc.any(pc.less(battles.column("turn"), 1)).as_py(),
+        *(pc.any(pc.less(battles.column(name), 1)).as_py() for name in ("sample", "turn")),
     ]
     if pref.null_count < len(pref):
         has_pref = pref.is_valid().to_numpy()
@@ -311,7 +312,7 @@ def _names(battles: pa.Table, name: str) -> Iterator[str]:
 SETTINGS_KEY = "rating_settings"
 """Where a file keeps its `RatingSettings`: in Parquet's schema metadata, or in the first line."""
 
-RARE_FIELDS = frozenset({"dimension", "weight", "pref", "turn", "presentation"})
+RARE_FIELDS = frozenset({"sample", "dimension", "weight", "pref", "turn", "presentation"})
 """Fields that a line of JSON has only where they say something."""
 
 _WRITTEN_AT_ONCE = 65_536

@@ -29,6 +29,7 @@ BATTLE_SCHEMA = pa.schema(
         pa.field("winner", NAME, nullable=False),
         pa.field("source", NAME, nullable=False),
         pa.field("question_id", pa.string()),
+        pa.field("sample", pa.int32(), nullable=False),
         pa.field("judge_model", NAME),
         pa.field("dimension", NAME),
         pa.field("inconsistent", pa.bool_(), nullable=False),
@@ -40,7 +41,7 @@ BATTLE_SCHEMA = pa.schema(
 )
 """The fields of a `Battle`, in their order."""
 
-DEFAULTS: Mapping[str, Any] = {"inconsistent": False, "weight": 1.0}
+DEFAULTS: Mapping[str, Any] = {"sample": 1, "inconsistent": False, "weight": 1.0}
 """What an absent value means in the columns that have one for every battle."""
 
 _ROWS_AT_ONCE = 65_536
@@ -211,6 +212,7 @@ def code_battles(
         table, "winner", {"model_a": 1, "model_b": 2, "tie": 0, "tie (bothbad)": 0}
     )
     prompts, prompt_index = _code_prompts(table)
+    sample = table.column("sample").to_numpy().astype(np.int64)
     weight = table.column("weight").to_numpy()
     _refuse_far_weights(weight)
     pref = table.column("pref").to_numpy()
@@ -225,6 +227,7 @@ def code_battles(
         prompt_index=prompt_index,
         preference=1.0 - share,
         weight=weight,
+        sample=sample if (sample > 1).any() else sample[:0],
     )
     apart = winners
     if preferences == "share" and is_soft.any():
@@ -279,11 +282,11 @@ def _count_repeated(
     model_b: NDArray[np.int64],
     n_entrants: int,
 ) -> int:
-    """Count the battles with the same prompt, pair, judge, turn, showing and source as another."""
+    """Count the battles with all but the outcome in common with an earlier one."""
     keys = prompt_index * n_entrants + np.minimum(model_a, model_b)
     keys = keys * n_entrants + np.maximum(model_a, model_b)
     n_keys = (int(prompt_index.max(initial=0)) + 1) * n_entrants * n_entrants
-    for name in ("judge_model", "presentation", "source", "turn"):
+    for name in ("judge_model", "presentation", "sample", "source", "turn"):
         column = table.column(name)
         if column.null_count == len(column):
             continue

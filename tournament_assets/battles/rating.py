@@ -41,13 +41,14 @@ from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.formatting import format_confidence
+from tournament_assets.tournament.prompts import AnswerKey
 
 Method = Literal["elo", "bradley-terry", "davidson"]
 METHODS: tuple[Method, ...] = ("elo", "bradley-terry")
 """Those that are rated by unless others are asked for."""
 EVERY_METHOD: tuple[Method, ...] = (*METHODS, "davidson")
 _NAMES = {"bradley-terry": BRADLEY_TERRY, "davidson": DAVIDSON}
-Responses = Mapping[tuple[str, str], str]
+Responses = Mapping[tuple[str, AnswerKey], str]
 """What each model wrote, by model and prompt."""
 
 _LISTED = 3

@@ -26,6 +26,7 @@ from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.extras import rows_of_extras
 from tournament_assets.tournament.json_lines import numbered_lines, parse_rows
+from tournament_assets.tournament.prompts import AnswerKey
 
 BattleFormat = ArenaFormat | RowFormat
 _ALL: tuple[BattleFormat, ...] = (
@@ -223,22 +224,27 @@ def _name_warnings(table: pa.Table) -> list[str]:
     ]
 
 
-def read_responses(path: Path) -> dict[tuple[str, str], str]:
-    """Read what models wrote: JSON lines with `model`, `question_id` and `response`.
+def read_responses(path: Path) -> dict[tuple[str, AnswerKey], str]:
+    """Read what models wrote: JSON lines with `model`, `question_id`, `response` and `sample`.
+
+    The sample is 1 where a line does not say it.
 
     Raises:
         InputError: With every line that lacks one of them or repeats another one's.
     """
-    found: dict[tuple[str, str], str] = {}
+    found: dict[tuple[str, AnswerKey], str] = {}
 
     def keep(_: str, row: Mapping[str, Any]) -> None:
         need(row, model=TEXT, question_id=TEXT_OR_NUMBER)
         if not isinstance(row.get("response"), str):
             raise InputError("response is missing; expected the text that was judged")
-        key = (row["model"], str(row["question_id"]))
+        sample = row.get("sample", 1)
+        if type(sample) is not int or sample < 1:
+            raise InputError(f"sample is {sample!r:.80}; expected a whole number of at least 1")
+        key = (row["model"], (str(row["question_id"]), sample))
         if found.setdefault(key, row["response"]) != row["response"]:
             raise InputError(
-                f"{key[0]!r} answers {key[1]!r} differently above; expected one response"
+                f"{key[0]!r} answers {key[1][0]!r} differently above; expected one response"
             )
 
     for _ in parse_rows(numbered_lines(path), keep):

@@ -345,6 +345,7 @@ def respond_as_hydra(
         responses.append(
             GeneratedResponse(
                 prompt_id=prompt.prompt_id,
+                sample=prompt.sample,
                 text=told.response,
                 finish_reason=own.finish_reason,
                 prompt_tokens=len(prompt.ids),

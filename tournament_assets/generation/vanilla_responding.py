@@ -284,6 +284,7 @@ def _read_response(
     told = entrant.tell_apart(text, prompt.ids)
     return GeneratedResponse(
         prompt_id=prompt.prompt_id,
+        sample=prompt.sample,
         text=told.response,
         finish_reason="stop" if ends else "length",
         prompt_tokens=len(prompt.ids),

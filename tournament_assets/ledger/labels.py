@@ -49,6 +49,7 @@ class SampledPair:
         chance: The chance with which the pair is in this draw, above 0 and at most 1.
         stratum: What was drawn from; empty where there is one for all.
         shared: Whether every rater is asked about it.
+        sample: Which of the answers to the prompt are compared, from 1.
     """
 
     pair_id: str
@@ -62,6 +63,7 @@ class SampledPair:
     chance: float
     stratum: str = ""
     shared: bool = False
+    sample: int = 1
 
     def is_of(self, *, prompt: str, response_a: str, response_b: str) -> bool:
         """Say whether these are the texts that people are shown."""
@@ -197,14 +199,14 @@ def sample_id_of(tournament_id: str, mode: str, dimension: str | None) -> str:
 
 def pair_identity(
     pair: PairToJudge, tournament_id: str, mode: str, dimension: str | None
-) -> dict[str, str]:
-    """Return what names a pair of a scope: its `pair_id`, prompt, entrants and digests."""
+) -> dict[str, Any]:
+    """Return what names a pair of a scope: its `pair_id`, prompt, sample, entrants and digests."""
     texts = (pair.prompt_text, pair.response_a, pair.response_b)
     digests = tuple(map(fingerprint_text, texts))
-    names = (pair.prompt_id, pair.entrant_a, pair.entrant_b)
+    names = (pair.name, pair.entrant_a, pair.entrant_b)
     return {
         "pair_id": fingerprint([sample_id_of(tournament_id, mode, dimension), *names, *digests]),
-        **dict(zip(("prompt_id", "entrant_a", "entrant_b"), names, strict=True)),
+        **{key: getattr(pair, key) for key in ("prompt_id", "sample", "entrant_a", "entrant_b")},
         **dict(zip(("prompt_digest", "digest_a", "digest_b"), digests, strict=True)),
     }
 

@@ -257,6 +257,7 @@ class ResponseRecords(LedgerDatabase):
                 for row in connection.execute(query):
                     found[row.prompt_fingerprint] = GeneratedResponse(
                         prompt_id=row.prompt_id,
+                        sample=row.sample,
                         text=row.text,
                         finish_reason=row.finish_reason,
                         prompt_tokens=row.prompt_tokens,
@@ -279,6 +280,7 @@ class ResponseRecords(LedgerDatabase):
                 "entrant_fingerprint": entrant_fingerprint,
                 "prompt_fingerprint": prompt_fingerprint,
                 "prompt_id": response.prompt_id,
+                "sample": response.sample,
                 "text": response.text,
                 "finish_reason": response.finish_reason,
                 "prompt_tokens": response.prompt_tokens,

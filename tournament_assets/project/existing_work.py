@@ -33,7 +33,7 @@ from tournament_assets.tournament.entrants import (
 )
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judges import Judge
-from tournament_assets.tournament.prompts import Prompt, first_samples, prompt_of, sample_of
+from tournament_assets.tournament.prompts import AnswerKey, Prompt, answer_key, first_samples
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
@@ -59,25 +59,25 @@ def known_responses(
     prompts: Sequence[Prompt],
     *,
     ledger: "Ledger",
-) -> dict[str, str]:
-    """Return an entrant's responses to some prompts, as far as they exist, by prompt id.
+) -> dict[AnswerKey, str]:
+    """Return an entrant's responses to some prompts, as far as they exist, by what they answer.
 
     Raises:
         InputError: If a recorded file cannot be used. Weights that are not there are no problem.
     """
-    if answers_once(entrant) and any(sample_of(each.prompt_id) > 1 for each in prompts):
+    if answers_once(entrant) and any(each.sample > 1 for each in prompts):
         firsts = first_samples(prompts)
         once = known_responses(plan, entrant, bank, firsts, ledger=ledger)
         return {
-            each.prompt_id: once[prompt_of(each.prompt_id)]
+            answer_key(each): once[each.prompt_id, 1]
             for each in prompts
-            if prompt_of(each.prompt_id) in once
+            if (each.prompt_id, 1) in once
         }
-    wanted = {prompt.prompt_id for prompt in prompts}
+    wanted = {answer_key(prompt) for prompt in prompts}
     if isinstance(entrant, RecordedEntrant):
         path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
         recorded = load_recorded_responses(path, entrant, prompts=bank).responses
-        return {row.prompt_id: row.text for row in recorded if row.prompt_id in wanted}
+        return {answer_key(row): row.text for row in recorded if answer_key(row) in wanted}
     if isinstance(entrant, ApiEntrant):
         content_hash = entrant.content_hash
     else:
@@ -88,14 +88,14 @@ def known_responses(
     kept = ledger.responses(
         entrant.fingerprint(content_hash), [prompt.fingerprint for prompt in prompts]
     )
-    return {response.prompt_id: response.text for response in kept.values()}
+    return {answer_key(response): response.text for response in kept.values()}
 
 
 def pairs_of_dimension(
     plan: TournamentPlan,
     dimension: str,
     prompts: Sequence[Prompt],
-    responses: dict[tuple[str, str], str],
+    responses: dict[tuple[str, AnswerKey], str],
 ) -> list[PairToJudge]:
     """Return the pairs that are judged on a dimension."""
     rules = plan.config.dimensions[dimension]
@@ -114,9 +114,9 @@ def existing_requests(
     config = plan.config
     bank, prompts = load_bank_and_selection(plan, mode)
     responses = {
-        (entrant.entrant_id, prompt_id): text
+        (entrant.entrant_id, key): text
         for entrant in config.entrants
-        for prompt_id, text in known_responses(plan, entrant, bank, prompts, ledger=ledger).items()
+        for key, text in known_responses(plan, entrant, bank, prompts, ledger=ledger).items()
     }
     requests: dict[str, JudgeRequests] = {}
     for dimension in config.dimension_names:

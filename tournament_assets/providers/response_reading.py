@@ -11,6 +11,7 @@ from tournament_assets.providers.service_words import mapping, parse_object, quo
 from tournament_assets.tournament.entrants import ApiEntrant, OpenAiApiEntrant
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
+    Prompt,
     ToldApart,
     cut_thought,
     prompt_seed,
@@ -34,7 +35,7 @@ class NoResponse:
 
 
 def read_response(
-    entrant: ApiEntrant, prompt_id: str, reply: ReplyRow | StoredReply
+    entrant: ApiEntrant, prompt: Prompt, reply: ReplyRow | StoredReply
 ) -> GeneratedResponse | NoResponse:
     """Say what a final reply to a prompt means.
 
@@ -44,7 +45,7 @@ def read_response(
     if reply.result_type != "succeeded":
         return NoResponse(f"the request was refused for good ({reply.error_type})")
     if isinstance(entrant, OpenAiApiEntrant):
-        return _read_completion(entrant, prompt_id, parse_object(reply.raw) or {})
+        return _read_completion(entrant, prompt, parse_object(reply.raw) or {})
     if reply.stop_reason == "refusal":
         return NoResponse("the model refused to answer")
     if reply.stop_reason == "model_context_window_exceeded":
@@ -61,7 +62,8 @@ def read_response(
         )
     usage = reply.usage
     return GeneratedResponse(
-        prompt_id=prompt_id,
+        prompt_id=prompt.prompt_id,
+        sample=prompt.sample,
         text=reply.text,
         finish_reason=finish_reason,
         prompt_tokens=None if usage is None else usage.read_tokens,
@@ -71,7 +73,7 @@ def read_response(
 
 
 def _read_completion(
-    entrant: OpenAiApiEntrant, prompt_id: str, answer: Mapping[str, Any]
+    entrant: OpenAiApiEntrant, prompt: Prompt, answer: Mapping[str, Any]
 ) -> GeneratedResponse | NoResponse:
     """Say what a chat completion means; no text is never an empty one."""
     choice = first_choice(answer)
@@ -99,13 +101,14 @@ def _read_completion(
             told = ToldApart(told.response, keepable(apart).strip())
     served = {"served_model": "model", "system_fingerprint": "system_fingerprint"}
     return GeneratedResponse(
-        prompt_id=prompt_id,
+        prompt_id=prompt.prompt_id,
+        sample=prompt.sample,
         text=told.response,
         finish_reason=str(finish_reason) if finish_reason in ("stop", "length") else "other",
         prompt_tokens=count_of(usage, "prompt_tokens"),
         response_tokens=n_written,
         diagnostics={
-            "seed": prompt_seed(prompt_id, entrant.seed),
+            "seed": prompt_seed(prompt.name, entrant.seed),
             **told.diagnostics,
             **{
                 name: _quote(answer[key])

@@ -15,7 +15,7 @@ from tournament_assets.ratings.bradley_terry import find_standing
 from tournament_assets.ratings.sandwich import laplacian
 from tournament_assets.tournament.battles import Battle
 from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.prompts import prompt_of
+from tournament_assets.tournament.prompts import AnswerKey, answer_key
 from tournament_assets.tournament.verdicts import Judgment
 
 Floats = NDArray[np.float64]
@@ -33,6 +33,7 @@ class LabelledPair:
         raters: Who labelled it, with the first one's share of each label; empty where it is not
             known who did. `labelled` is their mean.
         weight: How many pairs it stands for: 1 unless judging stopped early.
+        sample: Which of the answers to the prompt were compared, from 1.
     """
 
     prompt_id: str
@@ -43,6 +44,7 @@ class LabelledPair:
     chance: float = 1.0
     raters: tuple[tuple[str, float], ...] = ()
     weight: float = 1.0
+    sample: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Vote:
         share: The first one's share: 1, 0, or 0.5 for a tie.
         rater: Who said it; None where that is not known.
         chance: The chance with which the pair was drawn to be labelled.
+        sample: Which of the answers to the prompt were compared, from 1.
     """
 
     prompt_id: str
@@ -61,6 +64,7 @@ class Vote:
     share: float
     rater: str | None = None
     chance: float = 1.0
+    sample: int = 1
 
 
 def votes_of_battles(battles: Iterable[Battle]) -> list[Vote]:
@@ -71,6 +75,7 @@ def votes_of_battles(battles: Iterable[Battle]) -> list[Vote]:
             battle.model_a,
             battle.model_b,
             0.5 if battle.is_tie else float(battle.winner == "model_a"),
+            sample=battle.sample,
         )
         for battle in battles
         if battle.question_id is not None
@@ -87,14 +92,14 @@ def label_pairs(judgments: Iterable[Judgment], votes: Iterable[Vote]) -> tuple[L
         judgments: Settled pairs of one dimension.
         votes: What people said.
     """
-    heard: dict[tuple[str, frozenset[str]], list[Vote]] = {}
+    heard: dict[tuple[AnswerKey, frozenset[str]], list[Vote]] = {}
     for vote in votes:
-        heard.setdefault((vote.prompt_id, frozenset((vote.first, vote.second))), []).append(vote)
+        heard.setdefault((answer_key(vote), frozenset((vote.first, vote.second))), []).append(vote)
     pairs = []
     for each in judgments:
         if each.share is None:
             continue
-        own = heard.get((each.prompt_id, frozenset((each.entrant_a, each.entrant_b))), ())
+        own = heard.get((answer_key(each), frozenset((each.entrant_a, each.entrant_b))), ())
         shares = [vote.share if vote.first == each.entrant_a else 1 - vote.share for vote in own]
         pairs.append(
             LabelledPair(
@@ -110,6 +115,7 @@ def label_pairs(judgments: Iterable[Judgment], votes: Iterable[Vote]) -> tuple[L
                     if vote.rater is not None
                 ),
                 weight=each.weight,
+                sample=each.sample,
             )
         )
     return tuple(pairs)
@@ -188,8 +194,7 @@ class PairDesign:
     def of(cls, pairs: Sequence[LabelledPair], place: Mapping[str, int]) -> "PairDesign":
         """Lay out pairs of entrants, each of whom has a place."""
         prompts = {
-            prompt: index
-            for index, prompt in enumerate(dict.fromkeys(prompt_of(p.prompt_id) for p in pairs))
+            prompt: index for index, prompt in enumerate(dict.fromkeys(p.prompt_id for p in pairs))
         }
         is_labelled = np.array([pair.labelled is not None for pair in pairs], dtype=np.bool_)
         chance = np.array([pair.chance for pair in pairs], dtype=np.float64)
@@ -205,7 +210,7 @@ class PairDesign:
             entrants=tuple(place),
             first=np.array([place[pair.first] for pair in pairs], dtype=np.int64),
             second=np.array([place[pair.second] for pair in pairs], dtype=np.int64),
-            prompt=np.array([prompts[prompt_of(pair.prompt_id)] for pair in pairs], dtype=np.int64),
+            prompt=np.array([prompts[pair.prompt_id] for pair in pairs], dtype=np.int64),
             n_prompts=len(prompts),
             judged=np.array([pair.judged for pair in pairs], dtype=np.float64),
             label=np.array([pair.labelled or 0.0 for pair in pairs], dtype=np.float64),

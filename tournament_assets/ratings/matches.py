@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.prompts import prompt_of, sample_of
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 _SHOWN = 3
@@ -44,6 +43,8 @@ class Matches:
             column unless style is controlled.
         judges: Every judge, in the order of the tables; empty where one judged all matches.
         judge_index: Indices into `judges`, shape (n_matches,); empty where there are none.
+        sample: Which of the answers to the prompt were compared, from 1, shape (n_matches,); empty
+            where every prompt is answered once.
 
     Raises:
         InputError: With everything that is wrong with the columns: unequal lengths, indices out
@@ -61,6 +62,7 @@ class Matches:
     covariates: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
     judges: tuple[str, ...] = ()
     judge_index: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    sample: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
         """Refuse columns that hold no matches anybody could rate."""
@@ -68,6 +70,8 @@ class Matches:
         columns = (self.second, self.prompt_index, self.preference, self.weight)
         if self.judges:
             columns = (*columns, self.judge_index)
+        if self.sample.size:
+            columns = (*columns, self.sample)
         if any(column.shape != (self.first.size,) for column in columns):
             shapes = [column.shape for column in (self.first, *columns)]
             raise InputError(f"the columns of matches have shapes {shapes!r}; expected one shape")
@@ -114,6 +118,11 @@ class Matches:
     def n_matches(self) -> int:
         """How many matches there are."""
         return int(self.first.size)
+
+    @property
+    def sample_numbers(self) -> NDArray[np.int64]:
+        """Which of the answers to the prompt were compared, from 1, shape (n_matches,)."""
+        return self.sample if self.sample.size else np.ones(self.n_matches, dtype=np.int64)
 
     @property
     def matches_per_entrant(self) -> NDArray[np.int64]:
@@ -169,6 +178,7 @@ class Matches:
             prompt_index=self.prompt_index[kept],
             preference=np.maximum(share, 1 - share),
             weight=self.weight[kept],
+            sample=self.sample[kept] if self.sample.size else self.sample,
         )
 
     def repeated(self) -> Matches:
@@ -198,6 +208,7 @@ class Matches:
             "weight": self.weight[rows],
             "covariates": self.covariates[rows] if self.covariates.size else self.covariates,
             "judge_index": self.judge_index[rows] if self.judges else self.judge_index,
+            "sample": self.sample[rows] if self.sample.size else self.sample,
         }
 
     def as_wins(self) -> Matches:
@@ -240,15 +251,12 @@ class Matches:
         as any other. Shares are averaged by their weights, and the weight of what they become is
         the mean of theirs. Without samples of a prompt this is the same object.
         """
-        own = np.array([sample_of(name) for name in self.prompts], dtype=np.int64)
-        if (own == 1).all():
+        if not self.sample.size:
             return self
-        prompts, groups = _group_samples(self.prompts)
-        prompt_index = groups[self.prompt_index]
         n = len(self.entrants)
         low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
         keys, rows, places = np.unique(
-            (prompt_index * n + low) * n + high, return_index=True, return_inverse=True
+            (self.prompt_index * n + low) * n + high, return_index=True, return_inverse=True
         )
         share = np.where(self.first == low, self.preference, 1 - self.preference)
         weight = np.bincount(places, self.weight, keys.size).astype(np.float64)
@@ -258,33 +266,26 @@ class Matches:
         rows, mean, weight = rows[order], mean[order], weight[order]
         return Matches(
             entrants=self.entrants,
-            prompts=prompts,
+            prompts=self.prompts,
             first=self.first[rows],
             second=self.second[rows],
-            prompt_index=prompt_index[rows],
+            prompt_index=self.prompt_index[rows],
             preference=np.where(self.first[rows] == low[rows], mean, 1 - mean),
             weight=weight,
         )
 
     def weighed_by_sample(self) -> Matches:
-        """Return the same matches on whole prompts, where those of one prompt count as one.
+        """Return the same matches, where those of the samples of a prompt count as one.
 
         Each keeps its own outcome and style, and two entrants' matches on a prompt weigh 1
         together. Without samples of a prompt this is the same object.
         """
-        prompts, groups = _group_samples(self.prompts)
-        if prompts == self.prompts:
+        if not self.sample.size:
             return self
-        prompt_index = groups[self.prompt_index]
         n = len(self.entrants)
         low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
-        places = np.unique((prompt_index * n + low) * n + high, return_inverse=True)[1]
-        return replace(
-            self,
-            prompts=prompts,
-            prompt_index=prompt_index,
-            weight=self.weight / np.bincount(places, self.weight)[places],
-        )
+        places = np.unique((self.prompt_index * n + low) * n + high, return_inverse=True)[1]
+        return replace(self, weight=self.weight / np.bincount(places, self.weight)[places])
 
     def require_hard(self, model: str) -> None:
         """Refuse, with an `InputError`, shares of a win, of which a model knows nothing."""
@@ -297,14 +298,6 @@ class Matches:
             "losses and ties",
         )
         problems.raise_if_any()
-
-
-def _group_samples(names: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Return the prompts that samples belong to, sorted, and each name's place among them."""
-    owners = [prompt_of(name) for name in names]
-    prompts = tuple(sorted(set(owners))) if set(owners) != set(names) else tuple(names)
-    place = {name: index for index, name in enumerate(prompts)}
-    return prompts, np.array([place[name] for name in owners], dtype=np.int64)
 
 
 def code_judgments(judgments: Iterable[Judgment], *, entrants: Sequence[str]) -> Matches:
@@ -337,15 +330,17 @@ def code_samples(judgments: Iterable[Judgment], *, entrants: Sequence[str]) -> M
     index_of = _index_entrants(judgments, entrants=entrants)
     kept = [each for each in judgments if each.share is not None]
     prompts = tuple(sorted({each.prompt_id for each in kept}))
-    prompt_of = {prompt_id: index for index, prompt_id in enumerate(prompts)}
+    place = {prompt_id: index for index, prompt_id in enumerate(prompts)}
+    sample = np.array([each.sample for each in kept], dtype=np.int64)
     return Matches(
         entrants=tuple(entrants),
         prompts=prompts,
         first=np.array([index_of[each.entrant_a] for each in kept], dtype=np.int64),
         second=np.array([index_of[each.entrant_b] for each in kept], dtype=np.int64),
-        prompt_index=np.array([prompt_of[each.prompt_id] for each in kept], dtype=np.int64),
+        prompt_index=np.array([place[each.prompt_id] for each in kept], dtype=np.int64),
         preference=np.array([each.share for each in kept], dtype=np.float64),
         weight=np.array([each.weight for each in kept], dtype=np.float64),
+        sample=sample if (sample > 1).any() else sample[:0],
     )
 
 
@@ -457,12 +452,9 @@ def pairwise_winrates(judgments: Iterable[Judgment]) -> list[PairCounts]:
 
 def _weigh_samples(judgments: list[Judgment]) -> list[Judgment]:
     """Give the settled samples of a pair on a prompt the weight of one; nothing without samples."""
-    if all(sample_of(each.prompt_id) == 1 for each in judgments):
+    if all(each.sample == 1 for each in judgments):
         return judgments
-    names = [
-        (prompt_of(each.prompt_id), frozenset((each.entrant_a, each.entrant_b)))
-        for each in judgments
-    ]
+    names = [(each.prompt_id, frozenset((each.entrant_a, each.entrant_b))) for each in judgments]
     settled = Counter(
         name for name, each in zip(names, judgments, strict=True) if each.share is not None
     )

@@ -27,6 +27,7 @@ from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Estimate, Rating
 from tournament_assets.tournament.formatting import format_share
+from tournament_assets.tournament.prompts import AnswerKey
 
 ELO, BRADLEY_TERRY, SANDWICH, DAVIDSON, STYLE = (
     "elo",
@@ -54,7 +55,7 @@ class Evidence:
         outcomes: The same for Davidson, who knows only wins, losses and ties, if not the matches.
         samples: The same with every sample of a prompt for itself, if not the matches.
         traces: Elo ratings of many orderings of the matches.
-        responses: Every response, by entrant and prompt.
+        responses: Every response, by entrant and what it answers.
         tells_apart: Whether Bradley-Terry is to say who is significantly above whom.
     """
 
@@ -62,7 +63,7 @@ class Evidence:
     outcomes: Matches | None = None
     samples: Matches | None = None
     traces: EloTraces | None = None
-    responses: Mapping[tuple[str, str], str] | None = None
+    responses: Mapping[tuple[str, AnswerKey], str] | None = None
     tells_apart: bool = False
 
 

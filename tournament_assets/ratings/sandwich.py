@@ -17,7 +17,6 @@ from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_ter
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import Matches, require_confidence
 from tournament_assets.tournament.estimates import Rating
-from tournament_assets.tournament.prompts import prompt_of
 
 _CELLS_AT_ONCE = 4_000_000
 
@@ -147,25 +146,24 @@ def sampling_luck(samples: Matches) -> tuple[SamplingLuck, ...]:
     ratings = np.array([np.nan if each.value is None else each.value for each in spread])
     weighed = samples.weighed_by_sample()
     scores = _battle_scores(weighed, ratings)
-    units = samples.prompt_index[scores.rows]
-    judged = np.unique(units)
-    prompts = np.unique([prompt_of(samples.prompts[unit]) for unit in judged], return_inverse=True)[
-        1
-    ].reshape(-1)
+    own = np.stack([samples.prompt_index, samples.sample_numbers])[:, scores.rows]
+    judged, of_unit = np.unique(own, axis=1, return_inverse=True)
+    units = of_unit.reshape(-1)
+    prompts = np.unique(judged[0], return_inverse=True)[1]
     sizes = np.bincount(prompts)
     is_several = sizes > 1
     variance = np.full(n_entrants, np.nan)
     if members.size and is_several.any():
         bread = contrast_inverse(scores.information[np.ix_(members, members)])
-        by_unit = _scores_by_unit(scores, units, len(samples.prompts), n_entrants)
-        moved = by_unit[np.ix_(judged, members)] @ bread * ELO_PER_NAT
+        by_unit = _scores_by_unit(scores, units, judged.shape[1], n_entrants)
+        moved = by_unit[:, members] @ bread * ELO_PER_NAT
         means = np.zeros((sizes.size, members.size))
         np.add.at(means, prompts, moved)
         means /= sizes[:, None]
         squares = np.zeros_like(means)
         np.add.at(squares, prompts, (moved - means[prompts]) ** 2)
-        own, n = squares[is_several], sizes[is_several, None]
-        variance[members] = (own * n / (n - 1)).sum(axis=0) * sizes.size / is_several.sum()
+        within, n = squares[is_several], sizes[is_several, None]
+        variance[members] = (within * n / (n - 1)).sum(axis=0) * sizes.size / is_several.sum()
     return tuple(
         SamplingLuck(
             entrant=each.entrant,

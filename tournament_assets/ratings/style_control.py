@@ -18,6 +18,7 @@ from tournament_assets.ratings.covariates import ControlledFit, CovariateEffect,
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.tournament.errors import InputError, Problems, RatingError
 from tournament_assets.tournament.estimates import Rating
+from tournament_assets.tournament.prompts import AnswerKey
 
 # A fence that is never closed encloses the rest of the text.
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
@@ -160,20 +161,21 @@ class StyleControl:
 
 def judged_differences(
     matches: Matches,
-    responses: Mapping[tuple[str, str], str],
+    responses: Mapping[tuple[str, AnswerKey], str],
 ) -> NDArray[np.float64]:
     """Return how the responses of every match differ in style, as `style_differences` defines it.
 
     Args:
-        responses: Every response, by entrant and prompt.
+        responses: Every response, by entrant and what it answers.
 
     Raises:
         InputError: With every response that was judged and is not there.
     """
+    samples = matches.sample_numbers.tolist()
     first, second = (
         [
-            (matches.entrants[entrant], matches.prompts[prompt])
-            for entrant, prompt in zip(side, matches.prompt_index, strict=True)
+            (matches.entrants[entrant], (matches.prompts[prompt], sample))
+            for entrant, prompt, sample in zip(side, matches.prompt_index, samples, strict=True)
         ]
         for side in (matches.first, matches.second)
     )
@@ -181,7 +183,7 @@ def judged_differences(
     problems.extend(
         f"the response of {entrant!r} to prompt {prompt_id!r} was judged and is not among the "
         "responses; expected it there; materialise the responses and the verdicts again"
-        for entrant, prompt_id in sorted({*first, *second} - responses.keys())
+        for entrant, (prompt_id, _) in sorted({*first, *second} - responses.keys())
     )
     problems.raise_if_any()
     features = {key: count_style(responses[key]) for key in {*first, *second}}

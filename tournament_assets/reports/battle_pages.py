@@ -21,6 +21,7 @@ from tournament_assets.reports.rendering import show_controls
 from tournament_assets.storage.atomic_files import WaitingContent
 from tournament_assets.storage.tables import AnyTable, join_pairs, rows_of
 from tournament_assets.tournament.asset_rows import MatchRow, ResponseRow, VerdictRow
+from tournament_assets.tournament.prompts import AnswerKey, answer_key
 
 _BATTLE_COLUMNS = (
     "dimension",
@@ -97,6 +98,7 @@ class _Texts:
 @dataclass(frozen=True, slots=True)
 class _Reply:
     prompt_id: str
+    sample: int
     entrant_a: str
     entrant_b: str
     request_key: str
@@ -133,24 +135,24 @@ def read_battles(tables: BattleTables, dimension: str) -> Iterator[Battle]:
 
 def describe_responses(
     responses: Mapping[str, pd.DataFrame],
-) -> dict[tuple[str, str], ResponseRow]:
-    """Return the rows of table "entrant_responses" by entrant and prompt."""
+) -> dict[tuple[str, AnswerKey], ResponseRow]:
+    """Return the rows of table "entrant_responses" by entrant and what they answer."""
     return {
-        (row.entrant_id, row.prompt_id): row
+        (row.entrant_id, answer_key(row)): row
         for frame in responses.values()
         for row in rows_of(ResponseRow, frame)
     }
 
 
 def battle_data(
-    battles: Iterable[Battle], responses: Mapping[tuple[str, str], ResponseRow]
+    battles: Iterable[Battle], responses: Mapping[tuple[str, AnswerKey], ResponseRow]
 ) -> dict[str, Any]:
     """Return what the browser's script reads.
 
     Args:
         battles: Which battles, in the order of the list.
-        responses: Rows of table "entrant_responses" by entrant and prompt; a response that is not
-            the text that was judged lends it no diagnostics.
+        responses: Rows of table "entrant_responses" by entrant and what they answer; a response
+            that is not the text that was judged lends it no diagnostics.
 
     Returns:
         Lists of `dimensions`, `entrants`, `prompts`, `responses`, `replies` and `words` (outcomes,
@@ -164,6 +166,7 @@ def battle_data(
         pair, verdict = battle.pair, battle.verdict
         prompt = {
             "id": pair.prompt_id,
+            "sample": pair.sample,
             "source": pair.source,
             "text": pair.prompt_text,
             "gold": pair.gold_answer,
@@ -171,8 +174,8 @@ def battle_data(
         }
         answer_places = [
             answers.place(
-                (entrant, pair.prompt_id, text),
-                _described(text, responses.get((entrant, pair.prompt_id))),
+                (entrant, answer_key(pair), text),
+                _described(text, responses.get((entrant, answer_key(pair)))),
             )
             for entrant, text in (
                 (pair.entrant_a, pair.response_a),
@@ -379,7 +382,7 @@ def lay_out_battles(
     return BattlePages(None, pages, left_out)
 
 
-Responses = Mapping[tuple[str, str], ResponseRow]
+Responses = Mapping[tuple[str, AnswerKey], ResponseRow]
 
 
 def _inline(tables: BattleTables, responses: Responses, *, inline_bytes: int) -> BattlePage | None:
@@ -419,7 +422,7 @@ def _parts(
 ) -> Iterator[list[Battle]]:
     part: list[Battle] = []
     size = 0
-    for _, group in groupby(battles, key=lambda battle: battle.pair.prompt_id):
+    for _, group in groupby(battles, key=lambda battle: answer_key(battle.pair)):
         members = list(group)
         own_size = len(_data(members, responses))
         if part and size + own_size > page_bytes:

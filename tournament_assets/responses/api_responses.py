@@ -49,7 +49,6 @@ from tournament_assets.tournament.prompts import (
     GeneratedResponse,
     Prompt,
     prompt_seed,
-    sample_of,
 )
 from tournament_assets.verdicts.judge_requests import JudgeAccess, build_approval
 
@@ -108,8 +107,7 @@ def build_response_requests(
         if isinstance(entrant, OpenAiApiEntrant):
             key = fingerprint({"response_of": identity, "prompt": prompt.fingerprint})
         else:
-            sample = sample_of(prompt.prompt_id)
-            which = {} if sample == 1 else {"sample": sample}
+            which = {} if prompt.sample == 1 else {"sample": prompt.sample}
             params = _compose(entrant, prompt)
             key = fingerprint({"response_of": identity, "params": params, **which})
         of_key.setdefault(key, []).append(prompt)
@@ -137,7 +135,7 @@ def _compose(entrant: ApiEntrant, prompt: Prompt) -> dict[str, Any]:
             params["top_p"] = 1.0 if entrant.top_p is None else entrant.top_p
         if entrant.stop is not None:
             params["stop_sequences"] = list(entrant.stop)
-        params["seed"] = prompt_seed(prompt.prompt_id, entrant.seed)
+        params["seed"] = prompt_seed(prompt.name, entrant.seed)
         params["extra_body"] = entrant.extra_body or {}
     return params
 
@@ -473,7 +471,7 @@ class _Purchase:
                 continue
             request = self._requests.get(key)
             for prompt in request.prompts if request is not None else ():
-                meaning = read_response(self.entrant, prompt.prompt_id, reply)
+                meaning = read_response(self.entrant, prompt, reply)
                 if isinstance(meaning, NoResponse):
                     broken = meaning.reason if meaning.ends_it else broken
                     continue
@@ -510,12 +508,10 @@ class _Purchase:
                         "--pay-again to ask and pay for it again"
                     )
                 reply = replies.get(key)
-                meaning = (
-                    None if reply is None else read_response(self.entrant, prompt.prompt_id, reply)
-                )
+                meaning = None if reply is None else read_response(self.entrant, prompt, reply)
                 if isinstance(meaning, NoResponse):
                     reason = meaning.reason
-                reasons[prompt.prompt_id] = f"prompt {prompt.prompt_id!r}: {reason}"
+                reasons[prompt.name] = f"prompt {prompt.name!r}: {reason}"
         return reasons
 
     def bill(self, prices: PriceList) -> dict[str, Any]:

@@ -29,7 +29,6 @@ from tournament_assets.tournament.prompts import (
     Prompt,
     first_samples,
     repeat_for_samples,
-    sample_of,
 )
 from tournament_assets.verdicts.judge_requests import JudgeAccess, LedgerAccess, response_terms
 
@@ -77,7 +76,7 @@ def answer_prompts(
         GenerationError: If it cannot answer; what it answered is kept.
         BudgetError: If its responses would cost more than `generation.budget.usd` leaves.
     """
-    if answers_once(entrant) and any(sample_of(each.prompt_id) > 1 for each in prompts):
+    if answers_once(entrant) and any(each.sample > 1 for each in prompts):
         answered = answer_prompts(
             entrant,
             prompts=first_samples(prompts),

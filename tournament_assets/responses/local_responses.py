@@ -25,7 +25,7 @@ from tournament_assets.reports.progress_bars import GenerationProgress
 from tournament_assets.tournament.config import Execution, GenerationConfig
 from tournament_assets.tournament.entrants import LocalEntrant
 from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
+from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, answer_key
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
@@ -192,7 +192,7 @@ def _generate(
         max_memory=place.max_memory,
         residence=RESIDENCE,
     )
-    fingerprints = {prompt.prompt_id: prompt.fingerprint for prompt in missing}
+    fingerprints = {answer_key(prompt): prompt.fingerprint for prompt in missing}
     with GenerationProgress(entrant.entrant_id, total=len(missing), log=log) as progress:
         began = time.monotonic()
         batches = generate_responses(
@@ -207,7 +207,7 @@ def _generate(
             share = (time.monotonic() - batch_began) / len(batch)
             ledger.keep_responses(
                 identity,
-                [(fingerprints[each.prompt_id], each.timed(share)) for each in batch],
+                [(fingerprints[answer_key(each)], each.timed(share)) for each in batch],
             )
             n_tokens = sum(response.response_tokens or 0 for response in batch)
             progress.advance(len(batch), tokens=n_tokens)

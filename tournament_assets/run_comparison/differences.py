@@ -30,7 +30,7 @@ from tournament_assets.tournament.fingerprints import canonical_json
 from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
-PairKey = tuple[str, str, str, str]
+PairKey = tuple[str, str, int, str, str]
 """Dimension, prompt and the two entrants, in alphabetical order."""
 
 _TURNED = {Outcome.A_WINS: Outcome.B_WINS, Outcome.B_WINS: Outcome.A_WINS}
@@ -51,6 +51,7 @@ class SettledPair:
             copies of one response, which settle themselves.
         share: What the first entrant got of the win; None where nothing was decided.
         weight: How many prompts it stands for.
+        sample: Which of their answers to the prompt were compared, from 1.
     """
 
     dimension: str
@@ -65,6 +66,7 @@ class SettledPair:
     asked: tuple[str, ...] = ()
     share: float | None = None
     weight: float = 1.0
+    sample: int = 1
 
     @property
     def key(self) -> PairKey:
@@ -72,7 +74,7 @@ class SettledPair:
         first, second = self.entrant_a, self.entrant_b
         if second < first:
             first, second = second, first
-        return self.dimension, self.prompt_id, first, second
+        return self.dimension, self.prompt_id, self.sample, first, second
 
 
 def judgment_of(pair: SettledPair) -> Judgment:
@@ -85,6 +87,7 @@ def judgment_of(pair: SettledPair) -> Judgment:
         pair.outcome,
         pair.weight,
         pair.share,
+        pair.sample,
     )
 
 

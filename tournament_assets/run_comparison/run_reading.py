@@ -51,7 +51,7 @@ class FinishedRun:
         return [pair for pairs in self.verdicts.values() for pair in pairs]
 
 
-_Shown = Mapping[tuple[str, str, str], str]
+_Shown = Mapping[tuple[str, str, int, str], str]
 """Fingerprints, by dimension, prompt and entrant; of the question itself where nobody is named.
 
 Kept once however many pairs show them: of pairs there are a million in a large run.
@@ -183,10 +183,13 @@ class _Reader:
     def _read_shown(self) -> _Shown:
         if not (self._folder / _MATCHES).exists():
             return {}
-        shown: dict[tuple[str, str, str], str] = {}
+        shown: dict[tuple[str, str, int, str], str] = {}
         for place, row in self._read_rows(_MATCHES):
             try:
-                where = sys.intern(str(row["dimension"])), sys.intern(str(row["prompt_id"]))
+                dimension, prompt_id = (
+                    sys.intern(str(row[name])) for name in ("dimension", "prompt_id")
+                )
+                where = dimension, prompt_id, int(row["sample"])
                 asked = [row["prompt_text"], row.get("gold_answer"), row.get("expected_behavior")]
                 shown[*where, ""] = sys.intern(fingerprint(asked))
                 for side in ("a", "b"):
@@ -203,13 +206,14 @@ class _Reader:
     ) -> tuple[tuple[SettledPair, ...], frozenset[str]]:
         file = f"verdicts/{dimension}.jsonl"
         pairs: list[SettledPair] = []
-        known: set[tuple[str, str, str]] = set()
+        known: set[tuple[str, int, str, str]] = set()
         requests: set[str] = set()
         for place, row in self._read_rows(file):
             try:
                 a, b = sys.intern(str(row["entrant_a"])), sys.intern(str(row["entrant_b"]))
                 prompt_id = sys.intern(str(row["prompt_id"]))
-                key = (prompt_id, a, b) if a < b else (prompt_id, b, a)
+                sample = int(row["sample"])
+                key = (prompt_id, sample, min(a, b), max(a, b))
                 pair = SettledPair(
                     dimension=dimension,
                     prompt_id=prompt_id,
@@ -217,12 +221,13 @@ class _Reader:
                     entrant_a=a,
                     entrant_b=b,
                     outcome=Outcome(row["outcome"]),
-                    question=shown.get((dimension, prompt_id, "")),
-                    response_a=shown.get((dimension, prompt_id, a)),
-                    response_b=shown.get((dimension, prompt_id, b)),
+                    question=shown.get((dimension, prompt_id, sample, "")),
+                    response_a=shown.get((dimension, prompt_id, sample, a)),
+                    response_b=shown.get((dimension, prompt_id, sample, b)),
                     asked=_asked(row),
                     share=row["share"],
                     weight=row["weight"],
+                    sample=sample,
                 )
                 requests.update(_answered(row))
             except KeyError as error:

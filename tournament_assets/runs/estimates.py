@@ -39,7 +39,7 @@ from tournament_assets.tournament.entrants import (
 )
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.judges import Judge, Rubric
-from tournament_assets.tournament.prompts import Prompt, first_samples, sample_of
+from tournament_assets.tournament.prompts import AnswerKey, Prompt, answer_key, first_samples
 from tournament_assets.verdicts.adaptive_judging import (
     Course,
     decide,
@@ -164,9 +164,9 @@ def _shares_of_pilot(plan: TournamentPlan, *, ledger: Ledger) -> FindShares:
     config = plan.config
     bank, prompts = load_bank_and_selection(plan, "pilot")
     responses = {
-        (entrant.entrant_id, prompt_id): text
+        (entrant.entrant_id, key): text
         for entrant in config.entrants
-        for prompt_id, text in known_responses(plan, entrant, bank, prompts, ledger=ledger).items()
+        for key, text in known_responses(plan, entrant, bank, prompts, ledger=ledger).items()
     }
 
     def find(rubric: Rubric) -> Mapping[tuple[str, str], Sequence[float]]:
@@ -266,27 +266,25 @@ def estimate_judging(
     """
     config = plan.config
     bank, prompts = load_bank_and_selection(plan, mode)
-    responses: dict[tuple[str, str], str] = {}
+    responses: dict[tuple[str, AnswerKey], str] = {}
     priced: list[ResponseEstimate] = []
     assumed = 0
     for entrant in config.entrants:
         known = known_responses(plan, entrant, bank, prompts, ledger=ledger)
         if isinstance(entrant, ApiEntrant):
-            missing = [prompt for prompt in prompts if prompt.prompt_id not in known]
+            missing = [prompt for prompt in prompts if answer_key(prompt) not in known]
             asked = first_samples(missing) if answers_once(entrant) else missing
             priced.append(_estimate_responses(plan, entrant, asked, ledger=ledger))
         if not isinstance(entrant, RecordedEntrant):
             # Each stands for a text of its own, so that no two of them are one request.
             length = round(entrant.max_new_tokens * CHARACTERS_PER_TOKEN)
             for prompt in prompts:
-                if prompt.prompt_id not in known:
-                    sample = 1 if answers_once(entrant) else sample_of(prompt.prompt_id)
+                if answer_key(prompt) not in known:
+                    sample = 1 if answers_once(entrant) else prompt.sample
                     own = entrant.entrant_id + (f" {sample}" if sample > 1 else "")
-                    known[prompt.prompt_id] = own.ljust(length, ".")
+                    known[answer_key(prompt)] = own.ljust(length, ".")
                     assumed += 1
-        responses.update(
-            ((entrant.entrant_id, prompt_id), text) for prompt_id, text in known.items()
-        )
+        responses.update(((entrant.entrant_id, key), text) for key, text in known.items())
     estimate = estimate_pairs(
         plan,
         mode,

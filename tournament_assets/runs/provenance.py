@@ -34,6 +34,7 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, PromptRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import combine
+from tournament_assets.tournament.prompts import answer_key
 
 if TYPE_CHECKING:
     from tournament_assets.ledger.spending import Waste
@@ -44,6 +45,7 @@ class BilledReply:
     """What of the table `judge_replies` tells its bill, and what a run says of it."""
 
     prompt_id: str
+    sample: int
     entrant_a: str
     entrant_b: str
     request_key: str
@@ -62,6 +64,7 @@ class BilledReply:
 @dataclass(frozen=True, slots=True)
 class _Answered:
     prompt_id: str
+    sample: int
 
 
 class Bill:
@@ -283,18 +286,16 @@ def summarise_replies(replies: AnyTable) -> ReplySummary:
     """Read the table `judge_replies` of one dimension once, without what the judge wrote."""
     bill = Bill()
     results: Counter[str] = Counter()
-    names: dict[str, str] = {}
     pairs: set[PairKey] = set()
     # By request key: whether any reply to it is there.
     is_answered: dict[str, bool] = {}
     judge_models: set[str] = set()
     rubric = None
-    for row in rows_of(BilledReply, replies):
+    for row in rows_of(BilledReply, replies, shares_texts=True):
         rubric = rubric or {"version": row.rubric_version, "hash": row.rubric_hash}
         bill.add(row)
         results[row.result_type] += 1
-        prompt_id, a, b = (names.setdefault(name, name) for name in pair_key(row))
-        pairs.add((prompt_id, a, b))
+        pairs.add(pair_key(row))
         key = row.request_key
         is_answered[key] = is_answered.get(key, False) or row.channel is not None
         judge_models.add(row.judge_model)
@@ -329,9 +330,9 @@ def pairs_left_out(
 ) -> dict[str, int]:
     """Count the pairs that a run with `limit_pairs` did not judge, by dimension."""
     answered = set.intersection(
-        *({row.prompt_id for row in rows_of(_Answered, frame)} for frame in responses.values())
+        *(set(map(answer_key, rows_of(_Answered, frame))) for frame in responses.values())
     )
-    prompts = [row for row in rows_of(PromptRow, selected) if row.prompt_id in answered]
+    prompts = [row for row in rows_of(PromptRow, selected) if answer_key(row) in answered]
     pairs_per_prompt = comb(len(plan.config.entrant_ids), 2)
     left_out: dict[str, int] = {}
     for dimension, summary in replies.items():
@@ -346,6 +347,27 @@ def pairs_left_out(
 def pending_presentations(replies: Mapping[str, ReplySummary]) -> dict[str, int]:
     """Count the presentations that have no reply yet, by dimension."""
     return {dimension: summary.pending for dimension, summary in replies.items()}
+
+
+def partial_warnings(pending: Mapping[str, int]) -> list[str]:
+    """Return what a reader must know of ratings that did not wait for every reply."""
+    missing = {dimension: count for dimension, count in pending.items() if count}
+    if not missing:
+        return []
+    counts = ", ".join(f"{dimension} {count}" for dimension, count in missing.items())
+    return [
+        "PARTIAL: these ratings were asked for before every reply had come. "
+        f"Presentations without a reply yet: {counts}."
+    ]
+
+
+def limit_warnings(left_out: Mapping[str, int]) -> list[str]:
+    """Return what a reader must know of a limited run."""
+    limited = {dimension: count for dimension, count in left_out.items() if count}
+    if not limited:
+        return []
+    counts = ", ".join(f"{dimension} {count}" for dimension, count in limited.items())
+    return [f"This run was limited to the first pairs. Pairs left out: {counts}."]
 
 
 class JudgingCost(TypedDict):

@@ -55,7 +55,7 @@ from tournament_assets.tournament.entrants import (
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.json_lines import numbered_lines, parse_object, read_json_lines
 from tournament_assets.tournament.judges import Judge
-from tournament_assets.tournament.prompts import GeneratedResponse
+from tournament_assets.tournament.prompts import GeneratedResponse, answer_key
 from tournament_assets.verdicts.judge_requests import JudgeAccess
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _short_keys(pair: PairToJudge, rubric: str, model: str, *, swap: bool) -> fr
                 {
                     "rubric_text": rubric,
                     "judge_model": model,
-                    "prompt_id": pair.prompt_id,
+                    "prompt_id": pair.name,
                     "entrant_a": entrant_a,
                     "entrant_b": entrant_b,
                     "position_swap": swapped,
@@ -279,12 +279,12 @@ def _match_responses(path: Path, name: str, plan: TournamentPlan) -> MatchedRows
         content_hash = entrant.content_hash
     else:
         content_hash = find_entrant_files(entrant, plan.project).fingerprint
-    by_id = {prompt.prompt_id: prompt for prompt in prompts}
+    planned = {answer_key(prompt): prompt for prompt in prompts}
     found: dict[str, GeneratedResponse] = {}
     n_rows = unmatched = 0
     for _, row in read_json_lines(path):
         n_rows += 1
-        prompt = by_id.get(str(row.get("prompt_id")))
+        prompt = planned.get((str(row.get("prompt_id")), row.get("sample", 1)))
         asked = next((row[key] for key in _PROMPT_NAMES if row.get(key) is not None), None)
         text = next((row[key] for key in _RESPONSE_NAMES if isinstance(row.get(key), str)), None)
         if (
@@ -299,6 +299,7 @@ def _match_responses(path: Path, name: str, plan: TournamentPlan) -> MatchedRows
         finish = row.get("finish_reason")
         found[prompt.fingerprint] = GeneratedResponse(
             prompt_id=prompt.prompt_id,
+            sample=prompt.sample,
             text=text,
             finish_reason=finish if finish in ("stop", "length", "other") else "recorded",
         )
@@ -371,6 +372,7 @@ def _records(
                 request_key=request.request_key,
                 dimension=dimension,
                 prompt_id=request.prompt_id,
+                sample=request.sample,
                 entrant_a=request.entrant_a,
                 entrant_b=request.entrant_b,
                 presentation=request.presentation,

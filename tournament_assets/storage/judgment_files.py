@@ -135,7 +135,15 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-_PAIR = ("dimension", "prompt_id", "entrant_a", "entrant_b", "presentation", "position_swap")
+_PAIR = (
+    "dimension",
+    "prompt_id",
+    "sample",
+    "entrant_a",
+    "entrant_b",
+    "presentation",
+    "position_swap",
+)
 _EXPECTED = "a file with one judgment a line"
 _NOT_THE_JUDGES = (FailureClass.EMPTY, FailureClass.INFRASTRUCTURE)
 
@@ -146,6 +154,7 @@ class JudgmentRecord:
 
     Attributes:
         request_key: SHA-256 of the request.
+        sample: Which of their answers to it were shown, from 1; 1 where a file does not say.
         entrant_a: The pair's first entrant, whichever was shown first.
         entrant_b: The pair's second entrant.
         presentation: Whose response was shown as response A.
@@ -164,6 +173,7 @@ class JudgmentRecord:
     request_key: str
     dimension: str
     prompt_id: str
+    sample: int
     entrant_a: str
     entrant_b: str
     presentation: Presentation
@@ -284,6 +294,7 @@ def _record(values: Mapping[str, Any], where: str) -> JudgmentRecord:
         request_key=row.request_key(),
         dimension=row.text("dimension"),
         prompt_id=row.text("prompt_id"),
+        sample=row.count("sample", least=1) if "sample" in values else 1,
         entrant_a=row.text("entrant_a"),
         entrant_b=row.text("entrant_b"),
         presentation=row.presentation(),

@@ -43,7 +43,7 @@ from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.atomic_files import WaitingContent
 from tournament_assets.tournament import asset_rows
 from tournament_assets.tournament.asset_rows import ResponseRow
-from tournament_assets.tournament.prompts import without_time
+from tournament_assets.tournament.prompts import OfSample, without_time
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -294,8 +294,6 @@ class StoredTable:
 
 
 AnyTable: TypeAlias = "pd.DataFrame | StoredTable"
-LoadedTable: TypeAlias = "AnyTable | Mapping[str, AnyTable]"
-"""A table as an asset gets it: whole, or by entrant or dimension in config order."""
 
 
 def write_table(name: str, rows: Iterable[DataclassInstance]) -> WrittenTable:
@@ -364,36 +362,6 @@ def rows_of(row_type: type[RowT], table: AnyTable, *, shares_texts: bool = False
             yield row_type(**dict(zip(schema.names, values, strict=True)))
 
 
-def parts_of(table: LoadedTable) -> list[AnyTable]:
-    """Return the tables of all partitions."""
-    return [*table.values()] if isinstance(table, Mapping) else [table]
-
-
-def rows_of_all(row_type: type[RowT], table: LoadedTable) -> list[RowT]:
-    """Return the rows of all partitions."""
-    return [row for part in parts_of(table) for row in rows_of(row_type, part)]
-
-
-def rows_by_name(row_type: type[RowT], table: LoadedTable) -> dict[str, list[RowT]]:
-    """Return the rows by partition, or those of a whole table by dimension."""
-    if isinstance(table, Mapping):
-        return {name: [*rows_of(row_type, part)] for name, part in table.items()}
-    found: dict[str, list[RowT]] = {}
-    for row in rows_of(row_type, table):
-        found.setdefault(getattr(row, "dimension"), []).append(row)  # noqa: B009
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Settled:
-    settled_by: str
-
-
-def judge_models_of(verdicts: AnyTable) -> set[str]:
-    """Return the models that gave the verdicts of the table `judge_verdicts`."""
-    return {row.settled_by for row in rows_of(_Settled, verdicts)}
-
-
 def _words_of(row_type: type) -> list[type[StrEnum] | None]:
     return [each.words for each in columns_of(row_type)]
 
@@ -410,16 +378,11 @@ def _values(
     return [*map(tuple, values)] if pa.types.is_list(column.type) else values
 
 
-PairKey = tuple[str, str, str]
+PairKey = tuple[str, int, str, str]
 
 
-class OfPair(Protocol):
+class OfPair(OfSample, Protocol):
     """A row about a pair."""
-
-    @property
-    def prompt_id(self) -> str:
-        """The prompt."""
-        ...
 
     @property
     def entrant_a(self) -> str:
@@ -437,8 +400,8 @@ OtherPairT = TypeVar("OtherPairT", bound=OfPair)
 
 
 def pair_key(row: OfPair) -> PairKey:
-    """Return what names a row's pair within a dimension: its prompt and its two entrants."""
-    return row.prompt_id, row.entrant_a, row.entrant_b
+    """Return what names a row's pair within a dimension: prompt, sample and two entrants."""
+    return row.prompt_id, row.sample, row.entrant_a, row.entrant_b
 
 
 def join_pairs(

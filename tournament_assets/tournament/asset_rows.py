@@ -16,6 +16,7 @@ class PairColumns:
     """What the tables of pairs have in common."""
 
     prompt_id: Annotated[str, "the prompt both entrants answered"]
+    sample: Annotated[int, "which of the answers to the prompt, from 1"] = 1
     source: Annotated[str, "the prompt's stratum"]
     dimension: Annotated[str, "the quality being judged"]
     entrant_a: Annotated[str, "the pair's first entrant"]
@@ -27,6 +28,7 @@ class PromptRow:
     """A prompt, as `prompt_bank` and `selected_prompts` hold it."""
 
     prompt_id: Annotated[str, "unique in the bank"]
+    sample: Annotated[int, "which of its answers is asked for, from 1"] = 1
     text: Annotated[str, "what the entrants are asked"]
     source: Annotated[str, "the stratum it belongs to"]
     subject: Annotated[str | None, "field of knowledge"] = None
@@ -43,6 +45,7 @@ class ResponseRow:
 
     entrant_id: Annotated[str, "the entrant that answered"]
     prompt_id: Annotated[str, "what was answered"]
+    sample: Annotated[int, "which of the answers to the prompt, from 1"] = 1
     response: Annotated[str, "the answer"]
     finish_reason: Annotated[str, "stop, length, other or recorded"]
     prompt_tokens: Annotated[int | None, "tokens the model read"] = None
@@ -240,6 +243,7 @@ class BattleRow:
     winner: Annotated[str, "model_a, model_b, tie, or tie (bothbad) of people"]
     source: Annotated[str, "who decided: llm-judge or human"]
     question_id: Annotated[str | None, "the prompt"] = None
+    sample: Annotated[int, "which of the answers to the prompt, from 1"] = 1
     judge_model: Annotated[str | None, "the model that judged"] = None
     dimension: Annotated[str | None, "the quality that was judged"] = None
     inconsistent: Annotated[bool, "a tie that stands for two replies that disagreed"]
@@ -343,6 +347,7 @@ class RetestRow:
     name: Annotated[str, "the control; of a repeat the occasion, such as a rerun's id"]
     occasion: Annotated[int, "1 for the first time that it was asked as it is now"] = 1
     prompt_id: Annotated[str, "the prompt of both responses"]
+    sample: Annotated[int, "which of the answers to the prompt, from 1"] = 1
     dimension: Annotated[str, "the quality being judged"]
     entrant_a: Annotated[str, "the pair's first entrant; a control's response of it is unchanged"]
     entrant_b: Annotated[str, "the other; in a control, what was copied, misplaced or added to"]

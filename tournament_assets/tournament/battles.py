@@ -25,7 +25,7 @@ PRESENTATIONS = ("ab", "ba")
 
 _NEEDED = ("model_a", "model_b", "winner", "source")
 _OPTIONAL_TEXTS = ("question_id", "judge_model", "dimension")
-_LARGEST_TURN = 2**31 - 1
+_LARGEST_NUMBER = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class Battle:
             without a verdict is no battle.
         source: Who decided: `llm-judge` or `human`.
         question_id: The prompt they were compared on.
+        sample: Which of their answers to it were compared, from 1.
         inconsistent: Whether the tie stands for two presentations that disagreed.
         weight: How much it counts in the Bradley-Terry likelihood; it stays one observation.
         pref: A preference finer than the winner: 0 is model_a, 1 is model_b. None where the
@@ -53,6 +54,7 @@ class Battle:
     winner: BattleWinner
     source: BattleSource
     question_id: str | None = None
+    sample: int = 1
     judge_model: str | None = None
     dimension: str | None = None
     inconsistent: bool = False
@@ -96,7 +98,11 @@ class Battle:
         The first six keys are always there, and so is `inconsistent`.
         """
         values = asdict(self)
-        rare = {"dimension": None, "weight": 1.0, "pref": None, "turn": None, "presentation": None}
+        rare = {
+            **dict.fromkeys(("dimension", "pref", "turn", "presentation")),
+            "sample": 1,
+            "weight": 1.0,
+        }
         return {
             name: value for name, value in values.items() if name not in rare or value != rare[name]
         }
@@ -123,10 +129,11 @@ def _wrong_values(values: Mapping[str, Any]) -> list[str]:
         refuse("inconsistent", f"false where the winner is {values['winner']!r}")
     if "weight" in values and not (_is_number(values["weight"]) and values["weight"] > 0):
         refuse("weight", "a positive number")
-    if "turn" in values and not (
-        type(values["turn"]) is int and 1 <= values["turn"] <= _LARGEST_TURN
-    ):
-        refuse("turn", "a whole number of at least 1")
+    for name in ("sample", "turn"):
+        if name in values and not (
+            type(values[name]) is int and 1 <= values[name] <= _LARGEST_NUMBER
+        ):
+            refuse(name, "a whole number of at least 1")
     if "pref" in values:
         if not (_is_number(values["pref"]) and 0 <= values["pref"] <= 1):
             refuse("pref", "a number from 0 (model_a) to 1 (model_b)")
@@ -172,6 +179,7 @@ def battles_from_judgments(judgments: Sequence[Judgment], *, judge_model: str) -
             winner=winners[judgment.outcome],
             source="llm-judge",
             question_id=judgment.prompt_id,
+            sample=judgment.sample,
             judge_model=judge_model,
             dimension=judgment.dimension,
             inconsistent=judgment.inconsistent,

@@ -8,12 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,6 +26,33 @@ CURATED_SOURCE = "curated"
 _TEXT_FIELDS = ("prompt_id", "text", "source", "subject", "gold_answer", "category")
 BANK_FIELDS = (*_TEXT_FIELDS, "expected_behavior", "tags")
 """What a row of a bank may hold and has a meaning; further keys are kept as they are."""
+
+AnswerKey = tuple[str, int]
+"""A prompt's id and a sample's number: what one answer of every entrant is to."""
+
+
+class OfSample(Protocol):
+    """Whatever belongs to one sample of a prompt."""
+
+    @property
+    def prompt_id(self) -> str:
+        """The prompt."""
+        ...
+
+    @property
+    def sample(self) -> int:
+        """Which of the answers to it, from 1."""
+        ...
+
+
+def answer_key(each: OfSample) -> AnswerKey:
+    """Return what answers are found by."""
+    return each.prompt_id, each.sample
+
+
+def sample_name(prompt_id: str, sample: int) -> str:
+    """Return what draws, seeds and fingerprints call a sample of a prompt: the first by its id."""
+    return prompt_id if sample == 1 else f"{prompt_id}~sample{sample}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +69,7 @@ class Prompt:
         category: A finer label within the source.
         tags: Free labels.
         extra: Any further keys of the row, kept as they were.
+        sample: Which of its answers is asked for, from 1.
     """
 
     prompt_id: str
@@ -54,11 +81,17 @@ class Prompt:
     category: str | None = None
     tags: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
+    sample: int = 1
+
+    @property
+    def name(self) -> str:
+        """What draws, seeds and fingerprints call it."""
+        return sample_name(self.prompt_id, self.sample)
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of what an entrant's response depends on: the identity and the text."""
-        return fingerprint({"prompt_id": self.prompt_id, "text": self.text})
+        return fingerprint({"prompt_id": self.name, "text": self.text})
 
 
 def parse_prompt_bank(
@@ -129,13 +162,6 @@ def _parse_row(
             f"{', '.join(gold_dimensions)} is judged against; add one, or an expected_behavior "
             "with which it is left out there"
         )
-    own = row.get("prompt_id")
-    if isinstance(own, str) and sample_of(own) > 1:
-        found.append(
-            f"{where}: prompt_id {own!r} reads as sample {sample_of(own)} of prompt "
-            f"{prompt_of(own)!r}; expected an id that does not end so; rename it, and ask for "
-            "several answers to a prompt by generation.n_samples"
-        )
     if found:
         problems.extend(found)
         return None
@@ -152,38 +178,17 @@ def _parse_row(
     )
 
 
-_FURTHER_SAMPLE = re.compile(r"(?P<prompt>.+)~sample(?P<number>[2-9]|[1-9][0-9]+)", re.DOTALL)
-
-
-def prompt_of(prompt_id: str) -> str:
-    """Return the prompt that an id belongs to: what resamples of prompts draw as one.
-
-    The first sample of a prompt has the prompt's own id, so that an answer from before there were
-    several is one of them; the second has `~sample2` after it, and so on.
-    """
-    found = _FURTHER_SAMPLE.fullmatch(prompt_id)
-    return prompt_id if found is None else found["prompt"]
-
-
-def sample_of(prompt_id: str) -> int:
-    """Return which sample of its prompt an id is, from 1 on."""
-    found = _FURTHER_SAMPLE.fullmatch(prompt_id)
-    return 1 if found is None else int(found["number"])
-
-
 def draw_samples(prompts: Iterable[Prompt], n_samples: int) -> list[Prompt]:
-    """Return every prompt as often as it is to be answered, each time under an id of its own."""
+    """Return every prompt as often as it is to be answered."""
     return [
-        prompt if number == 1 else replace(prompt, prompt_id=f"{prompt.prompt_id}~sample{number}")
-        for prompt in prompts
-        for number in range(1, n_samples + 1)
+        replace(prompt, sample=number) for prompt in prompts for number in range(1, n_samples + 1)
     ]
 
 
 def first_samples(prompts: Iterable[Prompt]) -> list[Prompt]:
     """Return the prompts among samples: the first sample of each, whichever are there."""
-    firsts = {prompt_of(each.prompt_id): each for each in prompts}
-    return [replace(each, prompt_id=name) for name, each in firsts.items()]
+    firsts = {each.prompt_id: each for each in prompts}
+    return [replace(each, sample=1) for each in firsts.values()]
 
 
 def draw_stratified(
@@ -227,15 +232,16 @@ def share_of_each(prompts: Sequence[Prompt], share: float) -> dict[str, int]:
     return {source: math.ceil(share * count - 1e-9) for source, count in available.items()}
 
 
-def prompt_seed(prompt_id: str, seed: int | None = None) -> int:
-    """Seed of a prompt's random numbers: SHA-256 of its id, modulo 2**32.
+def prompt_seed(name: str, seed: int | None = None) -> int:
+    """Seed of a prompt's random numbers: SHA-256 of its name, modulo 2**32.
 
     Every entrant draws the same numbers for the same prompt, whatever else is in its batch.
 
     Args:
-        seed: Leads to other numbers; None to those of the id alone.
+        name: The name of a prompt, or of a sample of it.
+        seed: Leads to other numbers; None to those of the name alone.
     """
-    text = prompt_id if seed is None else f"{seed}\0{prompt_id}"
+    text = name if seed is None else f"{seed}\0{name}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest(), "big") % 2**32
 
 
@@ -255,6 +261,7 @@ class GeneratedResponse:
         prompt_tokens: Tokens the model read; None where nobody counted.
         response_tokens: Tokens the model wrote; None where nobody counted.
         diagnostics: What the decoder noticed, as JSON values.
+        sample: Which answer of the entrant to the prompt it is, from 1.
     """
 
     prompt_id: str
@@ -263,6 +270,7 @@ class GeneratedResponse:
     prompt_tokens: int | None = None
     response_tokens: int | None = None
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    sample: int = 1
 
     def timed(self, seconds: float) -> GeneratedResponse:
         """Return the response with the time that it took, in seconds, in its diagnostics."""
@@ -283,9 +291,9 @@ def repeat_for_samples(
     """Return what an entrant with one answer to a prompt says in every sample of it."""
     answers = {response.prompt_id: response for response in responses}
     return [
-        replace(answers[prompt_of(each.prompt_id)], prompt_id=each.prompt_id)
+        replace(answers[each.prompt_id], sample=each.sample)
         for each in prompts
-        if prompt_of(each.prompt_id) in answers
+        if each.prompt_id in answers
     ]
 
 

@@ -83,6 +83,7 @@ class Judgment:
         share: What the first entrant got of the win, from 0 to 1: what the outcome says, unless
             several judges or somebody who says how sure it is settled the pair; None where nothing
             was decided.
+        sample: Which of their answers to the prompt were compared, from 1.
     """
 
     prompt_id: str
@@ -92,6 +93,7 @@ class Judgment:
     outcome: Outcome
     weight: float = 1.0
     share: float | None = None
+    sample: int = 1
 
     def __post_init__(self) -> None:
         """Let the outcome say the share where nothing finer is known."""

@@ -16,7 +16,7 @@ from tournament_assets.audits.judge_tests import RepeatedPair, SettledControl
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.ratings.rating_methods import EFFECT
 from tournament_assets.ratings.style_control import count_style
-from tournament_assets.storage.tables import AnyTable, pair_key, rows_of
+from tournament_assets.storage.tables import AnyTable, PairKey, rows_of
 from tournament_assets.tournament.asset_rows import (
     MeasureRow,
     RatingRow,
@@ -32,6 +32,7 @@ class RatedPair:
     """What of the table `judge_verdicts` tells what the judge was asked, and what it said."""
 
     prompt_id: str
+    sample: int
     entrant_a: str
     entrant_b: str
     request_key_ab: str
@@ -49,6 +50,7 @@ class _AskedBy:
 @dataclass(frozen=True, slots=True)
 class _Texts:
     prompt_id: str
+    sample: int
     entrant_a: str
     entrant_b: str
     response_a: str
@@ -151,7 +153,7 @@ def agreed(kappa: Estimate, share: Estimate) -> Estimate:
     return replace(kappa, note=f"the same in {same} of {kappa.n} pairs{note}")
 
 
-def longer_responses(matches: AnyTable) -> dict[tuple[str, str, str], Outcome]:
+def longer_responses(matches: AnyTable) -> dict[PairKey, Outcome]:
     """Return which response of every pair has more words.
 
     Args:
@@ -162,14 +164,16 @@ def longer_responses(matches: AnyTable) -> dict[tuple[str, str, str], Outcome]:
     """
     words: dict[str, int] = {}
     names: dict[str, str] = {}
-    longer: dict[tuple[str, str, str], Outcome] = {}
+    longer: dict[PairKey, Outcome] = {}
     for row in rows_of(_Texts, matches):
         for text in (row.response_a, row.response_b):
             if text not in words:
                 words[text] = count_style(text).words
         a, b = words[row.response_a], words[row.response_b]
-        prompt_id, first, second = (names.setdefault(name, name) for name in pair_key(row))
-        longer[prompt_id, first, second] = (
+        prompt_id, first, second = (
+            names.setdefault(name, name) for name in (row.prompt_id, row.entrant_a, row.entrant_b)
+        )
+        longer[prompt_id, row.sample, first, second] = (
             Outcome.A_WINS if a > b else Outcome.B_WINS if a < b else Outcome.TIE
         )
     return longer

@@ -27,7 +27,6 @@ from tournament_assets.ratings.matches import code_judgments, code_samples
 from tournament_assets.ratings.sandwich import SamplingLuck, sampling_luck
 from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.formatting import format_kappa, format_share
-from tournament_assets.tournament.prompts import sample_of
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 Found = Mapping[str | None, Estimate]
@@ -262,7 +261,7 @@ def not_needed(evidence: Evidence) -> Found:
 def luck(evidence: Evidence) -> Found:
     """Return what samples of a prompt differ by; nothing where each prompt was answered once."""
     samples = code_samples(evidence.judgments, entrants=evidence.entrants)
-    if all(sample_of(name) == 1 for name in samples.prompts):
+    if not samples.sample.size:
         return {}
     return {each.entrant: _luck(each) for each in sampling_luck(samples)}
 

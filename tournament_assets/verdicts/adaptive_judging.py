@@ -43,7 +43,6 @@ from tournament_assets.ratings.sequential import (
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import DecisionRow, JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.judges import AdaptiveConfig, JudgingConfig, Rubric
-from tournament_assets.tournament.prompts import prompt_of
 from tournament_assets.verdicts.table_rows import reply_rows, settled_rows
 
 if TYPE_CHECKING:
@@ -116,14 +115,12 @@ def decide(
             nothing that is still to come. None where one judges.
         count_shown: In how many presentations all judges together are shown a pair.
     """
-    order = hashed_order(
-        [*dict.fromkeys(prompt_of(pair.prompt_id) for pair in pairs)], salt=dimension
-    )
+    order = hashed_order([*dict.fromkeys(pair.prompt_id for pair in pairs)], salt=dimension)
     place = {name: index for index, name in enumerate(order)}
     by_two: dict[tuple[str, str], dict[str, list[PairToJudge]]] = {}
     for pair in pairs:
         own = by_two.setdefault((pair.entrant_a, pair.entrant_b), {})
-        own.setdefault(prompt_of(pair.prompt_id), []).append(pair)
+        own.setdefault(pair.prompt_id, []).append(pair)
     duels = [
         _Duel(
             {name: own[name] for name in sorted(own, key=lambda name: place[name])},
@@ -542,7 +539,7 @@ def weights_of(decisions: pd.DataFrame) -> Weigh | None:
     if all(row.goal == EVERYTHING for row in rows):
         return None
     tails = {(name, row.entrant_a, row.entrant_b): row.weight for row in rows for name in row.tail}
-    return lambda key: tails.get((prompt_of(key[0]), *key[1:]), 1.0)
+    return lambda key: tails.get((key[0], *key[2:]), 1.0)
 
 
 def sides_of(decisions: pd.DataFrame) -> frozenset[tuple[str, str]] | None:

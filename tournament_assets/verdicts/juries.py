@@ -30,7 +30,6 @@ from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import RatingError
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.judges import Judge
-from tournament_assets.tournament.prompts import prompt_of
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 from tournament_assets.verdicts.adaptive_judging import WeighJudges
 
@@ -69,7 +68,7 @@ class _Presentations:
                 continue
             self.first.append(first)
             self.second.append(second)
-            self.prompt.append(prompt_of(row.prompt_id))
+            self.prompt.append(row.prompt_id)
             self.judge.append(judge)
             self.share.append(0.5 if is_same else _SHARES[said])
             self.slot.append(0.0 if is_same else 1.0)

@@ -28,7 +28,7 @@ from tournament_assets.judging.requests.verdict_parsing import (
     settle_pairs,
 )
 from tournament_assets.judging.settlement.records import StoredReply
-from tournament_assets.storage.tables import AnyTable, join_pairs, pair_key, rows_of
+from tournament_assets.storage.tables import AnyTable, PairKey, join_pairs, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import (
     JudgeReplyRow,
     PromptRow,
@@ -44,6 +44,7 @@ def prompt_rows(prompts: list[Prompt]) -> list[PromptRow]:
     return [
         PromptRow(
             prompt_id=prompt.prompt_id,
+            sample=prompt.sample,
             text=prompt.text,
             source=prompt.source,
             subject=prompt.subject,
@@ -62,6 +63,7 @@ def prompts_of(frame: pd.DataFrame) -> list[Prompt]:
     return [
         Prompt(
             prompt_id=row.prompt_id,
+            sample=row.sample,
             text=row.text,
             source=row.source,
             subject=row.subject,
@@ -78,6 +80,7 @@ def prompts_of(frame: pd.DataFrame) -> list[Prompt]:
 @dataclass(frozen=True, slots=True)
 class _ReadVerdict:
     prompt_id: str
+    sample: int
     source: str
     entrant_a: str
     entrant_b: str
@@ -94,6 +97,7 @@ class _ReadVerdict:
 @dataclass(frozen=True, slots=True)
 class _ReadReply:
     prompt_id: str
+    sample: int
     entrant_a: str
     entrant_b: str
     request_key: str
@@ -118,6 +122,7 @@ def pair_readings(
     return [
         PairReading(
             prompt_id=names.setdefault(row.prompt_id, row.prompt_id),
+            sample=row.sample,
             stratum=names.setdefault(row.source, row.source),
             entrant_a=names.setdefault(row.entrant_a, row.entrant_a),
             entrant_b=names.setdefault(row.entrant_b, row.entrant_b),
@@ -198,7 +203,7 @@ def reply_rows(
     the rows are taken, some requests at a time.
     """
     sources = {pair.prompt_id: pair.source for pair in pairs}
-    not_asked = {(pair.prompt_id, pair.entrant_a, pair.entrant_b) for pair in identical}
+    not_asked = {pair_key(pair) for pair in identical}
     remaining = iter(requests)
     while part := list(islice(remaining, _REQUESTS_AT_ONCE)):
         by_key: dict[str, list[StoredReply]] = {}
@@ -212,13 +217,14 @@ def _rows_of(
     by_key: Mapping[str, Sequence[StoredReply]],
     sources: Mapping[str, str],
     rubric: Rubric,
-    not_asked: Container[tuple[str, str, str]],
+    not_asked: Container[PairKey],
     withheld: Container[str],
 ) -> Iterator[JudgeReplyRow]:
     for request in requests:
         row = partial(
             JudgeReplyRow,
             prompt_id=request.prompt_id,
+            sample=request.sample,
             source=sources[request.prompt_id],
             dimension=rubric.dimension,
             entrant_a=request.entrant_a,
@@ -229,7 +235,7 @@ def _rows_of(
             rubric_version=rubric.version,
             rubric_hash=rubric.content_hash,
         )
-        if (request.prompt_id, request.entrant_a, request.entrant_b) in not_asked:
+        if pair_key(request) in not_asked:
             yield row(asking=1, result_type="identical")
             continue
         held = by_key.get(request.request_key)

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from tests.extras.people.builders import SCOPE, pairs
 from tournament_assets.extras.people.sampling import draw_label_sample
 from tournament_assets.ledger.labels import LabelSample
+from tournament_assets.storage.tables import PairKey, pair_key
 from tournament_assets.tournament.errors import InputError
 
 ENTRANTS = ("ada", "bob", "cy")
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def names(sample: LabelSample) -> list[tuple[str, str, str]]:
-    return [(each.prompt_id, each.entrant_a, each.entrant_b) for each in sample.pairs]
+def names(sample: LabelSample) -> list[PairKey]:
+    return [pair_key(each) for each in sample.pairs]
 
 
 @given(st.integers(1, 30), st.integers(1, 40), st.integers(0, 5), st.booleans())
@@ -27,7 +28,7 @@ def test_an_extended_sample_begins_with_what_was_drawn(
     size: int, larger: int, seed: int, by_judge: bool
 ) -> None:
     of = {
-        (pair.prompt_id, pair.entrant_a, pair.entrant_b): "tie" if place % 5 == 0 else "one side"
+        pair_key(pair): "tie" if place % 5 == 0 else "one side"
         for place, pair in enumerate(pairs())
     }
     strata = of if by_judge else None
@@ -53,7 +54,7 @@ def test_an_extended_sample_begins_with_what_was_drawn(
 
 
 def test_every_pair_has_the_chance_that_is_written_down() -> None:
-    drawn: Counter[tuple[str, str, str]] = Counter()
+    drawn: Counter[PairKey] = Counter()
     for seed in range(600):
         sample = draw_label_sample(pairs(4), **SCOPE, size=3, seed=seed)
         drawn.update(names(sample))
@@ -73,9 +74,7 @@ def test_a_pair_whose_response_has_changed_keeps_its_place_and_is_another_pair()
     first = draw_label_sample(pairs(), **SCOPE, size=9)
     place = 4
     changed = [
-        replace(pair, response_b="another")
-        if (pair.prompt_id, pair.entrant_a, pair.entrant_b) == names(first)[place]
-        else pair
+        replace(pair, response_b="another") if pair_key(pair) == names(first)[place] else pair
         for pair in pairs()
     ]
     again = draw_label_sample(changed, **SCOPE, size=9, before=first)
@@ -101,7 +100,7 @@ def test_a_sample_is_extended_only_as_it_was_drawn(changed: dict[str, Any]) -> N
 
 
 def test_a_changed_verdict_of_a_drawn_pair_is_refused() -> None:
-    strata = {(each.prompt_id, each.entrant_a, each.entrant_b): "tie" for each in pairs()}
+    strata = {pair_key(each): "tie" for each in pairs()}
     first = draw_label_sample(pairs(), **SCOPE, size=5, strata=strata)
     strata[names(first)[2]] = "one side"
     with pytest.raises(InputError, match="'tie'"):

@@ -28,7 +28,7 @@ from tournament_assets.launching import StoredTables, opened_ledger
 from tournament_assets.ledger import Ledger
 from tournament_assets.ledger.labels import LabelSample, clean_rater
 from tournament_assets.project.plan import TournamentPlan
-from tournament_assets.storage.tables import AnyTable, rows_of
+from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.errors import Problems
 
@@ -218,16 +218,12 @@ def _verdicts(plan: TournamentPlan, mode: str, dimension: str) -> AnyTable:
     return tables[dimension]
 
 
-def _strata(
-    plan: TournamentPlan, mode: str, dimension: str | None
-) -> dict[tuple[str, str, str], str]:
+def _strata(plan: TournamentPlan, mode: str, dimension: str | None) -> dict[PairKey, str]:
     """Return what the judge said of each pair, as far as it matters for drawing."""
     if dimension is None:
         raise click.UsageError("--stratify judge needs a --dimension, which the verdicts are on.")
     return {
-        (row.prompt_id, row.entrant_a, row.entrant_b): (
-            "one side wins" if row.winner is not None else row.outcome
-        )
+        pair_key(row): ("one side wins" if row.winner is not None else row.outcome)
         for row in rows_of(VerdictRow, _verdicts(plan, mode, dimension))
     }
 

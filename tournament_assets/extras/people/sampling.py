@@ -32,6 +32,7 @@ from tournament_assets.project.existing_work import (
 )
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.prediction_powered import draw_by_worth
+from tournament_assets.storage.tables import PairKey, pair_key
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
@@ -51,14 +52,14 @@ def pairs_to_label(
         raise InputError(f"the dimension is {dimension!r}; expected one of {', '.join(names)}")
     bank, prompts = load_bank_and_selection(plan, mode)
     responses = {
-        (entrant.entrant_id, prompt_id): text
+        (entrant.entrant_id, key): text
         for entrant in plan.config.entrants
-        for prompt_id, text in known_responses(plan, entrant, bank, prompts, ledger=ledger).items()
+        for key, text in known_responses(plan, entrant, bank, prompts, ledger=ledger).items()
     }
-    found: dict[tuple[str, str, str], PairToJudge] = {}
+    found: dict[PairKey, PairToJudge] = {}
     for each in names if dimension is None else (dimension,):
         for pair in pairs_of_dimension(plan, each, prompts, responses):
-            found.setdefault((pair.prompt_id, pair.entrant_a, pair.entrant_b), pair)
+            found.setdefault(pair_key(pair), pair)
     if not found:
         raise InputError(
             f"no prompt of mode {mode!r} has a response of every entrant yet; expected some; run "
@@ -76,7 +77,7 @@ def draw_label_sample(
     size: int,
     seed: int = 0,
     overlap: float = 0.2,
-    strata: Mapping[tuple[str, str, str], str] | None = None,
+    strata: Mapping[PairKey, str] | None = None,
     before: LabelSample | None = None,
 ) -> LabelSample:
     """Draw the pairs that people are asked about, or extend what was drawn before.
@@ -102,8 +103,7 @@ def draw_label_sample(
     different, same = split_identical(pairs)
     by_stratum: dict[str, list[tuple[str, PairToJudge]]] = {}
     for pair in different:
-        names = (pair.prompt_id, pair.entrant_a, pair.entrant_b)
-        stratum = "" if strata is None else strata.get(names, "not judged")
+        stratum = "" if strata is None else strata.get(pair_key(pair), "not judged")
         by_stratum.setdefault(stratum, []).append((_place(seed, pair), pair))
     for members in by_stratum.values():
         members.sort(key=lambda member: member[0])
@@ -142,7 +142,7 @@ def draw_label_sample(
 def extend_by_worth(
     pairs: Iterable[PairToJudge],
     before: LabelSample,
-    worth: Mapping[tuple[str, str, str], float],
+    worth: Mapping[PairKey, float],
     *,
     n_new: int,
 ) -> LabelSample:
@@ -158,8 +158,8 @@ def extend_by_worth(
         n_new: How many more; all that are left where they are fewer.
     """
     different, same = split_identical(pairs)
-    known = {(each.prompt_id, each.entrant_a, each.entrant_b): each for each in before.pairs}
-    names = [(pair.prompt_id, pair.entrant_a, pair.entrant_b) for pair in different]
+    known = {pair_key(each): each for each in before.pairs}
+    names = [pair_key(pair) for pair in different]
     least = min(worth.values(), default=1.0)
     shares = np.array([worth.get(each, least) for each in names])
     drawn = draw_by_worth(
@@ -192,7 +192,7 @@ def extend_by_worth(
 
 
 def _place(seed: int, pair: PairToJudge) -> str:
-    return fingerprint(["draw", seed, pair.prompt_id, *sorted((pair.entrant_a, pair.entrant_b))])
+    return fingerprint(["draw", seed, pair.name, *sorted((pair.entrant_a, pair.entrant_b))])
 
 
 def _in_turn(
@@ -221,10 +221,10 @@ def _least_size(
             f"seed {seed}, {_DRAWN[method]}; a sample can only be extended as it was drawn, since "
             "no chance would be known otherwise; give the same options"
         )
-    names = {(each.prompt_id, each.entrant_a, each.entrant_b): each for each in before.pairs}
+    names = {pair_key(each): each for each in before.pairs}
     last = -1
     for place, (stratum, pair) in enumerate(order):
-        known = names.get((pair.prompt_id, pair.entrant_a, pair.entrant_b))
+        known = names.get(pair_key(pair))
         if known is not None:
             last = place
             if known.stratum != stratum:

@@ -26,7 +26,6 @@ from tournament_assets.run_comparison.differences import judgment_of
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judges import AdaptiveConfig
-from tournament_assets.tournament.prompts import sample_of
 from tournament_assets.tournament.verdicts import Outcome
 
 GAPS = (10.0, 20.0, 50.0)
@@ -209,7 +208,7 @@ def _learn(pilot: FinishedRun | None, dimension: str, entrant_ids: Sequence[str]
     ]
     if not settled:
         return JudgingNoise(len(entrant_ids))
-    if any(sample_of(pair.prompt_id) > 1 for pair in settled):
+    if any(pair.sample > 1 for pair in settled):
         raise InputError(
             f"the pilot's {dimension} has several samples of a prompt; expected one, because the "
             "plan counts prompts that are answered once; plan from a pilot without "

@@ -28,6 +28,7 @@ class AskedPrompt:
         ids: Token ids of the whole conversation up to the response.
         seed: Seeds the response's random numbers.
         is_padded: Whether it is padded; not where it is read alone.
+        sample: Which of its answers is asked for, from 1.
     """
 
     prompt_id: str
@@ -35,6 +36,7 @@ class AskedPrompt:
     ids: tuple[int, ...]
     seed: int
     is_padded: bool = True
+    sample: int = 1
 
     @property
     def padded_length(self) -> int:
@@ -150,8 +152,9 @@ def encode_prompts(
                 prompt.prompt_id,
                 text=prompt.text,
                 ids=ids,
-                seed=prompt_seed(prompt.prompt_id, seed),
+                seed=prompt_seed(prompt.name, seed),
                 is_padded=is_padded,
+                sample=prompt.sample,
             )
         )
     problems.raise_if_any()

@@ -25,6 +25,7 @@ from tournament_assets.battles.human import (
     place_in_arena,
 )
 from tournament_assets.graph.assets.trust import check_light
+from tournament_assets.graph.assets.verdicts import judge_models_of
 from tournament_assets.graph.outputs import (
     Made,
     Markdown,
@@ -53,9 +54,10 @@ from tournament_assets.runs.provenance import name_models
 from tournament_assets.storage.tables import (
     SCHEMAS,
     AnyTable,
+    PairKey,
     StoredTable,
     encode_parquet,
-    judge_models_of,
+    pair_key,
     rows_of,
     to_arrow,
 )
@@ -67,6 +69,7 @@ from tournament_assets.tournament.battles import battles_from_judgments, setting
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
+from tournament_assets.tournament.prompts import answer_key
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.trust.measures import HUMANS, MEASURES
 from tournament_assets.verdicts.judge_requests import LedgerAccess, open_ledger
@@ -76,7 +79,6 @@ if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
     from tournament_assets.ledger.labels import Label
 
-_Names = tuple[str, str, str]
 _MOST_LISTED = 100
 _RATING_COLUMNS = ("entrant_id", "basis", "rating", "low", "high", "group", "n", "note")
 _MEASURE_COLUMNS = ("measure", "subject", "other", "stratum", "n", "value", "low", "high")
@@ -353,6 +355,7 @@ class HumanLabels:
                 each.share,
                 each.rater,
                 each.pair.chance,
+                each.pair.sample,
             )
             for each in self.labels
         ]
@@ -363,12 +366,12 @@ class HumanLabels:
         Args:
             verdicts: Table `judge_verdicts` of the dimension.
         """
-        said: dict[_Names, list[Label]] = {}
+        said: dict[PairKey, list[Label]] = {}
         for label in self.labels:
-            said.setdefault(_names(label), []).append(label)
+            said.setdefault(pair_key(label.pair), []).append(label)
         pairs = []
         for row in rows_of(_Settled, verdicts):
-            own = said.get((row.prompt_id, row.entrant_a, row.entrant_b), [])
+            own = said.get(pair_key(row), [])
             pairs.append(
                 CalibratedPair(
                     row.prompt_id,
@@ -394,6 +397,7 @@ class HumanLabels:
 @dataclass(frozen=True, slots=True)
 class _Settled:
     prompt_id: str
+    sample: int
     source: str
     entrant_a: str
     entrant_b: str
@@ -405,6 +409,7 @@ class _Settled:
 @dataclass(frozen=True, slots=True)
 class _Texts:
     prompt_id: str
+    sample: int
     entrant_a: str
     entrant_b: str
     prompt_text: str
@@ -429,26 +434,22 @@ def labels_as_judged(labels: "Sequence[Label]", matches: AnyTable) -> HumanLabel
     """
     if not labels:
         return HumanLabels()
-    labelled: Mapping[_Names, Label] = {_names(label): label for label in labels}
+    labelled = {pair_key(label.pair): label for label in labels}
     current = {
         names
         for row in rows_of(_Texts, matches)
-        if (names := (row.prompt_id, row.entrant_a, row.entrant_b)) in labelled
+        if (names := pair_key(row)) in labelled
         and labelled[names].pair.is_of(
             prompt=row.prompt_text, response_a=row.response_a, response_b=row.response_b
         )
     }
-    kept = tuple(label for label in labels if _names(label) in current)
+    kept = tuple(label for label in labels if pair_key(label.pair) in current)
     return HumanLabels(kept, len(labels) - len(kept))
-
-
-def _names(label: "Label") -> _Names:
-    return label.pair.prompt_id, label.pair.entrant_a, label.pair.entrant_b
 
 
 def label_worths(
     config: TournamentConfig, labels: "Sequence[Label]", verdicts: AnyTable
-) -> dict[_Names, float]:
+) -> dict[PairKey, float]:
     """Return what a label of each judged pair is worth, by prompt and entrants.
 
     Args:
@@ -456,7 +457,15 @@ def label_worths(
         verdicts: Table `judge_verdicts` of the dimension.
     """
     judged = [
-        Judgment(row.prompt_id, "", row.entrant_a, row.entrant_b, row.outcome, share=row.share)
+        Judgment(
+            row.prompt_id,
+            "",
+            row.entrant_a,
+            row.entrant_b,
+            row.outcome,
+            share=row.share,
+            sample=row.sample,
+        )
         for row in rows_of(_Settled, verdicts)
         if row.outcome != Outcome.SAME_TEXT
     ]
@@ -464,7 +473,7 @@ def label_worths(
     if not pairs:
         return {}
     worth = label_worth(pairs, entrants=config.entrant_ids)
-    names = ((pair.prompt_id, pair.first, pair.second) for pair in pairs)
+    names = ((*answer_key(pair), pair.first, pair.second) for pair in pairs)
     return dict(zip(names, worth.tolist(), strict=True))
 
 

@@ -212,7 +212,7 @@ def _is_settled_as_it_is(
     """
 
     def is_settled_as_it_is(pair: PairToJudge) -> bool:
-        row = settled.get((pair.prompt_id, pair.entrant_a, pair.entrant_b))
+        row = settled.get(pair_key(pair))
         if row is None:
             return False
         requests = requests_for_pairs(plan, [pair], rubric, judge=judge)
@@ -251,7 +251,7 @@ def _judge_again(
 
 
 def _rows(step: Step, anchors: _Anchors, occasions: Sequence[Occasion]) -> Iterator[RetestRow]:
-    names = [(pair.prompt_id, pair.entrant_a, pair.entrant_b) for pair in anchors.pairs]
+    names = [pair_key(pair) for pair in anchors.pairs]
     for number, occasion in enumerate(occasions, start=1):
         for name in names:
             first, again = anchors.settled[name], occasion.settled.get(name)
@@ -262,6 +262,7 @@ def _rows(step: Step, anchors: _Anchors, occasions: Sequence[Occasion]) -> Itera
                 name=occasion.name,
                 occasion=number,
                 prompt_id=first.prompt_id,
+                sample=first.sample,
                 dimension=step.name,
                 entrant_a=first.entrant_a,
                 entrant_b=first.entrant_b,

@@ -152,22 +152,18 @@ def judge_controls(
 
 
 def _distinct(pairs: Iterable[PairToJudge | None]) -> list[PairToJudge]:
-    return list({_name(pair): pair for pair in pairs if pair is not None}.values())
-
-
-def _name(pair: PairToJudge) -> PairKey:
-    return pair.prompt_id, pair.entrant_a, pair.entrant_b
+    return list({pair_key(pair): pair for pair in pairs if pair is not None}.values())
 
 
 def _settled_control(control: ControlPair, settled: Settled) -> SettledControl:
-    row, baseline = settled[_name(control.pair)], control.baseline
+    row, baseline = settled[pair_key(control.pair)], control.baseline
     return SettledControl(
         kind=control.kind,
         control_id=control.control_id,
         expected=control.expected,
         outcome=row.outcome,
         verdicts=(row.verdict_ab, row.verdict_ba),
-        baseline=settled[_name(baseline)].outcome if baseline else None,
+        baseline=settled[pair_key(baseline)].outcome if baseline else None,
     )
 
 
@@ -178,6 +174,7 @@ def _control_row(
         reason=result.kind.value,
         name=result.control_id,
         prompt_id=control.pair.prompt_id,
+        sample=control.pair.sample,
         dimension=rubric.dimension,
         entrant_a=control.pair.entrant_a,
         entrant_b=control.pair.entrant_b,

@@ -24,7 +24,7 @@ from tournament_assets.storage.tables import (
 )
 from tournament_assets.tournament.asset_rows import MatchRow, PromptRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.tournament.prompts import Prompt, first_samples, prompt_of
+from tournament_assets.tournament.prompts import Prompt, first_samples
 from tournament_assets.verdicts.table_rows import prompt_rows, prompts_of
 
 _SHOWN_COLUMNS = ("prompt_id", "source", "subject", "text", "gold_answer", "expected_behavior")
@@ -81,7 +81,7 @@ def selected_prompts(
 
     Pilot: a seeded draw of a fixed number from each source. Headline: the whole bank. A mode of
     the config's own: either of the two, or a share of each source. Where `generation.n_samples` is
-    more than 1, a prompt has a row for every answer, whose id says which.
+    more than 1, a prompt has a row for every answer.
     """
     samples = select_prompts(config, mode, prompts_of(bank))
     prompts, n_samples = first_samples(samples), config.generation.n_samples
@@ -132,7 +132,7 @@ def match_list(
         metadata={
             "pairs": len(pairs),
             "pairs_left_out_by_limit": len(eligible) - len(pairs),
-            "prompts": len({prompt_of(pair.prompt_id) for pair in pairs}),
+            "prompts": len({pair.prompt_id for pair in pairs}),
             "prompts_selected": len(first_samples(prompts)),
             "prompts_not_answered_by_all": len(matches.incomplete_prompts),
             "first_rows": shown.markdown,

@@ -42,6 +42,7 @@ from tournament_assets.tournament.asset_rows import (
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
+from tournament_assets.tournament.prompts import AnswerKey, answer_key
 from tournament_assets.verdicts.adaptive_judging import sides_of
 from tournament_assets.verdicts.table_rows import judgments_of
 
@@ -206,10 +207,10 @@ def _tie_parameter(rows: Sequence[RatingRow]) -> dict[str, float]:
     return {} if found is None or math.isinf(found) else {"davidson_tie_parameter": found}
 
 
-def response_texts(responses: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], str]:
+def response_texts(responses: Mapping[str, pd.DataFrame]) -> dict[tuple[str, AnswerKey], str]:
     """Return what each entrant answered, by entrant and prompt."""
     return {
-        (entrant, row.prompt_id): row.response
+        (entrant, answer_key(row)): row.response
         for entrant, frame in responses.items()
         for row in rows_of(ResponseRow, frame)
     }

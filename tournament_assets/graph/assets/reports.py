@@ -8,21 +8,21 @@ from typing import Any
 import pandas as pd
 
 from tournament_assets.audits.fair_comparison import (
-    PlannedPrompt,
+    Families,
+    entrant_family,
     fair_comparison_rows,
+    judge_family,
     without_entrants,
 )
 from tournament_assets.audits.missingness import (
     MissingnessCheck,
-    Outage,
     PairReading,
     asked,
-    check_missingness,
-    find_outages,
     measure_coverage,
 )
 from tournament_assets.audits.prompt_audit import audit_prompts
 from tournament_assets.audits.prompt_findings import FindingKind, PromptFinding, prompts_behind_lead
+from tournament_assets.graph.assets.verdicts import judge_models_of
 from tournament_assets.graph.outputs import (
     Check,
     Made,
@@ -36,21 +36,16 @@ from tournament_assets.graph.rows import Step
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.reports.audit_tables import choose_findings, fold_findings
-from tournament_assets.reports.fair_tables import (
-    Compared,
-    fair_sentences,
-    fair_table,
-    families_of,
-)
+from tournament_assets.reports.fair_tables import Compared, fair_sentences, fair_table
 from tournament_assets.reports.figures.figures import ladder_figure, png_markdown
 from tournament_assets.reports.leaderboard import build_leaderboard, leaderboard_cells
 from tournament_assets.reports.separation import STOPS_EARLY, verdict_sentence
 from tournament_assets.runs.provenance import Frames, LargeTables, name_models
+from tournament_assets.runs.report_sections import missingness_of, outages_of
 from tournament_assets.storage.tables import (
     SCHEMAS,
     AnyTable,
     WrittenTable,
-    judge_models_of,
     rows_of,
     write_table,
 )
@@ -66,7 +61,7 @@ from tournament_assets.tournament.asset_rows import (
 )
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.tournament.prompts import GeneratedResponse
+from tournament_assets.tournament.prompts import GeneratedResponse, answer_key
 from tournament_assets.verdicts.table_rows import (
     judgments_of,
     pair_readings,
@@ -139,9 +134,7 @@ def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[LeaderboardR
     return Made(
         rows,
         metadata={
-            **outage_metadata(
-                find_outages(list(rows_of(CoverageRow, inputs.audit)), config.checks)
-            ),
+            **outage_metadata(outages_of(step.plan, list(rows_of(CoverageRow, inputs.audit)))),
             **_findings(config, ranked),
             "judge": config.label_of(step.mode),
             "judge_model": judge_model,
@@ -226,9 +219,9 @@ def _ladders(ranked: Mapping[str, Sequence[LeaderboardRow]]) -> dict[str, Markdo
     }
 
 
-def outage_metadata(outages: Sequence[Outage]) -> dict[str, Markdown]:
+def outage_metadata(outages: Sequence[str]) -> dict[str, Markdown]:
     """Return what a materialisation says first, if there is anything to say."""
-    return {"outages": markdown_list(each.sentence for each in outages)} if outages else {}
+    return {"outages": markdown_list(outages)} if outages else {}
 
 
 def audit(
@@ -258,17 +251,17 @@ def audit(
             prompts_unanswered=len(_on_dimension(config, dimension, unanswered)),
         )
     ]
-    missingness = check_missingness(rows, max_spread=config.checks.max_missing_spread)
+    missingness = missingness_of(step.plan, rows)
     return Made(
         rows,
-        metadata=_audit_metadata(config, rows, missingness),
+        metadata=_audit_metadata(step.plan, rows, missingness),
         checks=[_missingness_check(missingness, where=step.where)],
     )
 
 
 def _answers(responses: pd.DataFrame) -> list[GeneratedResponse]:
     return [
-        GeneratedResponse(row.prompt_id, row.response, row.finish_reason)
+        GeneratedResponse(row.prompt_id, row.response, row.finish_reason, sample=row.sample)
         for row in rows_of(ResponseRow, responses)
     ]
 
@@ -277,8 +270,8 @@ def _unanswered(
     selected: pd.DataFrame, answers: Mapping[str, Sequence[GeneratedResponse]]
 ) -> list[PromptRow]:
     """Return the prompts that not every entrant answered."""
-    answered = set.intersection(*({each.prompt_id for each in given} for given in answers.values()))
-    return [row for row in rows_of(PromptRow, selected) if row.prompt_id not in answered]
+    answered = set.intersection(*(set(map(answer_key, given)) for given in answers.values()))
+    return [row for row in rows_of(PromptRow, selected) if answer_key(row) not in answered]
 
 
 def _on_dimension(
@@ -303,10 +296,10 @@ def _readings(
 
 
 def _audit_metadata(
-    config: TournamentConfig, rows: Sequence[CoverageRow], missingness: MissingnessCheck
+    plan: TournamentPlan, rows: Sequence[CoverageRow], missingness: MissingnessCheck
 ) -> dict[str, Any]:
     return {
-        **outage_metadata(find_outages(rows, config.checks)),
+        **outage_metadata(outages_of(plan, rows)),
         "pairs_not_judged": sum(asked(row) - row.pairs_judged for row in rows) // 2,
         "pairs_same_text": sum(row.pairs_same_text for row in rows) // 2,
         "largest_missing_spread": missingness.largest_spread,
@@ -387,11 +380,38 @@ def fair_comparison(
     """
     rows = fair_rows(plan, mode, selected=selected, responses=responses, verdicts=verdicts)
     metadata: dict[str, Any] = {}
-    for dimension, families in families_of(plan.config, mode, verdicts).items():
+    for dimension, families in families_of(plan, mode, verdicts).items():
         own = Compared.of([row for row in rows if row.dimension == dimension], families)
         metadata[f"finding_{dimension}"] = " ".join(fair_sentences(own, dimension=dimension))
         metadata[f"comparison_{dimension}"] = report_table(fair_table(own))
     return Made(rows, metadata={**metadata, "judge": plan.config.label_of(mode)})
+
+
+def families_of(
+    plan: TournamentPlan,
+    mode: Mode,
+    verdicts: Mapping[str, AnyTable],
+    *,
+    excluded: Sequence[str] = (),
+) -> dict[str, Families]:
+    """Return who judged and who answered, by dimension.
+
+    Args:
+        verdicts: The table `judge_verdicts` of every dimension.
+        excluded: Entrants to leave out.
+    """
+    config = plan.config
+    entrants = {
+        entrant.entrant_id: entrant_family(entrant, named=config.families)
+        for entrant in config.entrants
+        if entrant.entrant_id not in excluded
+    }
+    found = {}
+    for dimension, frame in verdicts.items():
+        judge_model = name_models(judge_models_of(frame)) or config.lead(mode).model
+        own = judge_family(judge_model, named=config.families)
+        found[dimension] = Families(judge_model, own, entrants)
+    return found
 
 
 def fair_rows(
@@ -418,7 +438,7 @@ def fair_rows(
     config = plan.config
     prompts = list(rows_of(PromptRow, selected))
     answered = {
-        entrant: {row.prompt_id for row in rows_of(ResponseRow, frame)}
+        entrant: set(map(answer_key, rows_of(ResponseRow, frame)))
         for entrant, frame in responses.items()
     }
     rows: list[RatingRow] = []
@@ -431,7 +451,7 @@ def fair_rows(
             dimension=dimension,
             entrants=entrants,
             prompts=[
-                PlannedPrompt(row.prompt_id, row.source, row.category, row.tags)
+                row
                 for row in prompts
                 if row.gold_answer is not None or not config.dimensions[dimension].needs_gold_answer
             ],

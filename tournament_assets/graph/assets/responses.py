@@ -29,6 +29,7 @@ from tournament_assets.tournament.fingerprints import fingerprint, short
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
     Prompt,
+    answer_key,
     count_heads,
     mean_p_correct,
     summarise_juries,
@@ -160,6 +161,7 @@ def _row(entrant: AnyEntrant, response: GeneratedResponse) -> ResponseRow:
     return ResponseRow(
         entrant_id=entrant.entrant_id,
         prompt_id=response.prompt_id,
+        sample=response.sample,
         response=response.text,
         finish_reason=response.finish_reason,
         prompt_tokens=response.prompt_tokens,
@@ -240,9 +242,9 @@ def _checks(prompts: Sequence[Prompt], answers: CompletedResponses, *, where: st
 
 
 def _coverage_check(prompts: Sequence[Prompt], answers: CompletedResponses, *, where: str) -> Check:
-    answered = {response.prompt_id for response in answers.responses}
+    answered = {answer_key(response) for response in answers.responses}
     reasons = answers.reasons
-    missing = [prompt.prompt_id for prompt in prompts if prompt.prompt_id not in answered]
+    missing = [prompt.name for prompt in prompts if answer_key(prompt) not in answered]
     first_reason = next((reasons[name] for name in missing if name in reasons), None)
     return Check(
         "response_coverage",

@@ -34,6 +34,7 @@ from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.prompts import AnswerKey, answer_key
 from tournament_assets.tournament.verdicts import Outcome
 
 SHORTEST_CORRUPTED = 20
@@ -156,11 +157,11 @@ class _Answer:
 
 
 def _list_answers(pairs: Iterable[PairToJudge]) -> dict[str, list[_Answer]]:
-    found: dict[str, dict[str, dict[str, PairToJudge]]] = {}
+    found: dict[str, dict[AnswerKey, dict[str, PairToJudge]]] = {}
     for pair in pairs:
         for turned in (pair, _turn(pair)):
             by_prompt = found.setdefault(turned.entrant_b, {})
-            by_prompt.setdefault(turned.prompt_id, {})[turned.entrant_a] = turned
+            by_prompt.setdefault(answer_key(turned), {})[turned.entrant_a] = turned
     return {
         entrant: [
             _Answer(tuple(pair for _, pair in sorted(by_opponent.items())))
@@ -225,7 +226,7 @@ def _take_turns(
     while queues and len(taken) < sample:
         queue = queues.pop(0)
         for answer in queue:
-            text = (answer.pairs[0].prompt_id, answer.response)
+            text = (answer.pairs[0].name, answer.response)
             if text not in taken:
                 taken[text] = answer
                 queues.append(queue)
@@ -257,16 +258,11 @@ def _plant(
             planted = f"{planted}\n\n{claim}"
     return ControlPair(
         kind=kind,
-        control_id=f"{kind.value}:{pair.prompt_id}:{answer.entrant}",
+        control_id=f"{kind.value}:{pair.name}:{answer.entrant}",
         pair=replace(pair, entrant_b=f"{answer.entrant}{_SUFFIXES[kind]}", response_b=planted),
         expected=expected,
         baseline=baseline,
     )
-
-
-def identify(pair: PairToJudge) -> tuple[str, str, str]:
-    """Return what tells a pair from every other one of its dimension."""
-    return (pair.prompt_id, pair.entrant_a, pair.entrant_b)
 
 
 def require_sample(sample: int) -> None:
@@ -310,24 +306,24 @@ def draw_anchors(
     by_prompt: dict[str, list[PairToJudge]] = {}
     for pair in pairs:
         if pair.response_a != pair.response_b:
-            by_prompt.setdefault(pair.prompt_id, []).append(pair)
+            by_prompt.setdefault(pair.name, []).append(pair)
     ranked = [
-        (place, fingerprint([seed, prompt_id]), pair)
-        for prompt_id, members in by_prompt.items()
+        (place, fingerprint([seed, name]), pair)
+        for name, members in by_prompt.items()
         for place, pair in enumerate(sorted(members, key=lambda each: _rank(each, seed)))
     ]
     drawn: dict[tuple[str, frozenset[str]], PairToJudge] = {}
     for *_, pair in sorted(ranked, key=lambda entry: entry[:2]):
         if len(drawn) == sample:
             break
-        texts = (pair.prompt_id, frozenset((pair.response_a, pair.response_b)))
+        texts = (pair.name, frozenset((pair.response_a, pair.response_b)))
         if texts not in drawn and can_serve(pair):
             drawn[texts] = pair
     return list(drawn.values())
 
 
 def _rank(pair: PairToJudge, seed: int) -> str:
-    return fingerprint([seed, pair.prompt_id, *sorted((pair.entrant_a, pair.entrant_b))])
+    return fingerprint([seed, pair.name, *sorted((pair.entrant_a, pair.entrant_b))])
 
 
 def repeat_for_drift_check(request: JudgeRequest, occasion: str) -> JudgeRequest:

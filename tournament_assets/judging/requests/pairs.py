@@ -6,7 +6,7 @@ from enum import StrEnum
 from itertools import combinations
 
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.tournament.prompts import AnswerKey, Prompt, answer_key, sample_name
 
 
 class Presentation(StrEnum):
@@ -35,6 +35,7 @@ class PairToJudge:
         response_b: What `entrant_b` answered.
         gold_answer: The accepted answer, where the prompt has one.
         expected_behavior: How to behave, where the prompt says so.
+        sample: Which of their answers to the prompt these are, from 1.
     """
 
     prompt_id: str
@@ -46,6 +47,12 @@ class PairToJudge:
     response_b: str
     gold_answer: str | None = None
     expected_behavior: str | None = None
+    sample: int = 1
+
+    @property
+    def name(self) -> str:
+        """What draws and fingerprints call the prompt and the sample."""
+        return sample_name(self.prompt_id, self.sample)
 
 
 def draw_share(
@@ -57,7 +64,7 @@ def draw_share(
 
 def _draw(pair: PairToJudge, judge_model: str) -> float:
     """Return a number from 0 to 1 that the same names always give."""
-    names = ["share", judge_model, pair.prompt_id, pair.entrant_a, pair.entrant_b]
+    names = ["share", judge_model, pair.name, pair.entrant_a, pair.entrant_b]
     return int(fingerprint(names)[:13], 16) / 16**13
 
 
@@ -71,12 +78,12 @@ class MatchList:
     """
 
     pairs: tuple[PairToJudge, ...]
-    incomplete_prompts: Mapping[str, tuple[str, ...]]
+    incomplete_prompts: Mapping[AnswerKey, tuple[str, ...]]
 
 
 def build_match_list(
     prompts: Sequence[Prompt],
-    responses: Mapping[tuple[str, str], str],
+    responses: Mapping[tuple[str, AnswerKey], str],
     *,
     entrants: Sequence[str],
 ) -> MatchList:
@@ -87,17 +94,17 @@ def build_match_list(
 
     Args:
         prompts: The selected prompts, in bank order.
-        responses: Response text by (entrant id, prompt id).
+        responses: Response text by (entrant id, what it answers).
         entrants: Entrant ids; the earlier one of a pair is its `entrant_a`.
     """
     pairs: list[PairToJudge] = []
-    incomplete: dict[str, tuple[str, ...]] = {}
+    incomplete: dict[AnswerKey, tuple[str, ...]] = {}
     for prompt in prompts:
         missing = tuple(
-            entrant for entrant in entrants if (entrant, prompt.prompt_id) not in responses
+            entrant for entrant in entrants if (entrant, answer_key(prompt)) not in responses
         )
         if missing:
-            incomplete[prompt.prompt_id] = missing
+            incomplete[answer_key(prompt)] = missing
             continue
         pairs.extend(
             PairToJudge(
@@ -106,10 +113,11 @@ def build_match_list(
                 prompt_text=prompt.text,
                 entrant_a=entrant_a,
                 entrant_b=entrant_b,
-                response_a=responses[entrant_a, prompt.prompt_id],
-                response_b=responses[entrant_b, prompt.prompt_id],
+                response_a=responses[entrant_a, answer_key(prompt)],
+                response_b=responses[entrant_b, answer_key(prompt)],
                 gold_answer=prompt.gold_answer,
                 expected_behavior=prompt.expected_behavior,
+                sample=prompt.sample,
             )
             for entrant_a, entrant_b in combinations(entrants, 2)
         )

@@ -83,12 +83,14 @@ class JudgeRequest(ModelRequest):
         entrant_a: The pair's first entrant, whichever is shown first here.
         entrant_b: The pair's second entrant.
         presentation: Whose response is shown as response A.
+        sample: Which of their answers to the prompt are shown, from 1.
     """
 
     prompt_id: str
     entrant_a: str
     entrant_b: str
     presentation: Presentation
+    sample: int = 1
 
 
 def build_system_message(
@@ -225,6 +227,7 @@ class JudgeRequests(Sequence[JudgeRequest]):
             entrant_b=pair.entrant_b,
             presentation=presentation,
             params=params,
+            sample=pair.sample,
         )
 
 

@@ -394,9 +394,9 @@ def settle_pairs(
         KeyError: If a presentation of a pair is missing altogether; a reply that is still
             to come is a `pending` row, not a missing one.
     """
-    pairs: dict[tuple[str, str, str, str], dict[str, _Read]] = {}
+    pairs: dict[tuple[str, int, str, str, str], dict[str, _Read]] = {}
     for reply in sorted(replies, key=lambda reply: reply.asking):
-        pair = (reply.prompt_id, reply.entrant_a, reply.entrant_b, reply.judge_model)
+        pair = (reply.prompt_id, reply.sample, reply.entrant_a, reply.entrant_b, reply.judge_model)
         presented = pairs.setdefault(pair, {})
         earlier = presented.get(reply.presentation)
         if earlier is None or not earlier[1].is_decided:
@@ -420,6 +420,7 @@ def _settle(ab: _Read, ba: _Read) -> VerdictRow:
     winners = {Outcome.A_WINS: reply.entrant_a, Outcome.B_WINS: reply.entrant_b}
     return VerdictRow(
         prompt_id=reply.prompt_id,
+        sample=reply.sample,
         source=reply.source,
         dimension=reply.dimension,
         entrant_a=reply.entrant_a,

@@ -338,7 +338,7 @@
         make("summary", {},
           make("span", { class: "outcome" }, sentenceOf(battle)), " ",
           make("span", { class: "tag" }, battle.dimension), " ",
-          make("span", { class: "tag" }, `${battle.prompt.id} · ${battle.prompt.source}`),
+          make("span", { class: "tag" }, `${battle.prompt.id}${battle.prompt.sample > 1 ? `, answer ${battle.prompt.sample}` : ""} · ${battle.prompt.source}`),
           battle.outcome === "inconsistent" ? make("span", { class: "tag flipped" }, "flipped") : null,
           make("span", { class: "opening" }, battle.prompt.text.slice(0, 160))),
         body);
