@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 import pandas as pd
 import pyarrow as pa
+from pyarrow import csv
 
 from tournament_assets.battles.columnar import Columns, read_frame
 from tournament_assets.battles.columns import BATTLE_SCHEMA, Preferences
@@ -48,8 +49,8 @@ from tournament_assets.run_comparison.gate import (
 )
 from tournament_assets.run_comparison.run_reading import FinishedRun, read_finished_runs
 from tournament_assets.storage.run_directory import find_runs, read_manifest
-from tournament_assets.storage.tables import decode_parquet, rows_of
-from tournament_assets.tournament.asset_rows import LeaderboardRow
+from tournament_assets.storage.tables import decode_parquet, derive_schema, rows_of
+from tournament_assets.tournament.asset_rows import EloRow, WinRateRow
 from tournament_assets.tournament.battles import BattleSource, RatingSettings
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
@@ -396,6 +397,16 @@ class Run:
             ) from None
 
     @cached_property
+    def win_rates(self) -> pd.DataFrame:
+        """How the pairs of every two entrants went; columns as of `win_rates`."""
+        kept = csv.ConvertOptions(column_types=derive_schema(WinRateRow))
+        table = csv.read_csv(
+            pa.BufferReader(self._read("pairwise_winrates.csv")), convert_options=kept
+        )
+        frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
+        return frame
+
+    @cached_property
     def battles(self) -> pd.DataFrame:
         """Every settled pair as a battle, which `rate` takes."""
         table = read_battles(self.directory / "battles.parquet").table
@@ -496,10 +507,13 @@ class Run:
             ) from None
 
     def _repr_html_(self) -> str:
-        rows = list(rows_of(LeaderboardRow, self.frame))
         return show_html(
             f"{self._title}: {self.directory.name}",
-            leaderboard_sections(rows, confidence=self.rating_settings.confidence),
+            leaderboard_sections(
+                list(rows_of(EloRow, self.frame)),
+                list(rows_of(WinRateRow, self.win_rates)),
+                confidence=self.rating_settings.confidence,
+            ),
             first_lines=self.cautions,
             picture=self.ladder.address,
         )

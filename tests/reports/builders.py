@@ -13,11 +13,10 @@ from tournament_assets.reports.battle_pages import BattleTables
 from tournament_assets.reports.leaderboard import build_leaderboard
 from tournament_assets.reports.rating_method_tables import COMPARED
 from tournament_assets.reports.run.report_contents import ReportContents
-from tournament_assets.reports.separation import PairRecord
 from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
-    LeaderboardRow,
+    EloRow,
     RatingRow,
     WinRateRow,
 )
@@ -45,16 +44,13 @@ def leader_row(
     group: str | None = None,
     same_answers_as: Sequence[str] = (),
     lead_rests_on: Sequence[str] = (),
-    record: PairRecord | None = None,
-) -> LeaderboardRow:
+) -> EloRow:
     """Build a row of table "leaderboard"; `above` are the entrants shown to be below."""
     order_low, order_high = (mean - 9, mean + 9) if order is None else order
-    records: dict[str, Any] = {
-        f"leader_{name}": None if record is None else getattr(record, name)
-        for name in PairRecord.__slots__
-    }
-    return LeaderboardRow(
+    return EloRow(
         dimension=dimension,
+        k_factor=16.0,
+        is_primary=True,
         rank=rank,
         entrant_id=entrant_id,
         mean=mean,
@@ -73,7 +69,6 @@ def leader_row(
         win_rate=win_rate,
         same_answers_as=tuple(same_answers_as),
         lead_rests_on=tuple(lead_rests_on),
-        **records,
         bradley_terry=mean,
         judge_model="judge-1",
         judge=LOOPBACK,

@@ -31,7 +31,7 @@ from tournament_assets.reports.figures.figures import (
     win_rate_matrix_figure,
 )
 from tournament_assets.reports.figures.ladder import draw_ladder, draw_ladders, ladder_span
-from tournament_assets.tournament.asset_rows import LeaderboardRow
+from tournament_assets.tournament.asset_rows import EloRow
 from tournament_assets.tournament.battles import RatingSettings
 
 from .builders import leader_row, pair_row
@@ -217,7 +217,7 @@ def test_a_name_stands_at_the_end_of_a_line_from_its_point() -> None:
         assert [[2.0, mean], [*text.get_position()]] in ends
 
 
-def _large_ladder() -> list[LeaderboardRow]:
+def _large_ladder() -> list[EloRow]:
     """Rate 10 entrants of equal strength on 143 prompts, every pair on each."""
     entrants = tuple(f"entrant_{index}" for index in range(10))
     n_prompts = 143
@@ -297,7 +297,7 @@ def test_neighbouring_colours_differ_in_lightness_for_those_who_see_no_hue() -> 
             assert (high + 0.05) / (low + 0.05) > 1.5
 
 
-def rated(name: str, mean: float, *, matches: int = 20) -> LeaderboardRow:
+def rated(name: str, mean: float, *, matches: int = 20) -> EloRow:
     return leader_row(name, mean, sampling=(mean - 20.0, mean + 20.0), matches=matches)
 
 

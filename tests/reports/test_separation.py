@@ -1,7 +1,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -13,14 +12,13 @@ from tournament_assets.reports.leaderboard import (
 )
 from tournament_assets.reports.report_tables import table_markdown
 from tournament_assets.reports.separation import (
-    PairRecord,
     answer_sentence,
     separation,
     unseparated_pairs,
     unseparated_sentence,
     verdict_sentence,
 )
-from tournament_assets.tournament.asset_rows import LeaderboardRow
+from tournament_assets.tournament.asset_rows import EloRow
 
 from .builders import leader_row, pair_row
 
@@ -142,9 +140,7 @@ def test_an_entrant_without_a_match_neither_leads_nor_trails() -> None:
     assert re.findall(r"Not rated: (\w+)", sentence) == ["idle"]
 
 
-def unrated(
-    entrant_id: str, *, rank: int | None, note: str, above: tuple[str, ...] = ()
-) -> LeaderboardRow:
+def unrated(entrant_id: str, *, rank: int | None, note: str, above: tuple[str, ...] = ()) -> EloRow:
     row = leader_row(entrant_id, 0.0, sampling=(None, None), above=above)
     return replace(row, mean=None, sem=None, order_low=None, order_high=None, rank=rank, note=note)
 
@@ -181,19 +177,16 @@ def test_tables_and_pictures_show_no_number_where_there_is_none() -> None:
 
 
 def test_where_elo_rates_nobody_the_order_and_the_shares_come_first() -> None:
-    record = PairRecord(wins=5, losses=0, ties=1, inconsistent=0, same_text=4, unjudged=0)
-    counts: dict[str, Any] = {
-        f"leader_{name}": getattr(record, name) for name in PairRecord.__slots__
-    }
+    met = pair_row("ada", "cyd", dimension="tone", wins_a=5, ties=1, same_text=4)
     ada = unrated("ada", rank=1, note=WON, above=("cyd",))
     bob = unrated("bob", rank=1, note=WON, above=("cyd",))
     cyd = unrated("cyd", rank=3, note=LOST)
     rows = [
         replace(ada, bradley_terry=1450.4, same_answers_as=("bob",)),
         replace(bob, same_answers_as=("ada",)),
-        replace(cyd, **counts),
+        cyd,
     ]
-    sentence = verdict_sentence(rows, dimension="tone")
+    sentence = verdict_sentence(rows, [met], dimension="tone")
     first, against = sentence.split(" against ")
     assert re.findall("ada|bob|cyd", first) == ["ada", "bob"]
     assert re.findall(r"[\d.]+", first) == ["75.0", "5", "0", "1", "4", "10"]
@@ -210,19 +203,20 @@ def test_where_elo_rates_nobody_the_order_and_the_shares_come_first() -> None:
     assert "Bradley-Terry" not in rated
 
 
-def _markdown(rows: Sequence[LeaderboardRow]) -> str:
+def _markdown(rows: Sequence[EloRow]) -> str:
     sections = leaderboard_sections(rows, confidence=0.95)
     tables = [table_markdown(table) for each in sections for _, table in each.tables]
     return "\n".join([*tables, *(line for each in sections for line in each.sentences)])
 
 
 def test_the_gap_is_a_win_share_with_its_counts_beside_the_points() -> None:
-    record = PairRecord(wins=26, losses=0, ties=6, inconsistent=4, same_text=57, unjudged=2)
+    met = pair_row("ada", "bob", wins_a=26, ties=6, inconsistent=4, same_text=57, unjudged=2)
     rows = [
         leader_row("ada", 1480.0, sampling=(1450.0, 1510.0), above=["bob"]),
-        leader_row("bob", 1380.0, sampling=(1350.0, 1410.0), record=record),
+        leader_row("bob", 1380.0, sampling=(1350.0, 1410.0)),
     ]
-    sentence = verdict_sentence(rows, dimension="factuality")
+    elsewhere = replace(met, dimension="tone", wins_a=0)
+    sentence = verdict_sentence(rows, [met, elsewhere], dimension="factuality")
     numbers = re.findall(r"[\d.]+", sentence.split(" against ")[0])
     assert numbers == ["100", "64.0", "26", "0", "6", "4", "57", "93"]
 

@@ -52,6 +52,15 @@ Responses = Mapping[tuple[str, AnswerKey], str]
 """What each model wrote, by model and prompt."""
 
 _LISTED = 3
+_OF_A_LEADERBOARD = (
+    "win_rate",
+    "same_answers_as",
+    "lead_rests_on",
+    "bradley_terry",
+    "judge_model",
+    "judge",
+)
+"""Columns of an Elo rating that only a run's leaderboard fills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +108,9 @@ class BattleRatings:
         values = asdict(self)
         for name in ("elo", "ratings"):
             values[name] = [row | {"dimension": self.dimension} for row in values[name]]
+        for row in values["elo"]:
+            for name in _OF_A_LEADERBOARD:
+                del row[name]
         return values
 
 

@@ -110,6 +110,7 @@ def _run(options: RunOptions) -> None:
     print_leaderboard(
         summary.leaderboard,
         console,
+        win_rates=summary.win_rates,
         confidence=summary.confidence,
         first_lines=(*summary.outages, *summary.cautions),
     )

@@ -12,7 +12,7 @@ from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.trust_tables import red_sentences
 from tournament_assets.runs.report_sections import outages_of
 from tournament_assets.storage.tables import rows_of
-from tournament_assets.tournament.asset_rows import CoverageRow
+from tournament_assets.tournament.asset_rows import CoverageRow, WinRateRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import WorkError
 from tournament_assets.trust.measures import lights_of
@@ -24,6 +24,7 @@ class RunSummary:
 
     Attributes:
         leaderboard: The table `leaderboard`.
+        win_rates: Rows of the table `win_rates`, of all dimensions.
         requests_submitted: Requests sent to the judge.
         warnings: What the asset checks found, a sentence each.
         outages: What must be said before the leaderboard, a sentence each.
@@ -32,6 +33,7 @@ class RunSummary:
     """
 
     leaderboard: pd.DataFrame
+    win_rates: tuple[WinRateRow, ...]
     directory: Path
     requests_submitted: int
     responses_generated: int
@@ -77,6 +79,11 @@ def summarise_run(
     )
     return RunSummary(
         leaderboard=table("leaderboard", mode),
+        win_rates=tuple(
+            row
+            for dimension in plan.config.dimension_names
+            for row in rows_of(WinRateRow, table("win_rates", f"{dimension}|{mode}"))
+        ),
         directory=directory,
         requests_submitted=total("requests_submitted_now", "judge_requests", "judge_replies"),
         responses_generated=total("generated_now", "entrant_requests", "entrant_responses"),

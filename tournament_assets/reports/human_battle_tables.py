@@ -20,7 +20,7 @@ from tournament_assets.reports.report_tables import (
 )
 from tournament_assets.reports.separation import separation
 from tournament_assets.tournament.asset_rows import (
-    LeaderboardRow,
+    EloRow,
     MeasureRow,
     RatingRow,
 )
@@ -155,7 +155,7 @@ def left_out_sentence(too_few: Mapping[str, int], *, n_battles: int, min_battles
     )
 
 
-Leaders = Mapping[str, Sequence[LeaderboardRow]]
+Leaders = Mapping[str, Sequence[EloRow]]
 
 
 def people_sentences(
@@ -190,7 +190,7 @@ def _rated_by(rows: Sequence[RatingRow]) -> list[RatingRow]:
 def _agreed(
     powered: Sequence[RatingRow],
     calibration: Sequence[MeasureRow],
-    leaders: Sequence[LeaderboardRow],
+    leaders: Sequence[EloRow],
     dimension: str,
 ) -> str:
     found, asked = separation(leaders), f"{_labels(calibration)} on {dimension}"

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
-from typing import Any
 
 import pandas as pd
 from rich.console import Console
@@ -18,7 +17,6 @@ from tournament_assets.reports.report_tables import (
     table_latex,
 )
 from tournament_assets.reports.separation import (
-    PairRecord,
     is_rated,
     pair_records,
     verdict_sentence,
@@ -26,7 +24,6 @@ from tournament_assets.reports.separation import (
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import (
     EloRow,
-    LeaderboardRow,
     RatingRow,
     WinRateRow,
 )
@@ -38,27 +35,6 @@ from tournament_assets.tournament.formatting import (
     format_share,
 )
 
-Placed = EloRow | LeaderboardRow
-"""A row of table "leaderboard"."""
-
-_COPIED = (
-    "dimension",
-    "entrant_id",
-    "mean",
-    "sem",
-    "order_low",
-    "order_high",
-    "sampling_low",
-    "sampling_high",
-    "rank_best",
-    "rank_worst",
-    "shown_above",
-    "group",
-    "n_decisive_matches",
-    "n_entrant_matches",
-    "note",
-)
-
 
 def build_leaderboard(
     *,
@@ -68,7 +44,7 @@ def build_leaderboard(
     judge_model: str,
     judge_label: str,
     lead_rests_on: Sequence[str] = (),
-) -> list[LeaderboardRow]:
+) -> list[EloRow]:
     """Return the rows of table "leaderboard" for one dimension, best entrant first.
 
     Args:
@@ -122,12 +98,11 @@ def build_leaderboard(
     ]
     leads = placed[0] if placed else None
     return [
-        LeaderboardRow(
-            **_copied(row),
+        replace(
+            row,
             rank=ranks[row.entrant_id],
             same_answers_as=tuple(copies[row.entrant_id]),
             lead_rests_on=tuple(lead_rests_on) if row.entrant_id == leads else (),
-            **_record_of(records.get((leads, row.entrant_id)) if leads else None),
             win_rate=_overall_win_rate(row.entrant_id, pair_rows),
             bradley_terry=strengths.get(row.entrant_id),
             judge_model=judge_model,
@@ -154,17 +129,6 @@ def _shared_ranks(
     return ranks
 
 
-def _copied(row: EloRow) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in _COPIED}
-
-
-def _record_of(record: PairRecord | None) -> dict[str, Any]:
-    return {
-        f"leader_{name}": None if record is None else getattr(record, name)
-        for name in PairRecord.__slots__
-    }
-
-
 def _overall_win_rate(entrant_id: str, pair_rows: Sequence[WinRateRow]) -> float | None:
     points = 0.0
     settled = 0
@@ -177,7 +141,7 @@ def _overall_win_rate(entrant_id: str, pair_rows: Sequence[WinRateRow]) -> float
     return points / settled if settled else None
 
 
-def leaderboard_cells(rows: Sequence[Placed]) -> ReportTable:
+def leaderboard_cells(rows: Sequence[EloRow]) -> ReportTable:
     """Return the rows as people read them, without the columns of Elo where it rates nobody."""
     headers: tuple[str, ...] = (
         "rank",
@@ -197,7 +161,7 @@ def leaderboard_cells(rows: Sequence[Placed]) -> ReportTable:
     return ReportTable(headers, tuple(lines), n_labels=2, spare=spare)
 
 
-def with_strengths(cells: ReportTable, rows: Sequence[LeaderboardRow]) -> ReportTable:
+def with_strengths(cells: ReportTable, rows: Sequence[EloRow]) -> ReportTable:
     """Return the rows with what Bradley-Terry says, which counts what nobody won, too."""
     strengths = [
         format_rating(row.bradley_terry) if row.n_entrant_matches else ABSENT for row in rows
@@ -209,24 +173,24 @@ def with_strengths(cells: ReportTable, rows: Sequence[LeaderboardRow]) -> Report
     )
 
 
-def _has_order_only(rows: Sequence[Placed]) -> bool:
+def _has_order_only(rows: Sequence[EloRow]) -> bool:
     """Whether entrants have places and nobody an Elo rating."""
     has_places = any(row.n_entrant_matches and row.rank is not None for row in rows)
     return has_places and not any(map(is_rated, rows))
 
 
-def _known_cells(rows: Sequence[LeaderboardRow]) -> ReportTable:
+def _known_cells(rows: Sequence[EloRow]) -> ReportTable:
     cells = leaderboard_cells(rows)
     return with_strengths(cells, rows) if _has_order_only(rows) else cells
 
 
-def _strength_notes(rows: Sequence[LeaderboardRow]) -> list[str]:
+def _strength_notes(rows: Sequence[EloRow]) -> list[str]:
     if not any(map(_has_order_only, by_dimension(rows).values())):
         return []
     return ["Bradley-Terry, in Elo points: pairs without a winner count half a win for each."]
 
 
-def _cells(row: Placed) -> tuple[str, ...]:
+def _cells(row: EloRow) -> tuple[str, ...]:
     rank, rating, order, sampling, places = ABSENT, "not rated", ABSENT, ABSENT, ABSENT
     if row.n_entrant_matches and row.rank is not None:
         rank = str(row.rank)
@@ -247,13 +211,13 @@ def _cells(row: Placed) -> tuple[str, ...]:
         sampling,
         places,
         matches,
-        format_share(row.win_rate if isinstance(row, LeaderboardRow) else None),
+        format_share(row.win_rate),
     )
 
 
-def by_dimension(rows: Sequence[LeaderboardRow]) -> dict[str, list[LeaderboardRow]]:
+def by_dimension(rows: Sequence[EloRow]) -> dict[str, list[EloRow]]:
     """Return the rows of each dimension, in the order in which the dimensions come."""
-    groups: dict[str, list[LeaderboardRow]] = {}
+    groups: dict[str, list[EloRow]] = {}
     for row in rows:
         groups.setdefault(row.dimension, []).append(row)
     return groups
@@ -271,12 +235,14 @@ def interval_notes(*, confidence: float) -> tuple[str, ...]:
 
 
 def leaderboard_sections(
-    rows: Sequence[LeaderboardRow], *, confidence: float
+    rows: Sequence[EloRow], win_rates: Sequence[WinRateRow] = (), *, confidence: float
 ) -> list[ReportSection]:
     """Return a section per dimension, its verdict first, and one with what it takes to read them.
 
     Args:
         rows: Rows of table "leaderboard", of one dimension or several.
+        win_rates: Rows of table "win_rates" of the same dimensions; they tell how the first fared
+            against the next.
     """
     notes = (
         *_judge_lines(rows),
@@ -287,7 +253,7 @@ def leaderboard_sections(
         *(
             ReportSection(
                 dimension,
-                (verdict_sentence(members, dimension=dimension, confidence=confidence),),
+                (verdict_sentence(members, win_rates, dimension=dimension, confidence=confidence),),
                 ((dimension, _known_cells(members)),),
             )
             for dimension, members in by_dimension(rows).items()
@@ -300,6 +266,7 @@ def print_leaderboard(
     frame: pd.DataFrame,
     console: Console,
     *,
+    win_rates: Sequence[WinRateRow] = (),
     confidence: float = 0.95,
     first_lines: Sequence[str] = (),
 ) -> None:
@@ -307,9 +274,10 @@ def print_leaderboard(
 
     Args:
         frame: Table "leaderboard".
+        win_rates: Rows of table "win_rates" of the same dimensions.
         first_lines: What a reader must know before the first table, such as a judge outage.
     """
-    rows = list(rows_of(LeaderboardRow, frame))
+    rows = list(rows_of(EloRow, frame))
     for line in first_lines:
         print_text(line, console, style="bold red")
         console.print()
@@ -318,7 +286,7 @@ def print_leaderboard(
         headers = tuple(_TERMINAL_HEADERS.get(header, header) for header in cells.headers)
         print_table(dimension, replace(cells, headers=headers), console)
         console.print()
-        sentence = verdict_sentence(members, dimension=dimension, confidence=confidence)
+        sentence = verdict_sentence(members, win_rates, dimension=dimension, confidence=confidence)
         print_text(sentence, console)
     console.print()
     notes = (*interval_notes(confidence=confidence), *_strength_notes(rows))
@@ -337,7 +305,7 @@ _TERMINAL_HEADERS = {
 """Shorter than the table's own."""
 
 
-def _judge_lines(rows: Sequence[LeaderboardRow]) -> list[str]:
+def _judge_lines(rows: Sequence[EloRow]) -> list[str]:
     return sorted({f"judge: {row.judge}; model: {row.judge_model}" for row in rows})
 
 
@@ -349,7 +317,7 @@ _NOTE = (
 )
 
 
-def leaderboard_latex(leaderboard: Mapping[str, Sequence[LeaderboardRow]]) -> str:
+def leaderboard_latex(leaderboard: Mapping[str, Sequence[EloRow]]) -> str:
     """Return one `tabular` for both columns of a page, with a block of lines for each dimension.
 
     Whatever comes from outside is escaped: the ten signs that LaTeX does not take literally.
@@ -367,14 +335,14 @@ def leaderboard_latex(leaderboard: Mapping[str, Sequence[LeaderboardRow]]) -> st
     )
 
 
-def leaderboard_csv(leaderboard: Mapping[str, Sequence[LeaderboardRow]]) -> bytes:
+def leaderboard_csv(leaderboard: Mapping[str, Sequence[EloRow]]) -> bytes:
     """Return every column of table "leaderboard" as CSV; names of a list are divided by spaces.
 
     Args:
         leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
     """
     rows = [asdict(row) for rows in leaderboard.values() for row in rows]
-    columns = [field.name for field in fields(LeaderboardRow)]
+    columns = [field.name for field in fields(EloRow)]
     return table_csv(
         columns,
         (
@@ -405,7 +373,7 @@ def _latex_column(name: str, lines: Sequence[Mapping[str, str]]) -> str:
     return _LATEX_COLUMNS[name]
 
 
-def _latex_cells(row: LeaderboardRow) -> dict[str, str]:
+def _latex_cells(row: EloRow) -> dict[str, str]:
     has_rating = is_rated(row)
     has_place = row.n_entrant_matches and row.rank is not None
     return {
@@ -421,7 +389,7 @@ def _latex_cells(row: LeaderboardRow) -> dict[str, str]:
     }
 
 
-def _interval(row: LeaderboardRow, name: str) -> str:
+def _interval(row: EloRow, name: str) -> str:
     return format_interval(
         getattr(row, f"{name}_low"), getattr(row, f"{name}_high"), absent="unbounded"
     )

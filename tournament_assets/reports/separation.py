@@ -1,10 +1,10 @@
 """Who leads, by how much, and between whom the judgments do not decide, in words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from tournament_assets.tournament.asset_rows import EloRow, LeaderboardRow, WinRateRow
+from tournament_assets.tournament.asset_rows import EloRow, WinRateRow
 from tournament_assets.tournament.formatting import (
     format_confidence,
     format_gap,
@@ -58,6 +58,9 @@ class PairRecord:
         )
 
 
+_NEVER_MET = PairRecord(0, 0, 0, 0, 0, 0)
+
+
 def pair_records(win_rates: Sequence[WinRateRow]) -> dict[tuple[str, str], PairRecord]:
     """Return how each entrant fared against each other one.
 
@@ -104,22 +107,27 @@ class Separation:
     unrated: tuple[str, ...]
 
 
-def is_rated(row: EloRow | LeaderboardRow) -> bool:
+def is_rated(row: EloRow) -> bool:
     """Whether a row of Elo ratings has a number; tables of old have one for who never played."""
     return rated_mean(row) is not None
 
 
-def rated_mean(row: EloRow | LeaderboardRow) -> float | None:
+def rated_mean(row: EloRow) -> float | None:
     """Return the mean rating of a row that is rated (`is_rated`), in Elo points."""
     return row.mean if row.n_entrant_matches else None
 
 
-def _gap(upper: LeaderboardRow, lower: LeaderboardRow) -> float | None:
+def judges_of(rows: Iterable[EloRow]) -> str:
+    """Return what kinds of judges a leaderboard is by."""
+    return "; ".join(sorted({row.judge for row in rows if row.judge is not None}))
+
+
+def _gap(upper: EloRow, lower: EloRow) -> float | None:
     high, low = rated_mean(upper), rated_mean(lower)
     return None if high is None or low is None else high - low
 
 
-def separation(rows: Sequence[LeaderboardRow]) -> Separation:
+def separation(rows: Sequence[EloRow]) -> Separation:
     """Tell which entrants are separated from the leader.
 
     Args:
@@ -159,7 +167,7 @@ _MOST_NAMES = 4
 
 
 def answer_sentence(
-    rows: Sequence[LeaderboardRow], win_rates: Sequence[WinRateRow], *, dimension: str
+    rows: Sequence[EloRow], win_rates: Sequence[WinRateRow], *, dimension: str
 ) -> str:
     """Say in one short sentence who is best on a dimension; `verdict_sentence` says it all.
 
@@ -171,7 +179,7 @@ def answer_sentence(
     """
     found = separation(rows)
     if found.leader is None or found.runner_up is None:
-        return verdict_sentence(rows, dimension=dimension)
+        return verdict_sentence(rows, win_rates, dimension=dimension)
     records = pair_records(win_rates)
     row_of = {row.entrant_id: row for row in rows}
     top = (found.leader, *found.same_answers, *found.not_separated)
@@ -209,7 +217,7 @@ def answer_sentence(
     return " ".join([f"{sentence}.", *same, *_briefly_unrated(rows)])
 
 
-def _briefly_unrated(rows: Sequence[LeaderboardRow]) -> list[str]:
+def _briefly_unrated(rows: Sequence[EloRow]) -> list[str]:
     unrated = [row.entrant_id for row in rows if not is_rated(row)]
     if not unrated:
         return []
@@ -238,12 +246,17 @@ def _shares(
 
 
 def verdict_sentence(
-    rows: Sequence[LeaderboardRow], *, dimension: str, confidence: float = 0.95
+    rows: Sequence[EloRow],
+    win_rates: Sequence[WinRateRow] = (),
+    *,
+    dimension: str,
+    confidence: float = 0.95,
 ) -> str:
     """Say in plain words who leads on a dimension and what the intervals do not decide.
 
     Args:
         rows: Rows of table "leaderboard" of one dimension, best entrant first.
+        win_rates: Rows of table "win_rates", which may be of other dimensions too.
         confidence: Coverage of the sampling intervals.
     """
     found = separation(rows)
@@ -256,10 +269,11 @@ def verdict_sentence(
     is_one = not found.same_answers
     lead, its, has = ("leads", "its", "has") if is_one else ("lead", "their", "have")
     basis = f"({format_confidence(confidence)} intervals of the difference, prompts resampled)"
-    if STOPS_EARLY in rows[0].judge:
+    if STOPS_EARLY in (rows[0].judge or ""):
         basis = "(decided while judging, all pairs together)"
-    record = _record_against(rows, found.runner_up)
-    against = "" if record is None else f"{record.sentence} against {found.runner_up}"
+    records = pair_records([row for row in win_rates if row.dimension == dimension])
+    record = records.get((found.leader, found.runner_up), _NEVER_MET)
+    against = f"{record.sentence} against {found.runner_up}" if record.settled else ""
     if found.lead is None:
         come = "comes" if is_one else "come"
         leads = f"{come} first" + (f", with {against}" if against else "")
@@ -294,16 +308,7 @@ def verdict_sentence(
     return " ".join(sentences)
 
 
-def _record_against(rows: Sequence[LeaderboardRow], runner_up: str) -> PairRecord | None:
-    row = next(each for each in rows if each.entrant_id == runner_up)
-    counts = [getattr(row, f"leader_{name}") for name in PairRecord.__slots__]
-    if None in counts:
-        return None
-    record = PairRecord(*counts)
-    return record if record.settled else None
-
-
-def _same_answers(rows: Sequence[LeaderboardRow]) -> list[str]:
+def _same_answers(rows: Sequence[EloRow]) -> list[str]:
     groups = dict.fromkeys(
         tuple(sorted((row.entrant_id, *row.same_answers_as))) for row in rows if row.same_answers_as
     )
@@ -317,7 +322,7 @@ _MOST_PROMPTS = 3
 """The most prompts that a sentence names."""
 
 
-def _fragile_lead(rows: Sequence[LeaderboardRow], found: Separation) -> list[str]:
+def _fragile_lead(rows: Sequence[EloRow], found: Separation) -> list[str]:
     row = next(each for each in rows if each.entrant_id == found.leader)
     prompts = row.lead_rests_on
     if not prompts or not found.lead:
@@ -332,7 +337,7 @@ def _fragile_lead(rows: Sequence[LeaderboardRow], found: Separation) -> list[str
     ]
 
 
-def _unrated(rows: Sequence[LeaderboardRow], found: Separation) -> list[str]:
+def _unrated(rows: Sequence[EloRow], found: Separation) -> list[str]:
     # Who has a place and no rating is told of here, too.
     without = [row for row in rows if row.entrant_id in found.unrated or not is_rated(row)]
     if not without:
@@ -351,7 +356,7 @@ def _unrated(rows: Sequence[LeaderboardRow], found: Separation) -> list[str]:
     return [f"Not rated: {'; '.join(reasons)}."]
 
 
-def _undecided_sentence(rows: Sequence[LeaderboardRow], *, dimension: str) -> str:
+def _undecided_sentence(rows: Sequence[EloRow], *, dimension: str) -> str:
     if all(row.win_rate is None for row in rows):
         return (
             f"On {dimension}, nothing can be said: no pair has been judged. "
@@ -386,11 +391,8 @@ class UnseparatedPair:
     record: PairRecord
 
 
-_NEVER_MET = PairRecord(0, 0, 0, 0, 0, 0)
-
-
 def unseparated_pairs(
-    rows: Sequence[LeaderboardRow], win_rates: Sequence[WinRateRow]
+    rows: Sequence[EloRow], win_rates: Sequence[WinRateRow]
 ) -> list[UnseparatedPair]:
     """Return the pairs that are not separated, closest first.
 

@@ -69,7 +69,7 @@ ROW_TYPES: Mapping[str, type] = {
     "people_measures": asset_rows.MeasureRow,
     "audit": asset_rows.CoverageRow,
     "prompt_audit": asset_rows.PromptFindingRow,
-    "leaderboard": asset_rows.LeaderboardRow,
+    "leaderboard": asset_rows.EloRow,
     "report": asset_rows.ReportPageRow,
     "judge_controls": asset_rows.RetestRow,
     "judge_repeats": asset_rows.RetestRow,

@@ -167,7 +167,7 @@ class DecisionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EloRow:
-    """An entrant's Elo rating for one K-factor."""
+    """An entrant's Elo rating for one K-factor; in `leaderboard` with what is read beside it."""
 
     dimension: Annotated[str, "the quality that was judged"]
     k_factor: Annotated[float, "the most one match can change a rating by"]
@@ -182,13 +182,27 @@ class EloRow:
     sampling_high: Annotated[float | None, "upper end of the prompt-resampling interval"] = None
     rank_best: Annotated[int | None, "best possible rank: 1 + entrants shown to be above it"] = None
     rank_worst: Annotated[int | None, "worst possible rank: all but those shown below it"] = None
-    shown_above: Annotated[tuple[str, ...], "entrants that are significantly below it"]
+    shown_above: Annotated[tuple[str, ...], "entrants that are significantly below it"] = ()
     group: Annotated[str | None, "letters; entrants that share one do not differ significantly"] = (
         None
     )
     n_decisive_matches: Annotated[int, "decisive matches on the dimension"]
     n_entrant_matches: Annotated[int, "decisive matches of this entrant"]
     note: Annotated[str | None, "why the rating is absent"] = None
+    win_rate: Annotated[
+        float | None, "in `leaderboard`: share won; no winner: half; without unjudged ones"
+    ] = None
+    same_answers_as: Annotated[
+        tuple[str, ...], "in `leaderboard`: entrants that wrote the same to every prompt"
+    ] = ()
+    lead_rests_on: Annotated[
+        tuple[str, ...], "in `leaderboard`, of the first: prompts that alone put it there"
+    ] = ()
+    bradley_terry: Annotated[
+        float | None, "in `leaderboard`: Bradley-Terry rating on the Elo scale"
+    ] = None
+    judge_model: Annotated[str | None, "in `leaderboard`: the model that judged"] = None
+    judge: Annotated[str | None, "in `leaderboard`: what kind of judge that is"] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,42 +307,6 @@ class PromptFindingRow:
     count: Annotated[int, "what was counted"]
     total: Annotated[int, "out of how many"]
     sentence: Annotated[str, "the finding in words"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderboardRow:
-    """An entrant's line on the leaderboard of a dimension."""
-
-    dimension: Annotated[str, "the quality that was judged"]
-    rank: Annotated[int | None, "1 is best; absent: see the note"] = None
-    entrant_id: Annotated[str, "the entrant that is rated"]
-    mean: Annotated[float | None, "mean over orderings, in Elo points; absent: see the note"] = None
-    sem: Annotated[float | None, "standard error of that mean: order noise only"] = None
-    order_low: Annotated[float | None, "lower end of the spread over orderings"] = None
-    order_high: Annotated[float | None, "upper end of the spread over orderings"] = None
-    sampling_low: Annotated[float | None, "lower end of the prompt-resampling interval"] = None
-    sampling_high: Annotated[float | None, "upper end of the prompt-resampling interval"] = None
-    rank_best: Annotated[int | None, "best possible rank: 1 + entrants shown to be above it"] = None
-    rank_worst: Annotated[int | None, "worst possible rank: all but those shown below it"] = None
-    shown_above: Annotated[tuple[str, ...], "entrants that are significantly below it"]
-    group: Annotated[str | None, "letters; entrants that share one do not differ significantly"] = (
-        None
-    )
-    n_decisive_matches: Annotated[int, "decisive matches on the dimension"]
-    n_entrant_matches: Annotated[int, "decisive matches of this entrant"]
-    note: Annotated[str | None, "why the rating is absent"] = None
-    win_rate: Annotated[float | None, "share won; no winner: half; without unjudged ones"] = None
-    same_answers_as: Annotated[tuple[str, ...], "entrants that wrote the same to every prompt"]
-    lead_rests_on: Annotated[tuple[str, ...], "first: prompts that alone put it there"]
-    leader_wins: Annotated[int | None, "pairs that the first won against this entrant"] = None
-    leader_losses: Annotated[int | None, "pairs that the first lost against it"] = None
-    leader_ties: Annotated[int | None, "ties of the two"] = None
-    leader_inconsistent: Annotated[int | None, "inconsistent pairs of the two"] = None
-    leader_same_text: Annotated[int | None, "pairs of the two with identical responses"] = None
-    leader_unjudged: Annotated[int | None, "unjudged pairs of the two"] = None
-    bradley_terry: Annotated[float | None, "Bradley-Terry rating on the Elo scale"] = None
-    judge_model: Annotated[str, "the model that judged"]
-    judge: Annotated[str, "what kind of judge that is"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,11 +53,11 @@ from tournament_assets.tournament.asset_rows import (
     BattleRow,
     CoverageRow,
     EloRow,
-    LeaderboardRow,
     PromptFindingRow,
     PromptRow,
     RatingRow,
     ResponseRow,
+    WinRateRow,
 )
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
@@ -120,7 +120,7 @@ class LeaderboardInputs:
     audit: pd.DataFrame
 
 
-def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[LeaderboardRow]]:
+def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[EloRow]]:
     """Who is better on which quality: ranks, ratings and both intervals, by dimension.
 
     What was lost on the way stands first, where a reader must know of it.
@@ -135,7 +135,7 @@ def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[LeaderboardR
         rows,
         metadata={
             **outage_metadata(outages_of(step.plan, list(rows_of(CoverageRow, inputs.audit)))),
-            **_findings(config, ranked),
+            **_findings(config, ranked, inputs.win_rates),
             "judge": config.label_of(step.mode),
             "judge_model": judge_model,
             **_plotted_ratings(rows),
@@ -146,7 +146,7 @@ def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[LeaderboardR
 
 def _ranked(
     step: Step, dimension: str, inputs: LeaderboardInputs, judge_model: str
-) -> list[LeaderboardRow]:
+) -> list[EloRow]:
 
     config = step.plan.config
     adaptive = config.mode(step.mode).stops
@@ -184,20 +184,23 @@ def _prompts_behind_lead(
 
 
 def _findings(
-    config: TournamentConfig, ranked: Mapping[str, Sequence[LeaderboardRow]]
+    config: TournamentConfig, ranked: Mapping[str, Sequence[EloRow]], win_rates: Frames
 ) -> dict[str, Any]:
 
     findings: dict[str, Any] = {}
     confidence = config.ratings.confidence
     for dimension, rows in ranked.items():
         findings[f"verdict_{dimension}"] = verdict_sentence(
-            rows, dimension=dimension, confidence=confidence
+            rows,
+            list(rows_of(WinRateRow, win_rates[dimension])),
+            dimension=dimension,
+            confidence=confidence,
         )
         findings[f"leaderboard_{dimension}"] = report_table(leaderboard_cells(rows))
     return findings
 
 
-def _plotted_ratings(rows: Sequence[LeaderboardRow]) -> dict[str, float]:
+def _plotted_ratings(rows: Sequence[EloRow]) -> dict[str, float]:
     """Return ratings under the same names in every mode, which the UI plots side by side."""
     if len({row.entrant_id for row in rows}) > _PLOTTED_ENTRANTS:
         return {}
@@ -208,7 +211,7 @@ def _plotted_ratings(rows: Sequence[LeaderboardRow]) -> dict[str, float]:
     }
 
 
-def _ladders(ranked: Mapping[str, Sequence[LeaderboardRow]]) -> dict[str, Markdown]:
+def _ladders(ranked: Mapping[str, Sequence[EloRow]]) -> dict[str, Markdown]:
     return {
         f"ladder_{dimension}": Markdown(
             png_markdown(

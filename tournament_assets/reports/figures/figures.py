@@ -30,7 +30,7 @@ from tournament_assets.reports.figures.canvas import (
 from tournament_assets.reports.figures.ladder import draw_ladder, draw_ladders, ladder_span
 from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.reports.separation import rated_mean
-from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
+from tournament_assets.tournament.asset_rows import EloRow, WinRateRow
 from tournament_assets.tournament.formatting import ABSENT, format_share
 
 if TYPE_CHECKING:
@@ -72,14 +72,14 @@ class PlacedEntrant:
         is_on_front: Whether nobody is at least as good on both, and better on one.
     """
 
-    row: LeaderboardRow
+    row: EloRow
     quality: float
     value: float
     is_on_front: bool
 
 
 def place_entrants(
-    rows: Sequence[LeaderboardRow], economies: Sequence[EntrantEconomy], measure: Measure
+    rows: Sequence[EloRow], economies: Sequence[EntrantEconomy], measure: Measure
 ) -> list[PlacedEntrant]:
     """Return who stands where between quality and cost or speed, best first.
 
@@ -114,7 +114,7 @@ def place_entrants(
 
 
 def known_measures(
-    rows: Sequence[LeaderboardRow], economies: Sequence[EntrantEconomy]
+    rows: Sequence[EloRow], economies: Sequence[EntrantEconomy]
 ) -> tuple[Measure, ...]:
     """Return what is known of two rated entrants or more, so that there is something to compare."""
     return tuple(
@@ -123,7 +123,7 @@ def known_measures(
 
 
 def draw_front(
-    rows: Sequence[LeaderboardRow],
+    rows: Sequence[EloRow],
     economies: Sequence[EntrantEconomy],
     *,
     judge_label: str = "",
@@ -334,7 +334,7 @@ def win_rate_matrix(rows: Sequence[WinRateRow], order: Sequence[str]) -> list[li
 
 
 def ladder_figure(
-    rows: Sequence[LeaderboardRow], dimension: str, *, span: tuple[float, float] | None = None
+    rows: Sequence[EloRow], dimension: str, *, span: tuple[float, float] | None = None
 ) -> bytes:
     """Return `draw_ladder` as a PNG picture."""
     return to_png(draw_ladder(rows, dimension, span=span))
@@ -357,7 +357,7 @@ def _draw_both(name: str, draw: "partial[Figure]") -> dict[str, bytes]:
 
 def figure_files(
     *,
-    leaderboard: Mapping[str, Sequence[LeaderboardRow]],
+    leaderboard: Mapping[str, Sequence[EloRow]],
     win_rates: Mapping[str, Sequence[WinRateRow]],
     judge_label: str,
     economies: Sequence[EntrantEconomy] = (),

@@ -18,8 +18,8 @@ from tournament_assets.reports.figures.canvas import (
     new_figure,
     short_label,
 )
-from tournament_assets.reports.separation import is_rated, rated_mean
-from tournament_assets.tournament.asset_rows import LeaderboardRow
+from tournament_assets.reports.separation import is_rated, judges_of, rated_mean
+from tournament_assets.tournament.asset_rows import EloRow
 from tournament_assets.tournament.formatting import format_interval, format_rating
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _PANELS_IN_A_ROW = 3
 _PANEL_WIDTH, _LABEL_WIDTH = 2.75, 2.0
 
 
-def ladder_span(rows: Sequence[LeaderboardRow]) -> tuple[float, float]:
+def ladder_span(rows: Sequence[EloRow]) -> tuple[float, float]:
     """Return an axis that holds every rating and bound, to share it between dimensions."""
     ends = [
         getattr(row, name)
@@ -78,7 +78,7 @@ def ladder_ticks(
 
 
 def draw_ladder(
-    rows: Sequence[LeaderboardRow],
+    rows: Sequence[EloRow],
     dimension: str,
     *,
     span: tuple[float, float] | None = None,
@@ -101,13 +101,13 @@ def draw_ladder(
     axes.tick_params(axis="y", pad=10)
     for place, row in enumerate(rows):
         _write_numbers(axes, row, place=place, palette=palette)
-    label_axis(axes, "Elo points", _judges(rows), palette=palette)
+    label_axis(axes, "Elo points", judges_of(rows), palette=palette)
     _add_legend(figure, palette=palette)
     return figure
 
 
 def draw_ladders(
-    rows_by_dimension: Mapping[str, Sequence[LeaderboardRow]], *, palette: Palette = LIGHT
+    rows_by_dimension: Mapping[str, Sequence[EloRow]], *, palette: Palette = LIGHT
 ) -> "Figure":
     """Draw all dimensions side by side on one scale, an entrant in the same line on each.
 
@@ -145,18 +145,18 @@ def draw_ladders(
             [short_label(name) if is_first else "" for name in names], parse_math=False
         )
         label_axis(axes, "Elo points", "", palette=palette)
-    _add_legend(figure, palette=palette, judges=_judges(every_row))
+    _add_legend(figure, palette=palette, judges=judges_of(every_row))
     return figure
 
 
 def _draw_panel(
     axes: "Axes",
-    rows: Sequence[LeaderboardRow | None],
+    rows: Sequence[EloRow | None],
     dimension: str,
     *,
     span: tuple[float, float],
     palette: Palette,
-    leader: LeaderboardRow | None = None,
+    leader: EloRow | None = None,
 ) -> None:
     left, right = span
     axes.set_xlim(left, right)
@@ -177,7 +177,7 @@ def _draw_panel(
 
 def _draw_entrant(
     axes: "Axes",
-    row: LeaderboardRow,
+    row: EloRow,
     *,
     mean: float,
     place: int,
@@ -201,7 +201,7 @@ def _draw_entrant(
     )
 
 
-def _write_numbers(axes: "Axes", row: LeaderboardRow, *, place: int, palette: Palette) -> None:
+def _write_numbers(axes: "Axes", row: EloRow, *, place: int, palette: Palette) -> None:
     if is_rated(row):
         interval = format_interval(row.sampling_low, row.sampling_high, absent="unbounded")
         text, colour = f"{format_rating(row.mean)}  ({interval})", palette.ink
@@ -218,7 +218,7 @@ def _write_numbers(axes: "Axes", row: LeaderboardRow, *, place: int, palette: Pa
 
 def _write_mean(
     axes: "Axes",
-    row: LeaderboardRow | None,
+    row: EloRow | None,
     *,
     place: int,
     span: tuple[float, float],
@@ -239,7 +239,7 @@ def _write_mean(
         axes.text(middle, place, text, ha="center", va="center", fontsize=8, color=palette.quiet)
 
 
-def _unrated(row: LeaderboardRow) -> str:
+def _unrated(row: EloRow) -> str:
     if not row.n_entrant_matches:
         return "no decisive match"
     return str(row.note).partition(":")[0] if row.rank is not None else "not comparable"
@@ -270,7 +270,3 @@ def _add_legend(figure: "Figure", *, palette: Palette, judges: str = "") -> None
 
 def _entrants_height(n_entrants: int) -> float:
     return 0.45 + (0.44 if n_entrants < 16 else 0.3) * max(n_entrants, 1)
-
-
-def _judges(rows: Sequence[LeaderboardRow]) -> str:
-    return "; ".join(sorted({row.judge for row in rows}))

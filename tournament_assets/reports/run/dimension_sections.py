@@ -42,7 +42,7 @@ from tournament_assets.reports.separation import (
 )
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import (
-    LeaderboardRow,
+    EloRow,
     RatingRow,
     WinRateRow,
 )
@@ -56,7 +56,7 @@ from tournament_assets.tournament.formatting import (
     join_names,
 )
 
-Rows = Sequence[LeaderboardRow]
+Rows = Sequence[EloRow]
 
 BattleLink = Callable[..., str]
 """Makes the address of the battles of a dimension and further filters, or nothing."""
@@ -96,7 +96,7 @@ def dimension_sections(
             list(rows_of(RatingRow, contents.ratings[name])),
             list(rows_of(WinRateRow, contents.win_rates[name])),
         )
-        for name, rows in by_dimension(list(rows_of(LeaderboardRow, contents.leaderboard))).items()
+        for name, rows in by_dimension(list(rows_of(EloRow, contents.leaderboard))).items()
     ]
     confidence = format_confidence(contents.confidence)
     return {
@@ -190,7 +190,9 @@ def _verdict(contents: ReportContents, dimension: _Dimension) -> tuple[str | Non
     price = _price(contents, dimension.name)
     people = people_sentences(contents.powered, contents.calibration, {dimension.name: rows})
     return (
-        verdict_sentence(rows, dimension=dimension.name, confidence=contents.confidence),
+        verdict_sentence(
+            rows, dimension.pairs, dimension=dimension.name, confidence=contents.confidence
+        ),
         *people.get(dimension.name, ()),
         f"Judging it cost {price}." if price else None,
         None

@@ -20,7 +20,7 @@ from tournament_assets.reports.run.dimension_sections import BattleLink, dimensi
 from tournament_assets.reports.run.report_contents import DATE_MARK, ReportContents, doubts_of
 from tournament_assets.reports.separation import answer_sentence, rated_mean
 from tournament_assets.storage.tables import rows_of
-from tournament_assets.tournament.asset_rows import CoverageRow, LeaderboardRow, WinRateRow
+from tournament_assets.tournament.asset_rows import CoverageRow, EloRow, WinRateRow
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
@@ -238,11 +238,11 @@ def _ladder(contents: ReportContents) -> Ladder:
     )
 
 
-def _rows_by_dimension(contents: ReportContents) -> dict[str, list[LeaderboardRow]]:
-    return by_dimension(list(rows_of(LeaderboardRow, contents.leaderboard)))
+def _rows_by_dimension(contents: ReportContents) -> dict[str, list[EloRow]]:
+    return by_dimension(list(rows_of(EloRow, contents.leaderboard)))
 
 
-def _bar(row: LeaderboardRow | None, span: tuple[float, float]) -> LadderBar:
+def _bar(row: EloRow | None, span: tuple[float, float]) -> LadderBar:
     if row is None:
         return LadderBar("not judged")
     mean = rated_mean(row)

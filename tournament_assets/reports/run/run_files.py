@@ -46,6 +46,7 @@ from tournament_assets.reports.leaderboard import (
 )
 from tournament_assets.reports.report_tables import table_csv
 from tournament_assets.reports.run.report_contents import DATE_MARK
+from tournament_assets.reports.separation import judges_of
 from tournament_assets.storage.run_directory import FileContent
 from tournament_assets.storage.tables import (
     AnyTable,
@@ -55,7 +56,6 @@ from tournament_assets.storage.tables import (
 )
 from tournament_assets.tournament.asset_rows import (
     EloRow,
-    LeaderboardRow,
     MatchRow,
     ReportPageRow,
     WinRateRow,
@@ -140,11 +140,11 @@ def build_run_files(
 
 
 def _papers(tables: RunTables) -> dict[str, bytes]:
-    leaderboard = by_dimension(list(rows_of(LeaderboardRow, tables.leaderboard)))
+    leaderboard = by_dimension(list(rows_of(EloRow, tables.leaderboard)))
     figures = figure_files(
         leaderboard=leaderboard,
         win_rates={d: list(rows_of(WinRateRow, f)) for d, f in tables.win_rates.items()},
-        judge_label="; ".join(sorted({r.judge for rows in leaderboard.values() for r in rows})),
+        judge_label=judges_of(row for rows in leaderboard.values() for row in rows),
         economies=tables.economies,
     )
     return {
