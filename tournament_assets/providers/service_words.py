@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-import httpx2
-
 from tournament_assets.judging.batch_service import UNPARSABLE, ReplyRow
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.places import origin_of
@@ -131,8 +129,10 @@ def classify_by_status(error: Exception, *, may_cost: bool, is_out_of_credit: bo
 
 def was_never_sent(error: Exception) -> bool:
     """Whether there was no connection over which a request could have gone."""
+    from httpx2 import ConnectError, ConnectTimeout
+
     causes = (error, error.__cause__)
-    return any(isinstance(each, (httpx2.ConnectError, httpx2.ConnectTimeout)) for each in causes)
+    return any(isinstance(each, (ConnectError, ConnectTimeout)) for each in causes)
 
 
 def describe_redirect(error: Exception, status: int, address: str, *, place: str) -> str:

@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from typing import Any
 
-from rich.console import Console
-
 from tournament_assets.audits.missingness import MissingnessCheck, Outage, asked, copy_sentences
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import (
+    Console,
     ReportSection,
     ReportTable,
     print_section,

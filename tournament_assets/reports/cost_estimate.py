@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Console
-
 from tournament_assets.judging.costs.estimates import (
     ASSUMED_OUTPUT_TOKENS,
     JudgingEstimate,
 )
 from tournament_assets.judging.costs.prices import format_usd
-from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
+from tournament_assets.reports.report_tables import Console, ReportTable, print_table, print_text
 from tournament_assets.tournament.asset_rows import RequestsRow
 from tournament_assets.tournament.formatting import ABSENT, format_share, join_names
 

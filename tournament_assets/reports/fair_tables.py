@@ -4,8 +4,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich.console import Console
-
 from tournament_assets.audits.fair_comparison import (
     ALL,
     COMMON,
@@ -19,6 +17,7 @@ from tournament_assets.audits.fair_comparison import (
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import (
+    Console,
     ReportSection,
     ReportTable,
     print_table,

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 
 import pandas as pd
-from rich.console import Console
 
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
 from tournament_assets.reports.report_tables import (
+    Console,
     ReportSection,
     ReportTable,
     print_table,

@@ -5,19 +5,10 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 _LOG_INTERVAL_SECONDS = 15.0
 
@@ -30,7 +21,7 @@ class _Display:
         self._progress: Progress | None = None
         self._n_bars = 0
 
-    def open(self, title: str, total: int) -> tuple[Progress, TaskID]:
+    def open(self, title: str, total: int) -> "tuple[Progress, TaskID]":
         """Return what shows a new bar, and which of its bars that is."""
         with self._lock:
             if self._progress is None:
@@ -51,8 +42,18 @@ class _Display:
 _DISPLAY = _Display()
 
 
-def _make_progress() -> Progress:
+def _make_progress() -> "Progress":
     # Definitions load this module, and show no bar.
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     return Progress(
         SpinnerColumn(),

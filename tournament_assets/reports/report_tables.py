@@ -9,13 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from textwrap import wrap
-from typing import Any, Literal
-
-from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import Any, Literal, Protocol
 
 from tournament_assets.reports.rendering import (
     escape_csv,
@@ -46,6 +40,19 @@ _LATEX_GAP = "@{\\hskip 7pt}"
 """Between two columns in LaTeX, whose own gap of 12 pt makes the table wider than a column."""
 _GAP = 2
 """Columns of a terminal between two columns of a table."""
+
+
+class Console(Protocol):
+    """Where text is printed. Definitions print none, and load without rich, whose console it is."""
+
+    @property
+    def width(self) -> int:
+        """In columns."""
+
+    def print(
+        self, *shown: Any, overflow: Literal["ignore"] | None = None, crop: bool = True
+    ) -> None:
+        """Print texts or tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +345,9 @@ def print_section(section: ReportSection, console: Console, *, style: str) -> No
 
 def print_text(text: str, console: Console, *, style: str = "") -> None:
     """Print a text; what would steer the terminal is shown instead, and no word is broken."""
+    from rich.cells import cell_len
+    from rich.text import Text
+
     for line in escape_terminal(text).split("\n"):
         if max(map(cell_len, line.split()), default=0) <= console.width:
             console.print(Text(line, style=style))
@@ -382,6 +392,8 @@ def _fitting_widths(table: ReportTable, columns: Sequence[int], width: int) -> d
 
     What is too wide gives way in this order: headers, then texts. Numbers stay on their line.
     """
+    from rich.cells import cell_len
+
     widths: dict[int, int] = {}
     whole: dict[int, int] = {}
     least: dict[int, int] = {}
@@ -405,6 +417,10 @@ def _fitting_widths(table: ReportTable, columns: Sequence[int], width: int) -> d
 def _print_side_by_side(
     title: str, cells: ReportTable, widths: Mapping[int, int], console: Console
 ) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(
         title=Text(escape_terminal(title), style="bold") if title else None,
         title_justify="left",

@@ -8,11 +8,9 @@ from dataclasses import asdict, dataclass
 from difflib import unified_diff
 from typing import Any
 
-from rich.console import Console
-
 from tournament_assets.audits.agreement import MANY_RESAMPLES
 from tournament_assets.reports.rendering import render_template
-from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
+from tournament_assets.reports.report_tables import Console, ReportTable, print_table, print_text
 from tournament_assets.run_comparison.comparison_text import (
     INPUT_WORDS,
     changed_table,

@@ -13,8 +13,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from tournament_assets.audits.non_inferiority import (
     DifferenceTest,
     bet,
@@ -24,6 +22,7 @@ from tournament_assets.audits.non_inferiority import (
 )
 from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.reports.report_tables import (
+    Console,
     ReportTable,
     print_table,
     print_text,

@@ -6,12 +6,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from tournament_assets.extras.planning.power import JudgingNoise
 from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.reports.figures.canvas import LIGHT, new_figure, to_png, to_svg
-from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
+from tournament_assets.reports.report_tables import Console, ReportTable, print_table, print_text
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.formatting import ABSENT, format_share
 
