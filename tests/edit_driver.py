@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
 
 from tests.loopback.faults.accounts import read_accounts
-from tournament_assets.definitions import build_definitions, build_plan
+from tournament_assets.definitions import build_definitions, build_plan, build_resources
 from tournament_assets.project.config_files import load_config
 
 
@@ -26,7 +26,7 @@ class EditDriver:
     environment: Mapping[str, str]
     instance: dg.DagsterInstance
     skipped: str = ""
-    _cursors: dict[str, str | None] = field(default_factory=dict)
+    _cursor: str | None = None
 
     @property
     def project(self) -> Path:
@@ -37,33 +37,35 @@ class EditDriver:
         plan = build_plan(load_config(self.config_path), self.environment)
         return build_definitions([plan], self.project, self.environment)
 
-    def tick(self, sensor: str, definitions: dg.Definitions) -> list[dg.RunRequest]:
-        """Evaluate a sensor; keep its events, and return what it wants to run."""
-        name = f"{load_config(self.config_path).config.tournament_id}_{sensor}"
+    def tick(self, definitions: dg.Definitions) -> list[dg.RunRequest]:
+        """Evaluate the sensor; keep its events, and return what it wants to run."""
+        resources = build_resources(self.project, self.environment)
         context = dg.build_sensor_context(
-            instance=self.instance, cursor=self._cursors.get(name), definitions=definitions
+            instance=self.instance,
+            cursor=self._cursor,
+            definitions=definitions,
+            resources={name: resources[name] for name in ("ledger", "judge")},
         )
-        data = definitions.resolve_sensor_def(name).evaluate_tick(context)
+        data = definitions.resolve_sensor_def("tournaments").evaluate_tick(context)
         for event in data.asset_events:
             self.instance.report_runless_asset_event(event)
-        self._cursors[name], self.skipped = data.cursor, str(data.skip_message)
+        self._cursor, self.skipped = data.cursor, str(data.skip_message)
         return list(data.run_requests or [])
 
     def settle(self) -> dict[str, list[str]]:
-        """Let the sensors do what they do after an edit, until they do no more.
+        """Let the sensor do what it does after an edit, until it does no more.
 
         Returns:
             What was materialised, by partition, in order.
         """
         definitions = self.definitions()
         # The first look sees an edit, the second that the files were left alone since.
-        requests = self.tick("watch_inputs", definitions)
-        requests = requests or self.tick("watch_inputs", definitions)
+        requests = self.tick(definitions) or self.tick(definitions)
         ran: dict[str, list[str]] = {}
         while requests:
             for request in requests:
                 self._run(request, definitions, ran)
-            requests = self.tick("continue_reruns", definitions)
+            requests = self.tick(definitions)
         return ran
 
     def _run(

@@ -139,7 +139,7 @@ def test_a_broken_config_takes_down_itself_alone(half_broken: SmallProject) -> N
     schedules = {each.name for each in definitions.schedules or []}
     sensors = {each.name for each in definitions.sensors or []}
     assert schedules == {"small_headline_schedule"}
-    assert {"small_watch_inputs", "small_continue_reruns", "tell_config_problems"} <= sensors
+    assert {"tournaments", "tell_config_problems"} <= sensors
 
 
 def test_a_broken_config_says_where_it_stood_what_is_wrong(half_broken: SmallProject) -> None:

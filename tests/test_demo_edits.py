@@ -77,7 +77,7 @@ def test_a_rubric_reruns_its_dimension_in_the_pilot_and_its_undoing_asks_nothing
     demo: EditDriver,
 ) -> None:
     assert demo.settle() == {}
-    assert demo.skipped.startswith("pilot: ")
+    assert demo.skipped.startswith("demo: pilot: ")
     before = demo.requests_seen()
     runs_before = len(list((demo.project / "runs").iterdir()))
     rubric = demo.project / "rubrics" / "factuality.txt"

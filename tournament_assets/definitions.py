@@ -41,7 +41,6 @@ from tournament_assets.graph.adapter import (
     build_reported_checks,
     build_up_to_date_check,
 )
-from tournament_assets.graph.automation.edits import build_watching_sensor
 from tournament_assets.graph.automation.failure_notices import (
     BrokenConfig,
     build_failure_sensors,
@@ -57,9 +56,8 @@ from tournament_assets.graph.automation.jobs import (
 )
 from tournament_assets.graph.automation.reruns import refuse_superseded
 from tournament_assets.graph.automation.scheduled_reruns import (
-    build_continuing_sensor,
-    build_resuming_sensor,
     build_schedules,
+    build_sensor,
     schedule_problems,
 )
 from tournament_assets.graph.resources import (
@@ -171,24 +169,37 @@ def build_definitions(
         resources=build_resources(project, environment, plans),
         executor=build_executor(environment),
     )
-    return dg.Definitions.merge(*(build_tournament(plan) for plan in plans), shared)
+    return dg.Definitions.merge(build_tournaments(plans), shared)
 
 
-def build_tournament(plan: TournamentPlan, *, resource_prefix: str = "") -> dg.Definitions:
-    """Wire the assets, jobs, schedules and sensors of one tournament, without resources.
+def build_tournaments(
+    plans: Sequence[TournamentPlan], *, resource_prefix: str = ""
+) -> dg.Definitions:
+    """Wire the assets, jobs and schedules of some tournaments, and their sensor, without resources.
 
     Args:
-        resource_prefix: What the keys of its resources begin with.
+        resource_prefix: What the keys of their resources begin with.
     """
     with warnings.catch_warnings():
         # Partition mappings and observed data versions: Dagster says at every use that they are.
         warnings.simplefilter("ignore", dg.BetaWarning)
-        return _build_tournament(plan, resource_prefix)
+        jobs = {
+            plan.tournament_id: build_jobs(
+                plan, refuse_run=refuse_superseded, resource_prefix=resource_prefix
+            )
+            for plan in plans
+        }
+        all_jobs = [job for each in jobs.values() for job in build_rerun_jobs(each)]
+        sensors = [build_sensor(plans, all_jobs, resource_prefix=resource_prefix)] if plans else []
+        return dg.Definitions.merge(
+            *(_build_tournament(plan, jobs[plan.tournament_id], resource_prefix) for plan in plans),
+            dg.Definitions(sensors=sensors),
+        )
 
 
-def _build_tournament(plan: TournamentPlan, resource_prefix: str) -> dg.Definitions:
-    jobs = build_jobs(plan, refuse_run=refuse_superseded, resource_prefix=resource_prefix)
-    stage_jobs = build_rerun_jobs(jobs)
+def _build_tournament(
+    plan: TournamentPlan, jobs: Mapping[str, Any], resource_prefix: str
+) -> dg.Definitions:
     return dg.Definitions(
         assets=build_assets(
             plan,
@@ -201,12 +212,7 @@ def _build_tournament(plan: TournamentPlan, resource_prefix: str) -> dg.Definiti
             build_up_to_date_check(plan),
         ],
         jobs=[*jobs.values(), build_rejudge_job(plan)],
-        schedules=build_schedules(plan, stage_jobs),
-        sensors=[
-            build_resuming_sensor(plan, stage_jobs, resource_prefix=resource_prefix),
-            build_watching_sensor(plan, stage_jobs),
-            build_continuing_sensor(plan, stage_jobs),
-        ],
+        schedules=build_schedules(plan, build_rerun_jobs(jobs)),
     )
 
 
@@ -219,7 +225,7 @@ def build_guest(plan: TournamentPlan, environment: Mapping[str, str]) -> dg.Defi
     prefix = f"{plan.tournament_id}_"
     resources = build_resources(plan.project.folder, environment, [plan])
     return dg.Definitions.merge(
-        build_tournament(plan, resource_prefix=prefix),
+        build_tournaments([plan], resource_prefix=prefix),
         dg.Definitions(resources={f"{prefix}{key}": each for key, each in resources.items()}),
     )
 

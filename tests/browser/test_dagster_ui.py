@@ -140,5 +140,5 @@ def test_ratings_are_plotted_by_mode(page: Page, address: str) -> None:
     expect(plotted).to_be_visible()
     save_screenshot(page, "leaderboard_plots")
     page.goto(f"{address}/automation")
-    expect(page.get_by_text("demo_watch_inputs").first).to_be_visible()
+    expect(page.get_by_text("tournaments").first).to_be_visible()
     save_screenshot(page, "automation")

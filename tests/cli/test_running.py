@@ -288,7 +288,7 @@ def test_a_storage_is_written_to_and_has_to_have_room(
 
 def test_what_the_config_wants_to_go_on_by_itself_and_is_off_is_named(tmp_path: Path) -> None:
     project = make_project(tmp_path)
-    assert "small_watch_inputs" not in findings(doctor(project, "--json"))
+    assert "tournaments" not in findings(doctor(project, "--json"))
     project.merge_config(modes={"pilot": {"rerun_after_edits": True}})
-    found = findings(doctor(project, "--json"))["small_watch_inputs"]
+    found = findings(doctor(project, "--json"))["tournaments"]
     assert (found["health"], bool(found["advice"])) == ("look", True)

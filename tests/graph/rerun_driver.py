@@ -57,6 +57,16 @@ class Driver:
         return self._loaded[1]
 
     @property
+    def since(self) -> str:
+        """Until when the sensor has seen every rerun."""
+        seen: str = json.loads(self.cursor or "{}")["small"]["since"]
+        return seen
+
+    @since.setter
+    def since(self, moment: str) -> None:
+        self.cursor = json.dumps({"small": {"since": moment}})
+
+    @property
     def plan(self) -> TournamentPlan:
         return build_plan(load_config(self.paid.project.config_path), self.paid.environment)
 
@@ -72,24 +82,20 @@ class Driver:
         data = schedule.evaluate_tick(context)
         return data.skip_message, list(data.run_requests or [])
 
-    def tick_sensor(
-        self, name: str = "small_continue_reruns"
-    ) -> tuple[str | None, list[dg.RunRequest]]:
-        """Evaluate a sensor; return why it does nothing, or what it wants to run."""
+    def tick_sensor(self) -> tuple[str | None, list[dg.RunRequest]]:
+        """Evaluate the sensor; return why it does nothing, or what it wants to run."""
         definitions = self.definitions
         resources = build_resources(self.paid.project.folder, self.paid.environment)
-        is_resuming = name == "small_resume_judging"
         context = dg.build_sensor_context(
             instance=self.instance,
-            cursor=None if is_resuming else self.cursor,
+            cursor=self.cursor,
             definitions=definitions,
-            resources=(
-                {each: resources[each] for each in ("ledger", "judge")} if is_resuming else None
-            ),
+            resources={each: resources[each] for each in ("ledger", "judge")},
         )
-        data = definitions.resolve_sensor_def(name).evaluate_tick(context)
-        if not is_resuming:
-            self.cursor = data.cursor
+        data = definitions.resolve_sensor_def("tournaments").evaluate_tick(context)
+        for event in data.asset_events:
+            self.instance.report_runless_asset_event(event)
+        self.cursor = data.cursor
         return data.skip_message, list(data.run_requests or [])
 
     def run(self, request: dg.RunRequest) -> bool:

@@ -1,5 +1,6 @@
 import re
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -13,7 +14,7 @@ from tests.projects import (
     write_json_lines,
 )
 from tests.rows import table_rows
-from tournament_assets.definitions import build_definitions, build_plan
+from tournament_assets.definitions import build_definitions, build_plan, build_resources
 from tournament_assets.graph.assets import observed_inputs as inputs
 from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.automation import edits
@@ -69,6 +70,23 @@ def out_of_date(project: SmallProject) -> dict[str, list[str]]:
     return found
 
 
+def evaluate(
+    definitions: dg.Definitions,
+    instance: dg.DagsterInstance,
+    project: SmallProject,
+    cursor: str | None = None,
+) -> Any:
+    """Evaluate the sensor once."""
+    resources = build_resources(project.folder, project.environment)
+    context = dg.build_sensor_context(
+        instance=instance,
+        definitions=definitions,
+        cursor=cursor,
+        resources={name: resources[name] for name in ("ledger", "judge")},
+    )
+    return definitions.resolve_sensor_def("tournaments").evaluate_tick(context)
+
+
 class Watcher:
     """The sensor, tick after tick."""
 
@@ -82,10 +100,7 @@ class Watcher:
         _, definitions = load(self.project)
         home = self.project.environment["DAGSTER_HOME"]
         with dg.DagsterInstance.from_config(home) as instance:
-            context = dg.build_sensor_context(
-                instance=instance, definitions=definitions, cursor=self.cursor
-            )
-            data = definitions.resolve_sensor_def("small_watch_inputs").evaluate_tick(context)
+            data = evaluate(definitions, instance, self.project, self.cursor)
             for event in data.asset_events:
                 instance.report_runless_asset_event(event)
         self.cursor, self.said = data.cursor, str(data.skip_message)
@@ -195,7 +210,7 @@ def test_within_a_tick_the_check_says_what_was_made_from_an_older_rubric(
 ) -> None:
     watcher = Watcher(project)
     assert watcher.tick() == ([], {}), "the run has observed what it read, and said what it found"
-    assert watcher.said.startswith("nothing ")
+    assert watcher.said.startswith("small: nothing ")
     rubric = project.folder / "rubrics" / "factuality.txt"
     edit(rubric, "version: 1", "version: 2")
     observed, checks = watcher.tick()
@@ -258,16 +273,12 @@ def test_a_tick_reads_the_inputs_again_only_after_a_file_or_an_event(
 
         def tick() -> tuple[int, str]:
             nonlocal cursor
-            context = dg.build_sensor_context(
-                instance=instance, definitions=definitions, cursor=cursor
-            )
-            sensor = definitions.resolve_sensor_def("small_watch_inputs")
-            data = sensor.evaluate_tick(context)
+            data = evaluate(definitions, instance, project, cursor)
             cursor = data.cursor
             return len(readings), str(data.skip_message)
 
         tick()
-        quiet = "pilot: nothing is out of date"
+        quiet = "small: pilot: nothing is out of date"
         assert tick() == (2, quiet)
         assert tick() == (2, quiet)
         for each in observations(plan, read_inputs(plan, "price_list")):
@@ -284,8 +295,7 @@ def test_an_edited_config_asks_for_a_reload(project: SmallProject) -> None:
     plan, definitions = load(project)
     project.edit_config(description="Another one.")
     with dg.DagsterInstance.from_config(project.environment["DAGSTER_HOME"]) as instance:
-        context = dg.build_sensor_context(instance=instance, definitions=definitions)
-        data = definitions.resolve_sensor_def("small_watch_inputs").evaluate_tick(context)
+        data = evaluate(definitions, instance, project)
     told = f"{plan.config_path} was edited since it was loaded; reload the code location"
     assert told in str(data.skip_message)
     (check,) = [event for event in data.asset_events if isinstance(event, dg.AssetCheckEvaluation)]

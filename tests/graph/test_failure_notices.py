@@ -115,7 +115,7 @@ def test_a_failed_run_is_told_of_by_e_mail(
 
 def test_nobody_is_told_of_anything_unless_the_environment_says_so(project: SmallProject) -> None:
     names = {sensor.name for sensor in load_project(project.folder, {}).sensors or []}
-    assert "small_continue_reruns" in names
+    assert "tournaments" in names
     assert not names & {"email_on_failure", "slack_on_failure"}
 
 

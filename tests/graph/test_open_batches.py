@@ -27,7 +27,7 @@ def tick(paid: PaidProject) -> tuple[str | None, list[dg.RunRequest]]:
             definitions=definitions,
             resources={name: resources[name] for name in ("ledger", "judge")},
         )
-        data = definitions.resolve_sensor_def("small_resume_judging").evaluate_tick(context)
+        data = definitions.resolve_sensor_def("tournaments").evaluate_tick(context)
     return data.skip_message, list(data.run_requests or [])
 
 
@@ -41,7 +41,7 @@ def test_a_step_gives_up_its_place_and_the_sensor_collects_the_batch(
         assert not result.success
         assert not result.get_asset_materialization_events()
         reason, requests = tick(paid)
-        assert (reason or "").startswith("1 ")
+        assert "1 batches" in (reason or "")
         assert not requests
         paid.end_batches()
         _, (request,) = tick(paid)
@@ -52,7 +52,7 @@ def test_a_step_gives_up_its_place_and_the_sensor_collects_the_batch(
         paid.tables("judge_verdicts")
         assert (paid.server.log.batches, paid.n_asked) == (1, 24)
         reason, requests = tick(paid)
-        assert (reason or "").startswith("no batch")
+        assert "batch" not in (reason or "")
         assert not requests
 
 
@@ -66,7 +66,7 @@ def test_a_batch_that_a_run_waits_for_is_none_of_the_sensors_business(tmp_path: 
             assert not isinstance(lease, str)
             reason, requests = tick(paid)
             ledger.release_lease(lease)
-        assert (reason or "").startswith("no batch")
+        assert "batch" not in (reason or "")
         assert not requests
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.graph.paid_projects import paid_project
 from tests.graph.rerun_driver import TICK, Driver, driver
 from tournament_assets.graph.automation import scheduled_reruns
-from tournament_assets.graph.automation.jobs import Stage, build_jobs, build_rerun_jobs
+from tournament_assets.graph.automation.jobs import Stage
 from tournament_assets.graph.automation.reruns import (
     CHOICES,
     Choice,
@@ -16,9 +16,8 @@ from tournament_assets.graph.automation.reruns import (
     Scope,
     WorkOfStage,
     begin_rerun,
-    refuse_superseded,
 )
-from tournament_assets.graph.automation.scheduled_reruns import build_continuing_sensor
+from tournament_assets.graph.automation.scheduled_reruns import continue_reruns
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
 
@@ -52,13 +51,10 @@ def begin(d: Driver, choice: Choice) -> list[dg.RunRequest]:
 
 
 def tick(d: Driver, choice: Choice | None) -> list[dg.RunRequest]:
-    jobs = build_rerun_jobs(build_jobs(d.plan, refuse_run=refuse_superseded))
     choices: dict[Scope, Choice] = {"all": CHOICES["all"]}
     if choice is not None:
         choices["out_of_date"] = choice
-    sensor = build_continuing_sensor(d.plan, jobs, choices=choices)
-    context = dg.build_sensor_context(instance=d.instance, definitions=d.definitions)
-    return list(sensor.evaluate_tick(context).run_requests or [])
+    return list(continue_reruns(d.plan, d.instance, choices=choices).requests)
 
 
 def test_stages_with_nothing_to_run_are_skipped(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_an_older_rerun_does_not_go_on_beside_a_newer_one(tmp_path: Path) -> Non
         # Executed again at the same moment as the next tick: neither saw the other.
         _, requests = d.tick_schedule(TICK + timedelta(days=7))
         assert d.execute_again(failed.newest_runs[None])
-        d.cursor = datetime.now(UTC).isoformat()
+        d.since = datetime.now(UTC).isoformat()
         assert [d.run(request) for request in requests] == [True]
         d.cursor = None
         _, going_on = d.tick_sensor()
@@ -238,7 +238,7 @@ def test_a_rerun_goes_on_when_a_batch_that_it_gave_up_on_was_collected(tmp_path:
         (stopped,) = d.reruns()
         assert (stopped.state, stopped.stage_index) == (RerunState.FAILED, 5)
         paid.end_batches()
-        _, (collecting,) = d.tick_sensor("small_resume_judging")
+        _, (collecting,) = d.tick_sensor()
         assert (collecting.job_name, collecting.partition_key) == (
             "small_5_ask_judge",
             "headline",
@@ -258,15 +258,14 @@ def test_the_sensor_reads_reruns_that_ended_long_ago_no_more(tmp_path: Path) -> 
         (paid.project.folder / "bank.jsonl").rename(tmp_path / "elsewhere")
         assert not d.rerun()
         d.tick_sensor()
-        assert d.cursor is not None
         (rerun,) = d.reruns()
-        assert d.cursor > (rerun.updated_at - timedelta(minutes=6)).isoformat()
+        assert d.since > (rerun.updated_at - timedelta(minutes=6)).isoformat()
         # One whose failed run is executed again later has changed, however long ago it began.
         (tmp_path / "elsewhere").rename(paid.project.folder / "bank.jsonl")
-        d.cursor = (rerun.updated_at + timedelta(milliseconds=1)).isoformat()
+        d.since = (rerun.updated_at + timedelta(milliseconds=1)).isoformat()
         assert d.tick_sensor()[1] == []
         assert d.execute_again(rerun.newest_runs[None])
-        d.cursor = (rerun.updated_at + timedelta(milliseconds=1)).isoformat()
+        d.since = (rerun.updated_at + timedelta(milliseconds=1)).isoformat()
         assert len(d.tick_sensor()[1]) == 1
 
 

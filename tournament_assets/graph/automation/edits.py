@@ -1,8 +1,7 @@
 """What an edit makes out of date: said within a minute, and run again where a mode says so."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,24 +29,24 @@ from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
 
-_INTERVAL_SECONDS = 30
-
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What came of a look at the inputs of a tournament.
+    """What came of a look at a tournament.
 
     Attributes:
-        seen: What the next look has to know of this one.
         said: What was found, in words.
+        waits: Whether another look is worth its time although nothing changes.
         events: What Dagster is to be told: observations, and what the check says.
-        requests: The first runs of reruns.
+        requests: Runs that are to begin.
+        seen: What the next look has to know of this one.
     """
 
-    seen: Mapping[str, str]
     said: str
+    waits: bool = False
     events: Sequence[Any] = ()
     requests: Sequence[dg.RunRequest] = ()
+    seen: Mapping[str, str] = field(default_factory=dict)
 
 
 def look_at_inputs(
@@ -55,16 +54,12 @@ def look_at_inputs(
 ) -> Look:
     """Say what is out of date, and begin to run it again in the modes that say so.
 
-    A rerun waits until the inputs were the same in two looks. Nothing is read while neither a file
-    among the inputs nor the config nor what is recorded has changed.
+    A rerun waits until the inputs were the same in two looks.
 
     Args:
         instance: Where materialisations and runs are recorded.
         seen: What the look before left; empty at first.
     """
-    state = _state(plan, instance)
-    if state is not None and seen.get("state") == state:
-        return Look(seen, seen["said"])
     book = RecipeBook(plan, instance, known=read_inputs(plan))
     changed, not_loaded = not_yet_observed(book), _config_not_loaded(plan)
     problems = [f"{_name(each)}: {each.problem}" for each in book.inputs if each.problem]
@@ -79,23 +74,23 @@ def look_at_inputs(
             work, reason = ([], _SETTLING) if waits else _begin(book, name)
             requests += work
             said.append(f"{name}: {reason}")
-    found = "; ".join(said) or "nothing has changed"
-    quiet = {} if state is None or waits or requests else {"state": state, "said": found}
     return Look(
-        {"edited": book.edited, **quiet},
-        found,
+        "; ".join(said) or "nothing has changed",
+        waits,
         [*observations(plan, changed), *_evaluation(book, not_loaded)],
         requests,
+        {"edited": book.edited},
     )
 
 
 _SETTLING = "an input has changed; it has to stay as it is for one tick"
 
 
-def _state(plan: TournamentPlan, instance: dg.DagsterInstance) -> str | None:
+def state_of(plan: TournamentPlan, instance: dg.DagsterInstance) -> str | None:
     """Return what has to change for another look to be worth its time; None if it cannot be said.
 
-    That is a file among the inputs, the config, a setting of the program's, and any event.
+    That is a file among the inputs, the ledger, the config, a setting of the program's, and any
+    event.
     """
     files = stamp_inputs(plan)
     if files is None:
@@ -146,37 +141,6 @@ def _evaluation(book: RecipeBook, not_loaded: str | None) -> list[dg.AssetCheckE
     event = record and record.event and record.event.asset_check_evaluation
     before = (event.passed, event.description) if event else None
     return [] if before == (check.passed, check.description) else [check_evaluation(key, check)]
-
-
-def build_watching_sensor(plan: TournamentPlan, jobs: Sequence[Any]) -> dg.SensorDefinition:
-    """Build the sensor of one tournament.
-
-    Args:
-        jobs: The jobs of its stages.
-    """
-
-    @dg.sensor(
-        name=f"{plan.tournament_id}_watch_inputs",
-        jobs=jobs,
-        minimum_interval_seconds=_INTERVAL_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description=(
-            "Looks at the bank's file, the entrants, the rubrics and the price list, and says what "
-            "an edit made out of date. In a mode with rerun_after_edits it runs that again, and "
-            "nothing else, through to the report, once the files have been left alone for a tick."
-        ),
-    )
-    def watch_inputs(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        seen = json.loads(context.cursor) if context.cursor else {}
-        look = look_at_inputs(plan, context.instance, seen)
-        return dg.SensorResult(
-            run_requests=list(look.requests),
-            asset_events=list(look.events),
-            skip_reason=None if look.requests else look.said,
-            cursor=json.dumps(look.seen, sort_keys=True),
-        )
-
-    return watch_inputs
 
 
 def _name(each: InputVersion) -> str:

@@ -1,15 +1,18 @@
-"""What goes on by itself: a tournament's schedules, and the sensors that finish what was begun.
+"""What goes on by itself: a tournament's schedules, and the sensor that finishes what was begun.
 
-Schedules begin reruns of modes, a sensor takes them from stage to stage, and another goes on with
-judging: batches that nobody waits for, requests that failed.
+Schedules begin reruns of modes. One sensor takes them from stage to stage, collects batches that
+nobody waits for, and says what an edit made out of date.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import dagster as dg
 
+from tournament_assets.graph.assets.human_battles import ledger_files
+from tournament_assets.graph.automation.edits import Look, look_at_inputs, state_of
 from tournament_assets.graph.automation.jobs import build_rerun_stages, op_configs, stage_making
 from tournament_assets.graph.automation.reruns import (
     CHOICES,
@@ -37,7 +40,7 @@ from tournament_assets.judging.settlement.records import JudgingScope, OpenBatch
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.runs.preflight import Finding, Health
 from tournament_assets.tournament.config import Mode, RerunSchedule, TournamentConfig
-from tournament_assets.tournament.errors import JudgeError
+from tournament_assets.tournament.errors import JudgeError, TournamentError
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.yaml_files import KeyPath
 from tournament_assets.verdicts.judge_requests import UNBUDGETED_TAG
@@ -124,66 +127,144 @@ def _build_schedule(
     return schedule
 
 
-_INTERVAL_SECONDS = 10
+_INTERVAL_SECONDS = 15
 CLOCKS_DIFFER = timedelta(minutes=5)
 """The machines that note a run's changes need not have the same time."""
 BEGINNING_TAKES = timedelta(minutes=10)
 """Whoever was interrupted while it began the runs of a stage goes on with that by itself."""
 
 
-def build_continuing_sensor(
-    plan: TournamentPlan,
-    jobs: Sequence[Any],
-    *,
-    choices: Mapping[Scope, Choice] = CHOICES,
+def build_sensor(
+    plans: Sequence[TournamentPlan], jobs: Sequence[Any], *, resource_prefix: str = ""
 ) -> dg.SensorDefinition:
-    """Build the sensor of one tournament.
+    """Build the sensor of a project's tournaments.
 
     Args:
-        jobs: The jobs of its stages.
-        choices: What a rerun of each scope runs in a stage; a rerun of another scope stays where
-            it is.
+        jobs: The jobs of their stages.
+        resource_prefix: What the keys of its resources begin with, and its own name.
     """
+    ledger_key, judge_key = f"{resource_prefix}ledger", f"{resource_prefix}judge"
 
     @dg.sensor(
-        name=f"{plan.tournament_id}_continue_reruns",
+        name=f"{resource_prefix}{SENSOR}",
         jobs=jobs,
+        required_resource_keys={ledger_key, judge_key},
         minimum_interval_seconds=_INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
-            "Begins the next stage of a rerun when every run of its last one has succeeded. It "
-            "begins no rerun by itself; after a failure nothing follows until the failed run was "
-            "executed again."
+            "Does for every tournament what is to happen by itself. It says what an edit made out "
+            "of date, and runs it again in a mode with rerun_after_edits. It begins the next stage "
+            "of a rerun when every run of its last one has succeeded; after a failure nothing "
+            "follows until the failed run was executed again. It collects judge batches that have "
+            "ended and that no run waits for, and sends nothing that was not begun."
         ),
     )
-    def continue_reruns(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        now = datetime.now(UTC)
-        since = datetime.fromisoformat(context.cursor) if context.cursor else None
-        reruns = find_reruns(context.instance, plan, updated_after=since)
-        requests: list[dg.RunRequest] = []
-        unfinished = [rerun for rerun in reruns if rerun.is_unfinished]
-        for rerun in unfinished:
-            if rerun.state is RerunState.BETWEEN_STAGES:
-                choice = choices.get(rerun.identity.scope)
-                if choice is None:
-                    context.log.warning(f"nothing is known of the scope of {rerun.describe()}")
-                    continue
-                requests.extend(_go_on(rerun, plan, context, choice, now))
-        # Whatever has ended before the cursor stays as it is until one of its runs changes.
-        cursor = min([now, *(rerun.updated_at for rerun in unfinished)]) - CLOCKS_DIFFER
+    def tournaments(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        ledger: LedgerResource = getattr(context.resources, ledger_key)
+        judge: JudgeResource = getattr(context.resources, judge_key)
+        before = json.loads(context.cursor) if context.cursor else {}
+        looks = {
+            plan.tournament_id: _look(
+                plan, context, before.get(plan.tournament_id, {}), ledger, judge
+            )
+            for plan in plans
+        }
+        requests = [request for look in looks.values() for request in look.requests]
+        said = [f"{name}: {look.said}" for name, look in looks.items()]
         return dg.SensorResult(
             run_requests=requests,
-            skip_reason=None if requests else _reason_to_wait(reruns),
-            cursor=cursor.isoformat(),
+            asset_events=[event for look in looks.values() for event in look.events],
+            skip_reason=None if requests else "\n".join(said),
+            cursor=json.dumps({name: look.seen for name, look in looks.items()}, sort_keys=True),
         )
 
-    return continue_reruns
+    return tournaments
+
+
+SENSOR = "tournaments"
+
+
+def _look(
+    plan: TournamentPlan,
+    context: dg.SensorEvaluationContext,
+    seen: Mapping[str, str],
+    ledger: LedgerResource,
+    judge: JudgeResource,
+) -> Look:
+    """Look at one tournament; nothing is read while nothing of it changes and nothing waits."""
+    state = state_of(plan, context.instance)
+    is_same = state is not None and seen.get("state") == state
+    # A ledger that is no file of the project does not show that it has changed.
+    if is_same and not seen["batches"] and ledger_files(plan):
+        return Look(seen["said"], seen=seen)
+    try:
+        looks = [resume_judging(plan, context, ledger, judge)]
+        looks += [] if is_same else _look_around(plan, context.instance, seen)
+    except TournamentError as error:
+        context.log.warning(f"{plan.tournament_id}: {error}")
+        return Look(str(error), seen={**seen, "state": ""})
+    requests = [request for look in looks for request in look.requests]
+    said = "; ".join(look.said for look in looks if look.said) or "nothing has changed"
+    news = {name: value for look in looks for name, value in look.seen.items()}
+    is_quiet = not requests and not any(look.waits for look in looks)
+    return Look(
+        said,
+        events=[event for look in looks for event in look.events],
+        requests=requests,
+        seen={**seen, **news, "state": (state or "") if is_quiet else "", "said": said},
+    )
+
+
+def _look_around(
+    plan: TournamentPlan, instance: dg.DagsterInstance, seen: Mapping[str, str]
+) -> list[Look]:
+    reruns = continue_reruns(plan, instance, since=seen.get("since"))
+    # What a rerun has yet to make is no news.
+    return [reruns] if reruns.waits else [reruns, look_at_inputs(plan, instance, seen)]
+
+
+def continue_reruns(
+    plan: TournamentPlan,
+    instance: dg.DagsterInstance,
+    *,
+    since: str | None = None,
+    choices: Mapping[Scope, Choice] = CHOICES,
+) -> Look:
+    """Begin the next stage of every rerun whose last one has succeeded.
+
+    Args:
+        instance: Where the runs are.
+        since: Until when the look before has seen everything; what has not changed since is not
+            looked at.
+        choices: What a rerun of each scope runs in a stage; a rerun of another scope stays where
+            it is.
+    """
+    now = datetime.now(UTC)
+    reruns = find_reruns(
+        instance, plan, updated_after=datetime.fromisoformat(since) if since else None
+    )
+    unfinished = [rerun for rerun in reruns if rerun.is_unfinished]
+    requests = [
+        request
+        for rerun in unfinished
+        if rerun.state is RerunState.BETWEEN_STAGES
+        and (choice := choices.get(rerun.identity.scope)) is not None
+        for request in _go_on(rerun, plan, instance, choice, now)
+    ]
+    # Whatever has ended before the cursor stays as it is until one of its runs changes.
+    cursor = min([now, *(rerun.updated_at for rerun in unfinished)]) - CLOCKS_DIFFER
+    return Look(
+        _reason_to_wait(reruns),
+        waits=bool(unfinished),
+        requests=requests,
+        seen={"since": cursor.isoformat()},
+    )
 
 
 def _go_on(
     rerun: Rerun,
     plan: TournamentPlan,
-    context: dg.SensorEvaluationContext,
+    instance: dg.DagsterInstance,
     choice: Choice,
     now: datetime,
 ) -> list[dg.RunRequest]:
@@ -203,15 +284,13 @@ def _go_on(
         rerun.stage_index,
         rerun.identity,
         plan,
-        instance=context.instance,
+        instance=instance,
         choice=choice,
     )
     if not requests:
         # What is out of date is looked up once: a later edit is the business of another rerun.
         for run in rerun.newest_runs.values():
-            context.instance.add_run_tags(
-                run.run_id, {FINISHED_TAG: "nothing more was out of date"}
-            )
+            instance.add_run_tags(run.run_id, {FINISHED_TAG: "nothing more was out of date"})
     return requests
 
 
@@ -230,72 +309,49 @@ def _reason_to_wait(reruns: Sequence[Rerun]) -> str:
         or rerun.state is RerunState.BETWEEN_STAGES
         or (rerun.state is RerunState.OF_ANOTHER_VERSION and rerun.superseded_by is None)
     ]
-    return "; ".join(told) or "no rerun is under way"
+    return "; ".join(told)
 
 
-_JUDGING_INTERVAL_SECONDS = 60
+def resume_judging(
+    plan: TournamentPlan,
+    context: dg.SensorEvaluationContext,
+    ledger: LedgerResource,
+    judge: JudgeResource,
+) -> Look:
+    """Collect judge batches that have ended and that no run waits for.
 
-
-def build_resuming_sensor(
-    plan: TournamentPlan, jobs: Sequence[Any], *, resource_prefix: str = ""
-) -> dg.SensorDefinition:
-    """Build the sensor of one tournament.
-
-    Args:
-        jobs: The jobs of its stages.
-        resource_prefix: What the keys of its resources begin with.
+    Those of a step that gave up its place, and those of a run that was killed.
     """
     tournament = plan.config
-    ledger_key, judge_key = f"{resource_prefix}ledger", f"{resource_prefix}judge"
-
-    @dg.sensor(
-        name=f"{plan.tournament_id}_resume_judging",
-        jobs=jobs,
-        required_resource_keys={ledger_key, judge_key},
-        minimum_interval_seconds=_JUDGING_INTERVAL_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description=(
-            "Collects judge batches that have ended and that no run waits for: those of a step "
-            "that gave up its place, and those of a run that was killed. It sends nothing that "
-            "was not begun."
-        ),
+    with ledger.open() as opened:
+        leased = opened.leased_scopes()
+        found = opened.open_scopes(plan.tournament_id)
+        left = {
+            scope: batches
+            for scope, batches in found.items()
+            if scope not in leased
+            and scope.is_of_verdicts
+            and scope.mode in tournament.mode_names
+            and scope.dimension in tournament.dimension_names
+        }
+    ended: dict[JudgingScope, list[OpenBatch]] = {}
+    for mode in dict.fromkeys(scope.mode for scope in left):
+        of_mode = [scope for scope in left if scope.mode == mode]
+        for asked in tournament.judges_of(mode):
+            own = [scope for scope in of_mode if _judge_of(scope, tournament) is asked]
+            if own:
+                with judge.service(asked) as service:
+                    ended |= {
+                        scope: left[scope]
+                        for scope in own
+                        if _have_ended(left[scope], service, context)
+                    }
+    count = sum(len(batches) for batches in left.values())
+    return Look(
+        f"{count} batches have not ended yet" if left and not ended else "",
+        requests=list(_request_runs(plan, ended, context.instance)),
+        seen={"batches": "open" if found else ""},
     )
-    def resume_judging(
-        context: dg.SensorEvaluationContext,
-    ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-        ledger: LedgerResource = getattr(context.resources, ledger_key)
-        judge: JudgeResource = getattr(context.resources, judge_key)
-        with ledger.open() as opened:
-            leased = opened.leased_scopes()
-            left = {
-                scope: batches
-                for scope, batches in opened.open_scopes(plan.tournament_id).items()
-                if scope not in leased
-                and scope.is_of_verdicts
-                and scope.mode in tournament.mode_names
-                and scope.dimension in tournament.dimension_names
-            }
-        if not left:
-            yield dg.SkipReason("no batch is without a run that waits for it")
-            return
-        ended: dict[JudgingScope, list[OpenBatch]] = {}
-        for mode in dict.fromkeys(scope.mode for scope in left):
-            of_mode = [scope for scope in left if scope.mode == mode]
-            for asked in tournament.judges_of(mode):
-                own = [scope for scope in of_mode if _judge_of(scope, tournament) is asked]
-                if own:
-                    with judge.service(asked) as service:
-                        ended |= {
-                            scope: left[scope]
-                            for scope in own
-                            if _have_ended(left[scope], service, context)
-                        }
-        if not ended:
-            count = sum(len(batches) for batches in left.values())
-            yield dg.SkipReason(f"{count} batches have not ended yet")
-        yield from _request_runs(plan, ended, context.instance)
-
-    return resume_judging
 
 
 def _judge_of(scope: JudgingScope, tournament: TournamentConfig) -> Judge:
@@ -406,9 +462,7 @@ def _diagnose_automation(plan: TournamentPlan, instance: dg.DagsterInstance) -> 
         f"{plan.tournament_id}_{name}_schedule": mode.schedule is not None
         for name, mode in plan.config.modes.items()
     }
-    wanted[f"{plan.tournament_id}_watch_inputs"] = any(
-        mode.rerun_after_edits for mode in plan.config.modes.values()
-    )
+    wanted[SENSOR] = any(mode.rerun_after_edits for mode in plan.config.modes.values())
     for name in (name for name, is_wanted in wanted.items() if is_wanted):
         if name in running:
             yield Finding(name, Health.WELL, "on")
