@@ -22,6 +22,7 @@ from tournament_assets.audits.missingness import (
 )
 from tournament_assets.judging.requests.verdict_parsing import FailureClass
 from tournament_assets.tournament.asset_rows import CoverageRow
+from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.prompts import GeneratedResponse
 from tournament_assets.tournament.verdicts import Outcome, Verdict
@@ -246,7 +247,7 @@ COUNTED = r"\w+ \d+ of \d+"
 
 
 def sentences(rows: list[CoverageRow]) -> list[str]:
-    found = find_outages(rows, max_unjudged_rate=0.02, max_missing_spread=0.02)
+    found = find_outages(rows, CheckThresholds())
     return [outage.sentence for outage in found]
 
 
@@ -288,9 +289,7 @@ def test_a_dead_dimension_is_said_with_its_numbers_and_the_other_is_not() -> Non
 
 
 def test_a_judge_that_is_dead_for_one_entrant_is_an_outage_and_uneven() -> None:
-    outages = find_outages(
-        whole("calibration") + dead_for_bob(), max_unjudged_rate=0.02, max_missing_spread=0.02
-    )
+    outages = find_outages(whole("calibration") + dead_for_bob(), CheckThresholds())
     assert [(each.kind, each.dimension, each.entrants) for each in outages] == [
         ("judge", "factuality", ()),
         ("verdicts", "factuality", ("bob",)),
@@ -303,7 +302,7 @@ def test_unevenness_is_said_even_where_the_dimension_as_a_whole_is_within_bounds
         audit_row(name, pairs=1000, pairs_judged=judged)
         for name, judged in (("ada", 970), ("bob", 985), ("cyd", 985))
     ]
-    outages = find_outages(rows, max_unjudged_rate=0.05, max_missing_spread=0.01)
+    outages = find_outages(rows, CheckThresholds(max_unjudged_rate=0.05, max_missing_spread=0.01))
     assert [(each.kind, each.entrants) for each in outages] == [("verdicts", ("ada",))]
 
 
@@ -312,7 +311,7 @@ def test_answers_count_once_whatever_the_number_of_dimensions() -> None:
         replace(row, empty_responses=30 if row.entrant_id == "cyd" else 0)
         for row in whole() + whole("calibration")
     ]
-    (outage,) = find_outages(rows, max_unjudged_rate=0.02, max_missing_spread=0.02)
+    (outage,) = find_outages(rows, CheckThresholds())
     assert (outage.kind, outage.dimension, outage.entrants) == ("answers", None, ("cyd",))
     assert re.findall(COUNTED, outage.sentence)[:2] == ["cyd 30 of 50", "ada 0 of 50"]
 
@@ -322,7 +321,7 @@ def test_pairs_that_nobody_was_asked_about_are_no_failure_of_the_judge() -> None
         audit_row(name, pairs_unanswered=60, pairs_judged=40, responses=responses)
         for name, responses in (("ada", 50), ("bob", 20), ("cyd", 50))
     ]
-    outages = find_outages(rows, max_unjudged_rate=0.02, max_missing_spread=0.02)
+    outages = find_outages(rows, CheckThresholds())
     assert [(each.kind, each.entrants) for each in outages] == [("answers", ("bob",))]
 
 

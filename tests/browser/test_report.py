@@ -16,16 +16,17 @@ from tests.browser.pages import (
     find_violations,
     open_page,
 )
-from tests.reports.builders import audit_row, battle_tables, contents
+from tests.reports.builders import audit_row, battle_tables, page_of, render_pages, section_row
 from tournament_assets.audits.judge_calibration import CalibratedPair, Labelling, calibrate_judge
 from tournament_assets.ratings.labelled_pairs import LabelledPair
 from tournament_assets.ratings.prediction_powered import rate_on_every_basis
 from tournament_assets.ratings.rating_tables import powered_rows
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
-from tournament_assets.reports.run.page import render_pages
 from tournament_assets.reports.stopping_tables import stopping_section
+from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import DecisionRow
 from tournament_assets.tournament.battles import RatingSettings
+from tournament_assets.tournament.judges import AdaptiveConfig
 from tournament_assets.tournament.verdicts import Outcome
 
 EVIL = '</script><script>window.hacked = 1</script><img src=x onerror="window.hacked = 1"><!--'
@@ -105,7 +106,9 @@ pytestmark = USES_CHROMIUM
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("report")
     noted = {"position": 1, "draft": " a\n", "replacement": "b", "start": 0, "end": 3}
-    given = contents(
+    stopping = stopping_section(STOPS, adaptive=AdaptiveConfig(goal="bank"), prices={})
+    assert stopping is not None
+    given = page_of(
         DIMENSIONS,
         judge_is_language_model=False,
         audit=[
@@ -113,10 +116,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
             for dimension, means in DIMENSIONS.items()
             for name in means
         ],
-        sections={
-            "stopping": stopping_section(STOPS, confidence=0.95, prices={}),
-            "trust": TRUST,
-        },
+        sections=[section_row("trust", TRUST), section_row("stopping", stopping)],
         prices=dict.fromkeys(DIMENSIONS, 0.625),
         battles=battle_tables(
             OUTCOMES,
@@ -293,7 +293,7 @@ def test_the_first_battle_is_three_keys_away_and_n_leads_to_the_next(page: Page)
 
 
 def test_words_that_only_one_response_has_are_marked(browser: Browser, tmp_path: Path) -> None:
-    given = contents(DIMENSIONS, battles=battle_tables([("ada", "bob", "a_wins")]))
+    given = page_of(DIMENSIONS, battles=battle_tables([("ada", "bob", "a_wins")]))
     for name, text in render_pages(given).items():
         (tmp_path / name).write_text(text)
     opened = open_page(browser, offline=True)
@@ -457,11 +457,14 @@ def labelled_report(tmp_path_factory: pytest.TempPathFactory) -> str:
         entrants=entrants,
         confidence=0.95,
     )
-    given = contents(
+    powered = powered_rows(fits, dimension="factuality", settings=RatingSettings())
+    measured = [*calibrate_judge(pairs, dimension="factuality", entrants=entrants)]
+    given = page_of(
         DIMENSIONS,
-        powered=powered_rows(fits, dimension="factuality", settings=RatingSettings()),
-        calibration=calibrate_judge(pairs, dimension="factuality", entrants=entrants),
-        judge_sentence="The judge is judge-1.",
+        tables={
+            "people_ratings": make_table("people_ratings", powered),
+            "people_measures": make_table("people_measures", measured),
+        },
         battles=battle_tables(OUTCOMES, dimensions=tuple(DIMENSIONS), prompts=PROMPTS),
     )
     folder = tmp_path_factory.mktemp("labelled")

@@ -53,10 +53,13 @@ def test_an_asset_is_a_short_function_of_a_module(row: AssetRow) -> None:
 @each_asset
 def test_a_function_asks_for_its_inputs_and_for_what_every_asset_can_have(row: AssetRow) -> None:
     wanted = set(row.wanted)
-    others = wanted - GIVEN - RESOURCES - {"options", "inputs"}
+    others = wanted - GIVEN - RESOURCES - {"options", "inputs", "tables"}
     assert ("upstream" in others) == (row.upstream is not None)
     others -= {"upstream"}
-    if "inputs" in wanted:
+    if "tables" in wanted:
+        assert all(name == each.asset for name, each in row.input_rows().items())
+        assert others == set()
+    elif "inputs" in wanted:
         assert {field.name for field in fields(row.wanted["inputs"])} == set(row.inputs)
         assert others == set()
     else:

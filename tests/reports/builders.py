@@ -8,11 +8,15 @@ from typing import Any
 import pandas as pd
 
 from tests.rows import table_of
+from tests.tournament.test_config import load
 from tournament_assets.ratings.rating_methods import ELO, SANDWICH
 from tournament_assets.reports.battle_pages import BattleTables
 from tournament_assets.reports.leaderboard import build_leaderboard
 from tournament_assets.reports.rating_method_tables import COMPARED
-from tournament_assets.reports.run.report_contents import ReportContents
+from tournament_assets.reports.report_tables import ReportSection
+from tournament_assets.reports.run.page import iterate_pages
+from tournament_assets.reports.run.section_table import SECTIONS
+from tournament_assets.reports.sections import Page, SectionRow, in_order
 from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
@@ -212,16 +216,31 @@ def audit_row(
     return CoverageRow(**(row | counts))
 
 
-def contents(
+def page_of(
     standings: Mapping[str, Mapping[str, float]],
     *,
     audit: Iterable[CoverageRow] | None = None,
     judge_is_language_model: bool = True,
     half_widths: Mapping[str, float] | None = None,
+    tables: Mapping[str, Any] | None = None,
+    battles: BattleTables | None = None,
+    sections: Sequence[SectionRow] = (),
+    named: Mapping[str, str] | None = None,
     **changes: Any,
-) -> ReportContents:
-    """Build what a report says from the mean rating of every entrant on every dimension."""
-    label = CLAUDE if judge_is_language_model else LOOPBACK
+) -> Page:
+    """Build a page from the mean rating of every entrant on every dimension.
+
+    Args:
+        standings: Mean ratings.
+        audit: Rows of table "audit"; nothing is missing unless given.
+        judge_is_language_model: Whether the judge is one.
+        half_widths: Half of the sampling intervals, by dimension.
+        tables: Tables that stand in for those made here, or beside them.
+        battles: What the battle browser shows.
+        sections: Rows besides those of every page.
+        named: Keys of the config that need not be as a config has to name them.
+        changes: Fields of the page.
+    """
     ratings, pairs, leaders = {}, {}, []
     for dimension, means in standings.items():
         width = (half_widths or {}).get(dimension, 30.0)
@@ -232,26 +251,63 @@ def contents(
             ratings=ratings[dimension],
             win_rates=pairs[dimension],
             judge_model="judge-1",
-            judge_label=label,
+            judge_label=CLAUDE if judge_is_language_model else LOOPBACK,
         )
     if audit is None:
         audit = [audit_row(name, dimension=d) for d, means in standings.items() for name in means]
-    given: dict[str, Any] = {
-        "tournament_id": "demo",
-        "description": "four ways to decode one model",
-        "mode": "pilot",
-        "judge_model": "judge-1",
-        "judge_label": label,
-        "judge_is_language_model": judge_is_language_model,
+    shown: dict[str, Any] = {
         "leaderboard": make_table("leaderboard", leaders),
         "ratings": ratings,
         "win_rates": pairs,
         "audit": make_table("audit", list(audit)),
+    }
+    if battles is not None:
+        shown |= {
+            "match_list": battles.match_lists,
+            "judge_verdicts": battles.verdicts,
+            "judge_replies": battles.replies,
+            "entrant_responses": battles.responses,
+        }
+    judge = (
+        ("anthropic", "judge-1") if judge_is_language_model else ("loopback", "loopback-lexical")
+    )
+    config = load(
+        tournament_id="demo",
+        description="four ways to decode one model",
+        judges=[dict(zip(("service", "model"), judge, strict=True))],
+        modes={"pilot": {}, "headline": {}},
+    )
+    given: dict[str, Any] = {
+        "sections": in_order([*SECTIONS, *sections]),
+        "tables": shown | dict(tables or {}),
+        "config": config.model_copy(update=dict(named or {})),
+        "mode": "pilot",
+        "judge_models": {"judge-1"},
         "costs": [("judge", "$1.25"), ("total", "$1.25")],
         "provenance": [("config", "ab" * 32), ("prompt bank", "cd" * 32)],
         "command": "tournament run --config configs/demo.yaml --mode pilot",
     }
-    return ReportContents(**(given | changes))
+    return Page(**(given | changes))
+
+
+def section_row(name: str, section: ReportSection) -> SectionRow:
+    """Build the row of a section that reads no table, after the win grid."""
+    return SectionRow(name, lambda: section, after="win-grid")
+
+
+def render_pages(page: Page) -> dict[str, str]:
+    """Return the HTML files of a report by name."""
+    return {name: text for name, text in iterate_pages(page) if name.endswith(".html")}
+
+
+def render_html(page: Page) -> str:
+    """Return `report.html`."""
+    return render_pages(page)["report.html"]
+
+
+def render_markdown(page: Page) -> str:
+    """Return `report.md`."""
+    return dict(iterate_pages(page))["report.md"]
 
 
 def _pairs(means: Mapping[str, float], *, dimension: str) -> list[WinRateRow]:

@@ -7,19 +7,18 @@ from typing import Any
 
 from rich.console import Console
 
-from tournament_assets.audits.missingness import check_missingness, find_outages
 from tournament_assets.audits.prompt_findings import FindingKind
 from tournament_assets.reports.audit_tables import (
     KIND_TITLES,
     AuditReport,
     audit_markdown,
-    audit_sections,
     audit_values,
     missing_section,
     print_audit,
     prompts_section,
 )
 from tournament_assets.tournament.asset_rows import CoverageRow, PromptFindingRow
+from tournament_assets.tournament.config import CheckThresholds
 
 from .builders import audit_row
 
@@ -83,8 +82,7 @@ def report(audit: list[CoverageRow], prompts: list[PromptFindingRow]) -> AuditRe
         "pilot",
         audit,
         prompts,
-        check_missingness(audit, max_spread=0.02),
-        find_outages(audit, max_unjudged_rate=0.02, max_missing_spread=0.02),
+        CheckThresholds(),
         trust=[],
     )
 
@@ -94,10 +92,8 @@ def test_every_kind_of_finding_has_a_name_in_the_order_of_the_kinds() -> None:
 
 
 def test_what_is_missing_stands_by_entrant_with_what_it_is_out_of() -> None:
-    check = check_missingness(AUDIT, max_spread=0.02)
-    section = missing_section(AUDIT, check=check, outages=["Judge outage."])
+    section = missing_section(AUDIT, checks=CheckThresholds())
     assert section.title == "Audit"
-    assert section.sentences[0] == "Judge outage."
     (_, present), (_, missing), (_, scores) = section.tables
     assert present.rows[0] == (
         "factuality",
@@ -173,8 +169,7 @@ def test_nothing_to_say_is_said_without_empty_tables() -> None:
 
 
 def test_a_table_has_as_many_cells_in_each_row_as_headers() -> None:
-    check = check_missingness(AUDIT, max_spread=0.02)
-    for section in audit_sections(AUDIT, PROMPTS, check=check):
+    for section in report(AUDIT, PROMPTS).sections(12):
         for _, table in section.tables:
             assert {len(row) for row in table.rows} == {len(table.headers)}
 

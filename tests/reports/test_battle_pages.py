@@ -19,10 +19,9 @@ from tournament_assets.reports.battle_pages import (
     script_json,
 )
 from tournament_assets.reports.run import page as report_page
-from tournament_assets.reports.run.page import render_pages
-from tournament_assets.reports.run.report_contents import DATE_MARK
+from tournament_assets.reports.run.page import DATE_MARK
 
-from .builders import battle_tables, contents
+from .builders import battle_tables, page_of, render_pages
 
 STANDINGS = {d: {"ada": 1450.0, "bob": 1350.0} for d in ("factuality", "calibration")}
 PROMPTS = [f"recall-{number:02d}" for number in range(12)]
@@ -98,7 +97,7 @@ def _divided(monkeypatch: pytest.MonkeyPatch, **limits: int) -> dict[str, str]:
         return lay_out_battles(tables, inline_bytes=100, **limits)
 
     monkeypatch.setattr(report_page, "lay_out_battles", lay_out)
-    return render_pages(contents(STANDINGS, battles=TABLES))
+    return render_pages(page_of(STANDINGS, battles=TABLES))
 
 
 def test_the_report_of_a_large_run_links_its_pages_and_cells(
@@ -121,7 +120,7 @@ def test_the_report_of_a_large_run_links_its_pages_and_cells(
 
 def test_what_a_model_wrote_cannot_leave_its_script_element() -> None:
     tables = battle_tables([("ada", "bob", "a_wins")], dimensions=tuple(STANDINGS), text=EVIL)
-    (page,) = render_pages(contents(STANDINGS, battles=tables)).values()
+    (page,) = render_pages(page_of(STANDINGS, battles=tables)).values()
     assert page.count("</script>") == 2
     assert page.count("<script") == 2
     assert "<!--" not in page.replace(DATE_MARK, "")
@@ -131,7 +130,7 @@ def test_what_a_model_wrote_cannot_leave_its_script_element() -> None:
 
 
 def test_a_report_without_battles_has_no_browser_and_no_links_to_it() -> None:
-    (page,) = render_pages(contents(STANDINGS)).values()
+    (page,) = render_pages(page_of(STANDINGS)).values()
     body = page.split("<main>")[1].split("</main>")[0]
     assert "#battles" not in body
     assert "battle-data" not in body

@@ -1,9 +1,12 @@
 import re
+from typing import Any
 
+from tests.tournament.test_config import load
 from tournament_assets.audits.agreement import measure_human_agreement
 from tournament_assets.reports.human_battle_tables import (
     agreement_rows,
     agreement_sentence,
+    judge_sentence,
     left_out_sentence,
     people_section,
     scale_sentence,
@@ -72,9 +75,6 @@ def test_who_is_left_out_is_listed_with_their_battles() -> None:
     assert re.findall(r"\d+", left_out_sentence({}, n_battles=0, min_battles=30)) == ["30"]
 
 
-JUDGE = "The judge is m."
-
-
 def section_of(**counts: int) -> ReportSection:
     """Return the section on people of labels that are counted and measured nowhere."""
     rows = [
@@ -82,9 +82,17 @@ def section_of(**counts: int) -> ReportSection:
         for name, n in counts.items()
     ]
     rows.append(MeasureRow(dimension="x", measure="rater", subject="ann", unit="count", n=1))
-    return people_section(
-        [], rows, {"x": []}, judge=JUDGE, link=lambda *_, **__: "", confidence=0.95
+    section = people_section(
+        [],
+        rows,
+        {"x": []},
+        config=load(),
+        mode="pilot",
+        judge_models={"m"},
+        link=lambda *_, **__: "",
     )
+    assert section is not None
+    return section
 
 
 def test_the_section_on_people_counts_one_as_one_and_several_as_several() -> None:
@@ -101,9 +109,23 @@ def test_the_section_on_people_counts_one_as_one_and_several_as_several() -> Non
         "for each; 2 labels say that both are bad, which is a tie; 2 labels are of texts that have "
         "changed, and count for nothing."
     )
-    assert JUDGE in one.sentences
+    assert "The judge is m." in one.sentences
 
 
 def test_the_section_on_people_has_no_table_without_rows() -> None:
     section = section_of(labels=0, changed=2)
     assert (section.tables, section.folds, section.ladders) == ((), (), ())
+
+
+def test_a_jury_is_named_with_how_it_decides() -> None:
+    models = ("loopback-a", "loopback-b")
+
+    def named(**judging: Any) -> str:
+        judges = [{"service": "loopback", "model": each} for each in models]
+        modes: dict[str, Any] = {"pilot": {}, "headline": {}}
+        config = load(judges=judges, judging=judging, modes=modes)
+        return judge_sentence(config, "pilot", models)
+
+    assert named(aggregate="judge_aware").startswith("The judge is the jury of loopback-a and")
+    assert named(aggregate="judge_aware") != named(aggregate="equal") == named()
+    assert judge_sentence(load(), "pilot", models[:1]) == "The judge is loopback-a."

@@ -5,23 +5,32 @@ import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.rows import table_of, table_rows
 from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
-from tournament_assets.reports.run.page import glossary, render_html, render_markdown
-from tournament_assets.reports.run.report_contents import Doubt, ReportContents, doubts_of
+from tournament_assets.reports.run.method_sections import glossary
+from tournament_assets.reports.sections import Doubt, Page, SectionRow
 
-from .builders import LOOPBACK, audit_row, battle_tables, contents
+from .builders import (
+    LOOPBACK,
+    audit_row,
+    battle_tables,
+    page_of,
+    render_html,
+    render_markdown,
+    section_row,
+)
 
 WARNING = "Do not rely on these numbers"
 STANDINGS = {
     "factuality": {"ada": 1490.0, "bob": 1390.0, "cy": 1320.0},
     "calibration": {"ada": 1400.0, "bob": 1410.0, "cy": 1390.0},
 }
-Renderer = Callable[[ReportContents], str]
+Renderer = Callable[[Page], str]
 RENDERERS: list[Renderer] = [render_html, render_markdown]
 
 
@@ -35,21 +44,21 @@ class _Tags(HTMLParser):
         self.tags.append((tag, dict(attrs)))
 
 
-def _doubts(given: ReportContents) -> list[str]:
-    return [doubt.sentence for doubt in doubts_of(given)]
+def _doubts(given: Page) -> list[str]:
+    return [doubt.sentence for doubt in given.all_doubts]
 
 
-def _with_missing() -> ReportContents:
+def _with_missing() -> Page:
     audit = [
         audit_row("ada", pairs=10, pairs_judged=9, replies_refused=1),
         audit_row("bob", pairs=10, pairs_judged=8, replies_unreadable=1, replies_pending=2),
         audit_row("cy", pairs=20, pairs_judged=19, responses=48),
     ]
-    return contents(STANDINGS, audit=audit)
+    return page_of(STANDINGS, audit=audit)
 
 
 def test_the_loopback_judge_is_the_first_thing_said() -> None:
-    given = contents(STANDINGS, judge_is_language_model=False)
+    given = page_of(STANDINGS, judge_is_language_model=False)
     assert _doubts(given) == [f"judge: {LOOPBACK}. These results say nothing about quality."]
     for render, first in ((render_markdown, "On factuality"), (render_html, "<table")):
         page = render(given)
@@ -57,26 +66,30 @@ def test_the_loopback_judge_is_the_first_thing_said() -> None:
 
 
 def test_a_complete_tournament_with_a_real_judge_has_no_warning() -> None:
-    given = contents(STANDINGS)
+    given = page_of(STANDINGS)
     assert _doubts(given) == []
     for render in RENDERERS:
         assert not re.search(f"{WARNING}:|with care:", render(given))
 
 
 def test_missing_verdicts_are_counted_in_presentations_and_by_entrant() -> None:
-    first, _ = _doubts(_with_missing())
+    *_, first, _ = _doubts(_with_missing())
     assert re.findall(r"(?:\w+ )?\d+ of \d+ \([\d.]+ %\)", first) == [
         *("2 of 40 (5.0 %)", "ada 1 of 20 (5.0 %)", "bob 3 of 20 (15.0 %)"),
     ]
 
 
+def _red_light() -> list[Doubt]:
+    return [Doubt("1 of 8 lights", "The judge on factuality: 1 of 8 red.", "lit", is_red=True)]
+
+
 @pytest.mark.parametrize("render", RENDERERS)
 def test_a_stand_in_for_a_judge_is_named_before_its_red_lights(render: Renderer) -> None:
     page = render(
-        contents(
+        page_of(
             {"factuality": {"ada": 1410.0, "bob": 1390.0}},
             judge_is_language_model=False,
-            doubts=[Doubt("1 of 8 lights", "The judge on factuality: 1 of 8 red.", "trust", True)],
+            sections=[SectionRow("lit", lambda: TRUST, after="win-grid", doubts=_red_light)],
         )
     )
     first = page.index("say nothing about quality")
@@ -84,25 +97,23 @@ def test_a_stand_in_for_a_judge_is_named_before_its_red_lights(render: Renderer)
 
 
 def test_missing_responses_are_warned_of() -> None:
-    _, second = _doubts(_with_missing())
+    *_, second = _doubts(_with_missing())
     assert re.findall(r"\w+ \d+ of \d+", second) == ["cy 48 of 50"]
 
 
 @pytest.mark.parametrize("render", RENDERERS)
 def test_sections_come_in_the_order_of_what_matters(render: Renderer) -> None:
     page = render(
-        contents(
+        page_of(
             STANDINGS,
             judge_is_language_model=False,
-            sections={
-                name: ReportSection(name.capitalize()) for name in ("trust", "audit", "fair")
-            },
+            sections=[section_row(name, ReportSection(name)) for name in ("Third", "First")],
             battles=battle_tables([("ada", "bob", "a_wins")]),
         )
     )
     page = re.sub(r"(?s)<nav.*?</nav>", "", page)
     heads = [
-        *("Do not rely", "ada beats bob and cy", "Win grid", "Trust", "Audit", "Fair"),
+        *("Do not rely", "ada beats bob and cy", "Win grid", "First", "Third", "Audit"),
         *("Verdict in full", "On factuality, ada leads", "Ladder in numbers"),
         *(
             "Differences that are not significant",
@@ -123,13 +134,10 @@ def test_sections_come_in_the_order_of_what_matters(render: Renderer) -> None:
 def test_everything_from_outside_is_escaped(render: Renderer) -> None:
     evil = "<script>alert(1)</script>|x"
     page = render(
-        contents(
+        page_of(
             {"factuality": {evil: 1450.0, "bob": 1350.0}},
-            tournament_id=evil,
-            description=evil,
-            mode=evil,
-            judge_model=evil,
-            judge_label=evil,
+            named={"tournament_id": evil, "description": evil},
+            judge_models={evil},
             judge_is_language_model=False,
             costs=[(evil, evil)],
             provenance=[(evil, evil)],
@@ -144,12 +152,12 @@ def test_everything_from_outside_is_escaped(render: Renderer) -> None:
 
 @pytest.mark.parametrize("render", RENDERERS)
 def test_equal_contents_give_equal_bytes(render: Renderer) -> None:
-    assert render(contents(STANDINGS)) == render(contents(STANDINGS))
+    assert render(page_of(STANDINGS)) == render(page_of(STANDINGS))
 
 
 @pytest.mark.parametrize("render", RENDERERS)
 def test_both_intervals_and_every_hash_are_shown(render: Renderer) -> None:
-    page = render(contents(STANDINGS))
+    page = render(page_of(STANDINGS))
     assert "1479\N{EN DASH}1501" in page  # order: 0.7 * 16 around 1490
     assert "1460\N{EN DASH}1520" in page  # sampling: 30 around 1490
     assert "ab" * 32 in page
@@ -158,18 +166,20 @@ def test_both_intervals_and_every_hash_are_shown(render: Renderer) -> None:
 
 @pytest.mark.parametrize("render", RENDERERS)
 def test_dimensions_come_in_the_order_of_the_leaderboard(render: Renderer) -> None:
-    page = render(contents(STANDINGS))
+    page = render(page_of(STANDINGS))
     assert page.index("on factuality") < page.index("on calibration")
 
 
 @pytest.mark.parametrize("render", RENDERERS)
 def test_a_tournament_without_decisive_matches_is_reported(render: Renderer) -> None:
-    given = contents(STANDINGS)
-    leaders = given.leaderboard.assign(n_entrant_matches=0, n_decisive_matches=0)
+    given = page_of(STANDINGS)
+    frames: Any = given.tables
+    leaders = frames["leaderboard"].assign(n_entrant_matches=0, n_decisive_matches=0)
     unrated = {
-        d: f.assign(rating=None, rank=None, low=None, high=None) for d, f in given.ratings.items()
+        d: f.assign(rating=None, rank=None, low=None, high=None)
+        for d, f in frames["ratings"].items()
     }
-    page = render(contents(STANDINGS, leaderboard=leaders, ratings=unrated))
+    page = render(page_of(STANDINGS, tables={"leaderboard": leaders, "ratings": unrated}))
     assert "no ranking" in page
     assert "1490" not in page
 
@@ -178,7 +188,7 @@ KNOWN = [EntrantEconomy("ada", usd=2.5), EntrantEconomy("bob", 0.5), EntrantEcon
 
 
 def test_the_page_needs_no_other_file() -> None:
-    tags = _Tags(render_html(contents(STANDINGS, economies=KNOWN))).tags
+    tags = _Tags(render_html(page_of(STANDINGS, economies=KNOWN))).tags
     names = {tag for tag, _ in tags}
     assert not names & {"link", "iframe", "object", "embed", "form", "base"}
     sources = [attrs["src"] or "" for _, attrs in tags if "src" in attrs]
@@ -188,19 +198,19 @@ def test_the_page_needs_no_other_file() -> None:
 
 
 def test_pictures_have_texts_and_headers_have_scopes() -> None:
-    tags = _Tags(render_html(contents(STANDINGS, economies=KNOWN))).tags
+    tags = _Tags(render_html(page_of(STANDINGS, economies=KNOWN))).tags
     assert all(attrs.get("alt") for tag, attrs in tags if tag == "img")
     assert {attrs.get("scope") for tag, attrs in tags if tag == "th"} == {"row", "col"}
 
 
 def test_the_page_is_small() -> None:
-    assert len(render_html(contents(STANDINGS, economies=KNOWN))) < 150_000
+    assert len(render_html(page_of(STANDINGS, economies=KNOWN))) < 150_000
 
 
 @pytest.mark.parametrize("render", RENDERERS)
 def test_the_report_says_how_to_cite_it(render: Renderer) -> None:
     versions = "tournament-assets 0.1.0 (commit ab), Python 3.12"
-    page = render(contents(STANDINGS, versions=versions))
+    page = render(page_of(STANDINGS, versions=versions))
     assert (
         "tournament demo, pilot, judged by judge-1; tournament-assets 0.1.0 (commit ab); " in page
     )
@@ -209,7 +219,7 @@ def test_the_report_says_how_to_cite_it(render: Renderer) -> None:
 
 def test_the_command_is_escaped_in_the_page() -> None:
     command = "tournament run '<script>'"
-    page = render_html(contents(STANDINGS, command=command))
+    page = render_html(page_of(STANDINGS, command=command))
     (code,) = re.findall(r"<pre><code>([^<]*)</code></pre>", page)
     assert html.unescape(code) == command
 
@@ -226,7 +236,7 @@ TRUST = ReportSection(
 
 @pytest.mark.parametrize("render", RENDERERS)
 def test_a_section_from_elsewhere_is_shown_whole_and_escaped(render: Renderer) -> None:
-    page = render(contents(STANDINGS, sections={"trust": TRUST}))
+    page = render(page_of(STANDINGS, sections=[section_row("trusted", TRUST)]))
     assert re.search(rf"(<h2>|## ){re.escape(TRUST.title)}", page)
     for words in ("Most of it.", "Swap &lt;i&gt;", "green grass", "More"):
         assert words in page
@@ -235,19 +245,19 @@ def test_a_section_from_elsewhere_is_shown_whole_and_escaped(render: Renderer) -
 
 
 def test_a_light_is_marked_by_a_sign_beside_its_word() -> None:
-    page = render_html(contents(STANDINGS, sections={"trust": TRUST}))
+    page = render_html(page_of(STANDINGS, sections=[section_row("trusted", TRUST)]))
     assert re.findall(r'"(light \w+)">(\w+)<', page) == [("light fair", "Amber")]
-    assert f'href="#trust">{TRUST.title}</a>' in page
+    assert f'href="#trusted">{TRUST.title}</a>' in page
 
 
 @pytest.mark.parametrize("render", RENDERERS)
 def test_each_verdict_says_what_it_cost(render: Renderer) -> None:
-    page = render(contents(STANDINGS, prices={"factuality": 0.0123, "calibration": None}))
+    page = render(page_of(STANDINGS, prices={"factuality": 0.0123, "calibration": None}))
     said = re.sub(r"[\\]|<[^>]*>", "", page)
     assert "it cost $0.0123." in said
     assert "unknown amount" in said
     assert "in all" not in said
-    whole = render(contents(STANDINGS, prices={"factuality": 1.0, "calibration": 2.5}))
+    whole = render(page_of(STANDINGS, prices={"factuality": 1.0, "calibration": 2.5}))
     assert "$3.50 in all." in whole.replace("\\", "")
 
 
@@ -256,15 +266,15 @@ def test_cost_and_speed_are_shown_where_they_are_known_and_missing_is_a_dash(
     render: Renderer,
 ) -> None:
     title = "Quality against cost and speed"
-    assert title not in render(contents(STANDINGS))
-    page = render(contents(STANDINGS, economies=KNOWN))
+    assert title not in render(page_of(STANDINGS))
+    page = render(page_of(STANDINGS, economies=KNOWN))
     assert title in page
     fronts = re.findall(r"On (\w+), the front of quality and cost: ([^.]*)\.", page)
     found = {dimension: re.findall("ada|bob|cy", names) for dimension, names in fronts}
     assert found == {"factuality": ["ada", "bob"], "calibration": ["bob"]}
     ada, cy = (
         [cell.strip() for cell in row.split("|")[1:4]]
-        for row in render_markdown(contents(STANDINGS, economies=KNOWN)).splitlines()
+        for row in render_markdown(page_of(STANDINGS, economies=KNOWN)).splitlines()
         if re.match(r"\| (ada|cy) \| (2\.50|–) \|", row)
     )
     assert ada == ["ada", "2.50", "–"]
@@ -273,16 +283,17 @@ def test_cost_and_speed_are_shown_where_they_are_known_and_missing_is_a_dash(
 
 @pytest.mark.parametrize("render", RENDERERS)
 def test_what_is_not_separated_is_listed_with_its_record(render: Renderer) -> None:
-    given = contents(STANDINGS)
-    level = [row | {"shown_above": []} for row in table_rows("leaderboard", given.leaderboard)]
-    page = render(contents(STANDINGS, leaderboard=table_of("leaderboard", level)))
+    given = page_of(STANDINGS)
+    frame: Any = given.tables["leaderboard"]
+    level = [row | {"shown_above": []} for row in table_rows("leaderboard", frame)]
+    page = render(page_of(STANDINGS, tables={"leaderboard": table_of("leaderboard", level)}))
     cells = re.sub(r"</t[dh]>\s*<t[dh][^>]*>", " | ", page)
     assert "3 of 3 pairs" in page
     assert "ada | bob | 100.0 | 51 | 29 | 8 | 11 | 0" in cells
 
 
 def test_only_the_page_s_own_style_and_script_are_allowed() -> None:
-    page = render_html(contents(STANDINGS))
+    page = render_html(page_of(STANDINGS))
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
     policy = html.unescape(policy)
     directives = [each.split(" ", 1) for each in policy.split("; ")]
@@ -308,11 +319,11 @@ def test_the_glossary_of_the_documentation_is_the_one_of_the_report() -> None:
 
 def test_the_win_grid_of_many_entrants_numbers_its_columns() -> None:
     many = {f"entrant_{n}": 1500.0 - n for n in range(7)}
-    page = render_html(contents({"factuality": many}))
+    page = render_html(page_of({"factuality": many}))
     grid = page[page.index("row beats column") :]
     heads = re.findall(r'<th scope="col">([^<]*)</th>', grid[: grid.index("</thead>")])
     assert heads == ["1", "2", "3", "4", "5", "6", "7"]
     assert re.search(r"7\sentrant_<wbr>6</th>", grid)
-    few = render_html(contents({"factuality": dict(list(many.items())[:6])}))
+    few = render_html(page_of({"factuality": dict(list(many.items())[:6])}))
     grid = few[few.index("row beats column") :]
     assert ">entrant_0</th>" in grid[: grid.index("</thead>")]

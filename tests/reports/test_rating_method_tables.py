@@ -15,11 +15,10 @@ from tournament_assets.reports.rating_method_tables import (
     side_by_side_cells,
     tie_sentence,
 )
-from tournament_assets.reports.run.page import render_html, render_markdown
 from tournament_assets.storage.tables import make_table, rows_of
 from tournament_assets.tournament.asset_rows import RatingRow
 
-from .builders import contents, rating_row, ratings_table
+from .builders import page_of, rating_row, ratings_table, render_html, render_markdown
 
 TITLES = ("Elo", "Bradley-Terry", "Davidson")
 AGREED = {"ada": 1450.0, "bob": 1400.0, "cy": 1350.0}
@@ -134,9 +133,9 @@ def test_the_tie_parameter_is_said_in_words(parameter: float | None, words: str)
 def test_both_reports_show_the_table_and_every_sentence() -> None:
     rows = turned({"elo": "ada", "bradley_terry": "bob"})
     (sentence,) = disagreement_sentences(rows)
-    given = contents(
+    given = page_of(
         {"factuality": {"ada": 1450.0, "bob": 1350.0}},
-        ratings={"factuality": make_table("ratings", rows)},
+        tables={"ratings": {"factuality": make_table("ratings", rows)}},
     )
     markdown = render_markdown(given).split("## Models side by side")[1].split("## Cost")[0]
     assert sentence in markdown
@@ -150,9 +149,9 @@ def test_both_reports_show_the_table_and_every_sentence() -> None:
 def test_names_of_entrants_are_escaped_in_sentences() -> None:
     evil = "<b>|x"
     rows = turned({"elo": evil, "davidson": "bob"}, (evil, "bob"))
-    given = contents(
+    given = page_of(
         {"factuality": {evil: 1450.0, "bob": 1350.0}},
-        ratings={"factuality": make_table("ratings", rows)},
+        tables={"ratings": {"factuality": make_table("ratings", rows)}},
     )
     assert "<b>" not in render_html(given)
     assert ("", "Elo", "&lt;b&gt;\\|x", "bob") in sides(render_markdown(given))

@@ -2,6 +2,9 @@ import math
 
 from tournament_assets.reports.stopping_tables import QUESTIONS, draw_evidence, stopping_section
 from tournament_assets.tournament.asset_rows import DecisionRow
+from tournament_assets.tournament.judges import AdaptiveConfig
+
+STOPPING = AdaptiveConfig(goal="bank")
 
 
 def row(number: int, *, decided: bool, goal: str = "bank") -> DecisionRow:
@@ -36,7 +39,8 @@ def row(number: int, *, decided: bool, goal: str = "bank") -> DecisionRow:
 
 def test_the_section_names_the_question_and_counts_what_was_saved() -> None:
     rows = [row(1, decided=False), row(2, decided=True)]
-    section = stopping_section(rows, confidence=0.95, prices={"factuality": 4.2})
+    section = stopping_section(rows, adaptive=STOPPING, prices={"factuality": 4.2})
+    assert section is not None
     assert section.sentences[0] == QUESTIONS["bank"]
     assert "1 of 1" in section.sentences[2]
     # 58 of 100 prompts at the price of the 42 that were judged.
@@ -52,6 +56,7 @@ def test_the_section_names_the_question_and_counts_what_was_saved() -> None:
 
 def test_the_other_question_has_other_words_and_equal_rows_one_picture() -> None:
     rows = [row(2, decided=True, goal="population")]
-    section = stopping_section(rows, confidence=0.95, prices={})
+    section = stopping_section(rows, adaptive=STOPPING, prices={})
+    assert section is not None
     assert section.sentences[0] == QUESTIONS["population"]
     assert draw_evidence(rows) == draw_evidence(rows)

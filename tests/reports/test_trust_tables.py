@@ -41,6 +41,7 @@ def shown(*lines: MeasureRow) -> list[MeasureRow]:
 
 def test_every_light_is_a_word_beside_its_number_interval_and_threshold() -> None:
     section = trust_section(shown(BIASED, LONG, UNJUDGED, RETEST, CYCLES), confidence=0.95)
+    assert section is not None
     title, table = section.folds[0].tables[0]
     assert title == "factuality"
     assert [row[:5] for row in table.rows] == [
@@ -60,6 +61,7 @@ def test_every_light_is_a_word_beside_its_number_interval_and_threshold() -> Non
 
 def test_the_section_begins_with_what_is_red_and_says_what_to_do() -> None:
     section = trust_section(shown(BIASED, LONG, UNJUDGED, RETEST), confidence=0.9)
+    assert section is not None
     numbers, meaning = section.folds
     assert [each.split(": ")[1] for each in section.sentences] == ["test–retest."]
     assert "1 of 2" in section.finding
@@ -77,6 +79,7 @@ def test_the_section_begins_with_what_is_red_and_says_what_to_do() -> None:
 
 def test_without_a_red_light_there_is_nothing_to_do() -> None:
     section = trust_section(shown(UNJUDGED, CYCLES), confidence=0.95)
+    assert section is not None
     assert section.finding.startswith("none of 2")
     assert len(section.tables) == 1
 

@@ -23,6 +23,7 @@ from typing import Literal
 
 from tournament_assets.judging.requests.verdict_parsing import FailureClass
 from tournament_assets.tournament.asset_rows import CoverageRow
+from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.prompts import GeneratedResponse, answer_key
@@ -395,15 +396,12 @@ def check_missingness(rows: Rows, *, max_spread: float) -> MissingnessCheck:
     )
 
 
-def find_outages(
-    rows: Rows, *, max_unjudged_rate: float, max_missing_spread: float
-) -> tuple[Outage, ...]:
+def find_outages(rows: Rows, checks: CheckThresholds) -> tuple[Outage, ...]:
     """Return what must be said before any number, most important first.
 
     Args:
         rows: Rows of table "audit".
-        max_unjudged_rate: Share of a dimension's pairs that may lack two readable replies.
-        max_missing_spread: The difference between two entrants' shares that is always even.
+        checks: How much may be missing, and how unevenly.
 
     Returns:
         Dimensions without enough judgments, then entrants that miss more verdicts than others, by
@@ -412,10 +410,10 @@ def find_outages(
     found: list[Outage] = []
     by_dimension = _by_dimension(rows)
     for dimension, members in by_dimension.items():
-        sentence = _judge_sentence(dimension, members, max_unjudged_rate)
+        sentence = _judge_sentence(dimension, members, checks.max_unjudged_rate)
         if sentence is not None:
             found.append(Outage("judge", dimension, (), sentence))
-    check = check_missingness(rows, max_spread=max_missing_spread)
+    check = check_missingness(rows, max_spread=checks.max_missing_spread)
     for dimension, evenness in check.verdicts.items():
         if not evenness.is_even:
             found.append(

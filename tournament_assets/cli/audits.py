@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from tournament_assets.audits.missingness import check_missingness, find_outages
 from tournament_assets.cli.options import (
     config_option,
     json_option,
@@ -15,7 +14,7 @@ from tournament_assets.cli.options import (
     show_report,
 )
 from tournament_assets.definitions import build_plan
-from tournament_assets.graph.assets.reports import fair_rows, families_of
+from tournament_assets.graph.assets.reports import fair_rows
 from tournament_assets.launching import StoredTables
 from tournament_assets.project.config_files import load_config
 from tournament_assets.reports.audit_tables import (
@@ -28,6 +27,7 @@ from tournament_assets.reports.fair_tables import (
     FairReport,
     fair_markdown,
     fair_values,
+    families_of,
     print_fair_report,
 )
 from tournament_assets.storage.tables import content_version, make_table, rows_of
@@ -92,18 +92,12 @@ def _read_audit(config_path: Path, mode: Mode) -> AuditReport:
     panels = [stored.by("dimension", each, names) for each in ("measures", "people_measures")]
     stored.raise_if_missing()
     audit = list(rows_of(CoverageRow, frames["audit"]))
-    checks = plan.config.checks
     return AuditReport(
         tournament_id=plan.tournament_id,
         mode=mode,
         audit=audit,
         prompt_audit=list(rows_of(PromptFindingRow, frames["prompt_audit"])),
-        check=check_missingness(audit, max_spread=checks.max_missing_spread),
-        outages=find_outages(
-            audit,
-            max_unjudged_rate=checks.max_unjudged_rate,
-            max_missing_spread=checks.max_missing_spread,
-        ),
+        checks=plan.config.checks,
         trust=lights_of(table for panel in panels for table in panel.values()),
     )
 
@@ -193,7 +187,7 @@ def load_fair_report(
         judge=plan.config.label_of(mode),
         confidence=plan.config.ratings.confidence,
         rows=rows,
-        families=families_of(plan, mode, verdicts, excluded=left_out),
+        families=families_of(plan.config, mode, verdicts, excluded=left_out),
         excluded=left_out,
         version=short(content_version("fair_comparison", make_table("fair_comparison", rows))),
         page=stored.page(),

@@ -481,6 +481,8 @@ def _arguments(
     if "inputs" in wanted:
         together = {name: given.pop(name) for name in row.input_types if name in given}
         arguments["inputs"] = wanted["inputs"](**together)
+    if "tables" in wanted:
+        arguments["tables"] = {name: given.pop(name) for name in row.inputs if name in given}
     if "resources" in wanted:
         arguments["resources"] = Resources(**{name: given.pop(name) for name in _RESOURCES})
     return {**arguments, **given}

@@ -362,6 +362,8 @@ class _Engine:
         }
         wanted = row.wanted
         found = {argument: read() for argument, read in known.items() if argument in wanted}
+        if "tables" in wanted:
+            return {**found, "tables": inputs}
         if is_dataclass(together := wanted.get("inputs")):
             names = {each.name for each in fields(together)}
             own = {argument: value for argument, value in inputs.items() if argument in names}

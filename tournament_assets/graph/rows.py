@@ -107,10 +107,11 @@ class AssetRow:
     """One asset: where it stands in the graph, and the function that makes it.
 
     The function is given by name what it asks for: `plan` or its `config`; its partition's `mode`
-    and `dimension`, or a whole `step`; its inputs, one by one or as the dataclass `inputs`, and of
-    several partitions a mapping by entrant, dimension or mode, in config order; `options` of the
-    run, a dataclass; the resources `ledger`, `judge` and `generator`, or all as `resources`; and
-    `started_at`, when the run began. It returns a `Made`. Its docstring is what the UI shows.
+    and `dimension`, or a whole `step`; its inputs, one by one, as the dataclass `inputs` or all as
+    the mapping `tables`, and of several partitions a mapping by entrant, dimension or mode, in
+    config order; `options` of the run, a dataclass; the resources `ledger`, `judge` and
+    `generator`, or all as `resources`; and `started_at`, when the run began. It returns a `Made`.
+    Its docstring is what the UI shows.
 
     Attributes:
         make: The function; the asset has its name, and so has the schema of its table.
@@ -175,6 +176,8 @@ class AssetRow:
     def input_types(self) -> Mapping[str, Any]:
         """The types of the inputs, by argument, whether they come one by one or together."""
         together = self.wanted.get("inputs")
+        if "tables" in self.wanted:
+            return {}
         if not is_dataclass(together):
             return {name: self.wanted[name] for name in self.inputs}
         return {each.name: each.type for each in fields(together)}

@@ -7,10 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from tournament_assets.audits.missingness import copy_sentences
+from tournament_assets.audits.missingness import copy_sentences, find_outages
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.trust_tables import red_sentences
-from tournament_assets.runs.report_sections import outages_of
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, WinRateRow
 from tournament_assets.tournament.config import Mode
@@ -89,7 +88,7 @@ def summarise_run(
         responses_generated=total("generated_now", "entrant_requests", "entrant_responses"),
         confidence=plan.config.ratings.confidence,
         warnings=tuple(warnings),
-        outages=tuple(outages_of(plan, audit)),
+        outages=tuple(each.sentence for each in find_outages(audit, plan.config.checks)),
         cautions=(*red_sentences(lights), *copy_sentences(audit)),
         is_new="run_artifacts" in metadata,
     )

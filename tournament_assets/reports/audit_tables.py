@@ -4,10 +4,18 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import zip_longest
 from typing import Any
 
-from tournament_assets.audits.missingness import MissingnessCheck, Outage, asked, copy_sentences
+from tournament_assets.audits.missingness import (
+    MissingnessCheck,
+    Outage,
+    asked,
+    check_missingness,
+    copy_sentences,
+    find_outages,
+)
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import (
     Console,
@@ -16,9 +24,16 @@ from tournament_assets.reports.report_tables import (
     print_section,
     print_text,
 )
+from tournament_assets.reports.sections import Doubt
 from tournament_assets.reports.trust_tables import red_sentences
 from tournament_assets.tournament.asset_rows import CoverageRow, MeasureRow, PromptFindingRow
-from tournament_assets.tournament.formatting import ABSENT, format_count_of, format_share
+from tournament_assets.tournament.config import CheckThresholds
+from tournament_assets.tournament.formatting import (
+    ABSENT,
+    format_count_of,
+    format_plural,
+    format_share,
+)
 
 KIND_TITLES: Mapping[str, str] = {
     "decides_order": "decides the order",
@@ -46,21 +61,13 @@ _COUNTS: Mapping[str, str] = {
 }
 
 
-def missing_section(
-    rows: Sequence[CoverageRow], *, check: MissingnessCheck, outages: Sequence[str] = ()
-) -> ReportSection:
-    """Return "Audit": what is missing, by entrant, and the scores with and without it.
-
-    Args:
-        rows: Rows of table "audit".
-        check: What the check `even_missingness` says of them.
-        outages: What stands first.
-    """
+def missing_section(audit: Sequence[CoverageRow], *, checks: CheckThresholds) -> ReportSection:
+    """Return "Audit": what is missing, by entrant, and the scores with and without it."""
+    evenness = check_missingness(audit, max_spread=checks.max_missing_spread).sentence
     return ReportSection(
         title="Audit",
         sentences=(
-            *outages,
-            f"{check.sentence[0].upper()}{check.sentence[1:]}.",
+            f"{evenness[0].upper()}{evenness[1:]}.",
             "Same text: both responses are the same, so the judge was not asked and neither won. "
             "Judged: asked, with two readable replies. Clean: judged pairs whose replies agree, "
             "and pairs of one text, about responses that are neither empty nor cut off. A score is "
@@ -68,12 +75,97 @@ def missing_section(
             "Normalised, it divides by what was planned, so that what is missing earns nothing.",
         ),
         tables=(
-            ("Planned and present, by entrant", _present_table(rows)),
-            ("Presentations without a verdict, by entrant", _missing_table(rows)),
-            ("Scores with and without what is missing", _score_table(rows)),
+            ("Planned and present, by entrant", _present_table(audit)),
+            ("Presentations without a verdict, by entrant", _missing_table(audit)),
+            ("Scores with and without what is missing", _score_table(audit)),
         ),
-        finding=_missing_words(rows),
+        finding=_missing_words(audit),
     )
+
+
+def audit_doubts(
+    audit: Sequence[CoverageRow],
+    *,
+    checks: CheckThresholds,
+    pending: Mapping[str, int],
+    left_out: Mapping[str, int],
+) -> list[Doubt]:
+    """Return what is missing, unevenly missing, still to come or left out, and copies.
+
+    Args:
+        audit: Rows of table "audit".
+        checks: How much may be missing, and how unevenly.
+        pending: Presentations without a reply yet, by dimension.
+        left_out: Pairs that a limit left out, by dimension.
+    """
+    found = [
+        Doubt(_OUTAGES[each.kind].format(each.dimension), each.sentence, "audit", is_red=True)
+        for each in find_outages(audit, checks)
+    ]
+    if any(pending.values()):
+        sentence = (
+            "PARTIAL: these ratings were asked for before every reply had come. "
+            f"Presentations without a reply yet: {_by_dimension(pending)}."
+        )
+        found.append(Doubt("PARTIAL: replies are still to come", sentence, "audit", is_red=True))
+    if any(left_out.values()):
+        sentence = (
+            f"This run was limited to the first pairs. Pairs left out: {_by_dimension(left_out)}."
+        )
+        found.append(Doubt("limited to the first pairs", sentence, "audit"))
+    copies = copy_sentences(audit)
+    found += [Doubt("most pairs are of one text", each, "audit") for each in copies]
+    return [*found, *_unjudged_doubts(audit), *_unanswered_doubts(audit)]
+
+
+_OUTAGES = {
+    "judge": "too little judged on {}",
+    "verdicts": "verdicts unevenly missing on {}",
+    "answers": "answers unevenly missing",
+}
+_MISSING_REPLIES = (
+    "replies_refused",
+    "replies_unreadable",
+    "replies_permanent",
+    "replies_pending",
+)
+"""Columns of table "audit" that count presentations without a verdict."""
+
+
+def _by_dimension(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{dimension} {count}" for dimension, count in counts.items() if count)
+
+
+def _unjudged_doubts(audit: Sequence[CoverageRow]) -> list[Doubt]:
+    missing, shown = Counter[str](), Counter[str]()
+    for row in audit:
+        missing[row.entrant_id] += sum(getattr(row, name) for name in _MISSING_REPLIES)
+        shown[row.entrant_id] += 2 * asked(row)
+    if not missing.total():
+        return []
+    # Every presentation shows two entrants, so it stands in two rows.
+    total = format_count_of(math.ceil(missing.total() / 2), shown.total() // 2)
+    by_entrant = "; ".join(
+        f"{name} {format_count_of(count, shown[name])}" for name, count in missing.items() if count
+    )
+    short = f"{total} presentations have no verdict"
+    sentence = f"{short}; they count as nothing, not as ties. By entrant: {by_entrant}."
+    return [Doubt(short, sentence, "audit")]
+
+
+def _unanswered_doubts(audit: Sequence[CoverageRow]) -> list[Doubt]:
+    answered = {
+        row.entrant_id: f"{row.entrant_id} {row.responses} of {row.prompts_selected}"
+        for row in audit
+        if row.responses < row.prompts_selected
+    }
+    if not answered:
+        return []
+    sentence = (
+        f"Not everyone answered every prompt. Prompts answered: {'; '.join(answered.values())}."
+    )
+    short = f"unanswered prompts of {format_plural(len(answered), 'entrant')}"
+    return [Doubt(short, sentence, "audit")]
 
 
 def _missing_words(rows: Sequence[CoverageRow]) -> str:
@@ -145,13 +237,14 @@ def choose_findings(folded: Sequence[AlikeFindings], limit: int) -> list[AlikeFi
     return [folded[index] for index in sorted(in_turn[:limit])]
 
 
-def prompts_section(rows: Sequence[PromptFindingRow], *, limit: int = 12) -> ReportSection:
+def prompts_section(prompt_audit: Sequence[PromptFindingRow], *, limit: int = 12) -> ReportSection:
     """Return "Strata and the prompts that decide".
 
     Args:
-        rows: Rows of table "prompt_audit".
+        prompt_audit: Rows of table "prompt_audit".
         limit: The most rows of each table.
     """
+    rows = prompt_audit
     findings = [row for row in rows if row.is_finding]
     measured = [row for row in rows if row.kind == "signal_to_noise"]
     sentences = [_summary(findings, len({row.prompt_id for row in measured}))]
@@ -181,29 +274,6 @@ def prompts_section(rows: Sequence[PromptFindingRow], *, limit: int = 12) -> Rep
         finding=f"{len(findings)} findings on prompts" if findings else "no prompt stands out",
         sentences=tuple(sentences),
         tables=tuple((title, table) for title, table in tables if table.rows),
-    )
-
-
-def audit_sections(
-    audit: Sequence[CoverageRow],
-    prompt_audit: Sequence[PromptFindingRow],
-    *,
-    check: MissingnessCheck,
-    outages: Sequence[str] = (),
-    limit: int = 12,
-) -> tuple[ReportSection, ReportSection]:
-    """Return both sections.
-
-    Args:
-        audit: Rows of table "audit".
-        prompt_audit: Rows of table "prompt_audit".
-        check: What the check `even_missingness` says.
-        outages: What stands first.
-        limit: The most rows of each table about prompts.
-    """
-    return (
-        missing_section(audit, check=check, outages=outages),
-        prompts_section(prompt_audit, limit=limit),
     )
 
 
@@ -369,15 +439,14 @@ def _noise_table(rows: Sequence[PromptFindingRow]) -> ReportTable:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AuditReport:
     """Both audits of one mode of a tournament.
 
     Attributes:
         audit: Rows of table "audit".
         prompt_audit: Rows of table "prompt_audit".
-        check: What the check `even_missingness` says.
-        outages: What must be said first.
+        checks: How much may be missing, and how unevenly.
         trust: Rows of table "measures", all dimensions.
     """
 
@@ -385,9 +454,25 @@ class AuditReport:
     mode: str
     audit: Sequence[CoverageRow]
     prompt_audit: Sequence[PromptFindingRow]
-    check: MissingnessCheck
-    outages: Sequence[Outage]
+    checks: CheckThresholds
     trust: Sequence[MeasureRow]
+
+    @cached_property
+    def check(self) -> MissingnessCheck:
+        """What the check `even_missingness` says."""
+        return check_missingness(self.audit, max_spread=self.checks.max_missing_spread)
+
+    @cached_property
+    def outages(self) -> Sequence[Outage]:
+        """What must be said first."""
+        return find_outages(self.audit, self.checks)
+
+    def sections(self, limit: int) -> tuple[ReportSection, ReportSection]:
+        """Return both sections, with so many rows of each table about prompts at most."""
+        return (
+            missing_section(self.audit, checks=self.checks),
+            prompts_section(self.prompt_audit, limit=limit),
+        )
 
     @property
     def passed(self) -> bool:
@@ -413,7 +498,7 @@ def print_audit(report: AuditReport, console: Console, *, limit: int) -> None:
     for sentence in report.first_sentences:
         print_text(sentence, console, style="bold red")
         console.print()
-    for section in _sections(report, limit):
+    for section in report.sections(limit):
         print_section(section, console, style="bold underline")
         console.print()
 
@@ -428,7 +513,7 @@ def audit_markdown(report: AuditReport, *, limit: int) -> str:
         "sections.md.jinja",
         title=f"{report.tournament_id}, {report.mode}: audit",
         warnings=report.first_sentences,
-        sections=_sections(report, limit),
+        sections=report.sections(limit),
     )
 
 
@@ -454,7 +539,3 @@ def audit_values(report: AuditReport) -> dict[str, Any]:
             for row in report.prompt_audit
         ],
     }
-
-
-def _sections(report: AuditReport, limit: int) -> tuple[ReportSection, ...]:
-    return audit_sections(report.audit, report.prompt_audit, check=report.check, limit=limit)

@@ -12,6 +12,8 @@ from tournament_assets.audits.fair_comparison import (
     WHOLE,
     WIN_SHARE,
     Families,
+    entrant_family,
+    judge_family,
     neighbours,
 )
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
@@ -23,7 +25,9 @@ from tournament_assets.reports.report_tables import (
     print_table,
     print_text,
 )
+from tournament_assets.storage.tables import AnyTable, judge_models_of
 from tournament_assets.tournament.asset_rows import RatingRow
+from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
@@ -42,8 +46,34 @@ _MOST_NAMED = 6
 """Entrants that a sentence names; of more it counts them, and the tables name them."""
 
 
+def families_of(
+    config: TournamentConfig,
+    mode: Mode,
+    verdicts: Mapping[str, AnyTable],
+    *,
+    excluded: Sequence[str] = (),
+) -> dict[str, Families]:
+    """Return who judged and who answered, by dimension.
+
+    Args:
+        verdicts: The table `judge_verdicts` of every dimension.
+        excluded: Entrants to leave out.
+    """
+    entrants = {
+        entrant.entrant_id: entrant_family(entrant, named=config.families)
+        for entrant in config.entrants
+        if entrant.entrant_id not in excluded
+    }
+    found = {}
+    for dimension, frame in verdicts.items():
+        judge_model = ", ".join(sorted(judge_models_of(frame))) or config.lead(mode).model
+        own = judge_family(judge_model, named=config.families)
+        found[dimension] = Families(judge_model, own, entrants)
+    return found
+
+
 def fair_section(
-    rows: Sequence[RatingRow],
+    fair_comparison: Sequence[RatingRow],
     families: Mapping[str, Families],
     *,
     confidence: float,
@@ -52,10 +82,11 @@ def fair_section(
     """Return the section of a report that compares everybody on equal terms.
 
     Args:
-        rows: Rows of table "fair_comparison", all dimensions.
+        fair_comparison: Rows of the table, all dimensions.
         families: Who judged and who answered, by dimension.
         strata_by: Only strata by these, such as `source`; by all of them unless given.
     """
+    rows = fair_comparison
     dimensions = list(dict.fromkeys(row.dimension for row in rows))
     compared = {
         name: Compared.of([row for row in rows if row.dimension == name], families[name])

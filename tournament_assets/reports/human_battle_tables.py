@@ -1,6 +1,6 @@
 """What people say beside a judge, as rows and in plain words: an arena's battles, and labels."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 from tournament_assets.audits.agreement import HumanAgreement
@@ -24,7 +24,7 @@ from tournament_assets.tournament.asset_rows import (
     MeasureRow,
     RatingRow,
 )
-from tournament_assets.tournament.config import CheckThresholds
+from tournament_assets.tournament.config import CheckThresholds, Mode, TournamentConfig
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import (
     ABSENT,
@@ -159,22 +159,22 @@ Leaders = Mapping[str, Sequence[EloRow]]
 
 
 def people_sentences(
-    powered: Sequence[RatingRow],
-    calibration: Sequence[MeasureRow],
-    leaders: Leaders,
+    people_ratings: Sequence[RatingRow],
+    people_measures: Sequence[MeasureRow],
+    leaderboard: Leaders,
 ) -> dict[str, tuple[str]]:
     """Say of every dimension with labels whether people would agree with who is first.
 
     Args:
-        powered: Table "people_ratings", any dimensions.
-        calibration: Table "people_measures", likewise.
-        leaders: Rows of table "leaderboard" by dimension, best entrant first.
+        people_ratings: Rows of the table, any dimensions.
+        people_measures: Likewise.
+        leaderboard: Rows of the table by dimension, best entrant first.
     """
-    labelled = {row.dimension for row in calibration if row.measure == "count"}
+    labelled = {row.dimension for row in people_measures if row.measure == "count"}
     return {
-        dimension: (_agreed(_of(powered, dimension), _of(calibration, dimension), rows, dimension),)
-        for dimension, rows in leaders.items()
-        if dimension in labelled
+        name: (_agreed(_of(people_ratings, name), _of(people_measures, name), rows, name),)
+        for name, rows in leaderboard.items()
+        if name in labelled
     }
 
 
@@ -221,34 +221,56 @@ def _count(calibration: Sequence[MeasureRow], name: str) -> int:
     return sum(row.n for row in calibration if row.measure == "count" and row.subject == name)
 
 
+_TOGETHER = {
+    "judge_aware": "the mean of theirs, each with the weight that its verdicts earn",
+    "equal": "the mean of theirs",
+}
+
+
+def judge_sentence(config: TournamentConfig, mode: Mode, judge_models: Collection[str]) -> str:
+    """Say who the judge is whose verdicts stand beside people's: a model, or several together."""
+    panel = [each.model for each in config.judges_of(mode)]
+    others = sorted(set(judge_models).difference(panel))
+    names = join_names([*(model for model in panel if model in judge_models), *others])
+    if len(judge_models) < 2 or not config.has_jury(mode):
+        return f"The judge is {names}."
+    together = _TOGETHER[config.aggregation(mode)]
+    return f"The judge is the jury of {names}: its verdict on a pair is {together}."
+
+
 def people_section(
-    powered: Sequence[RatingRow],
-    calibration: Sequence[MeasureRow],
-    leaders: Leaders,
+    people_ratings: Sequence[RatingRow],
+    people_measures: Sequence[MeasureRow],
+    leaderboard: Leaders,
     *,
-    judge: str,
+    config: TournamentConfig,
+    mode: Mode,
+    judge_models: Collection[str],
     link: Callable[..., str],
-    confidence: float,
-) -> ReportSection:
-    """Return the section of a report on what people would say.
+) -> ReportSection | None:
+    """Return the section of a report on what people would say, where they said anything.
 
     Args:
-        powered: Table "people_ratings", all dimensions.
-        calibration: Table "people_measures", all dimensions.
-        leaders: Rows of table "leaderboard" by dimension, best entrant first.
-        judge: A sentence that says who the judge is.
+        people_ratings: Rows of the table, all dimensions.
+        people_measures: Likewise.
+        leaderboard: Rows of the table by dimension, best entrant first.
+        config: Names the judges, and the coverage of the intervals.
+        mode: The mode that is reported.
+        judge_models: The models that replied.
         link: Makes the address of the battles of a dimension and further filters, or nothing.
     """
-    said = people_sentences(powered, calibration, leaders)
-    interval = format_confidence(confidence)
-    rated = {name: _of(powered, name) for name in said}
-    measured = {name: _of(calibration, name) for name in said}
+    if not people_measures:
+        return None
+    said = people_sentences(people_ratings, people_measures, leaderboard)
+    interval = format_confidence(config.ratings.confidence)
+    rated = {name: _of(people_ratings, name) for name in said}
+    measured = {name: _of(people_measures, name) for name in said}
     return ReportSection(
         "Would people agree?",
         (
             *(sentence for each in said.values() for sentence in each),
             *(_how_far(name, rated[name], measured[name], interval) for name in said),
-            judge,
+            judge_sentence(config, mode, judge_models),
             "People: the labelled pairs alone. Judge: its verdicts on all pairs, whose interval "
             "knows nothing of where the judge errs. Both: the verdicts, corrected where people "
             "labelled; compare entrants by this one. All three are Bradley-Terry ratings of pairs "

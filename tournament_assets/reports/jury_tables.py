@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from tournament_assets.audits.fair_comparison import judge_family
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.tournament.asset_rows import MeasureRow
+from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
@@ -109,14 +110,17 @@ def agreement_table(rows: Sequence[MeasureRow], families: Families) -> ReportTab
 
 
 def jury_section(
-    rows: Sequence[MeasureRow], *, families: Families, confidence: float
+    jury: Sequence[MeasureRow], measures: Sequence[MeasureRow], *, config: TournamentConfig
 ) -> ReportSection:
     """Return the section of a report on who judged.
 
     Args:
-        rows: Rows of tables "jury" and "measures", all dimensions.
-        families: The families that a config names, by model.
+        jury: Rows of table "jury", all dimensions.
+        measures: Rows of table "measures", all dimensions.
+        config: Names families of models, and the coverage of the intervals.
     """
+    rows = [row for row in (*jury, *measures) if row.state is None]
+    families, confidence = config.families, config.ratings.confidence
     sentences = []
     is_panel = any(row.measure == "agreement" for row in rows)
     if is_panel:

@@ -28,6 +28,7 @@ from tournament_assets.tournament.formatting import (
     format_share,
     join_names,
 )
+from tournament_assets.tournament.judges import AdaptiveConfig
 
 QUESTIONS = {
     "bank": (
@@ -53,19 +54,21 @@ def last_rounds(rows: Iterable[DecisionRow]) -> list[DecisionRow]:
 
 
 def stopping_section(
-    rows: Sequence[DecisionRow],
+    judging_decisions: Sequence[DecisionRow],
     *,
-    confidence: float,
+    adaptive: AdaptiveConfig | None,
     prices: Mapping[str, float | None],
-) -> ReportSection:
+) -> ReportSection | None:
     """Return the section of a report on where judging stopped.
 
     Args:
-        rows: Rows of table "judging_decisions", all dimensions.
-        confidence: Probability with which all decisions of a dimension are right together.
+        judging_decisions: Rows of the table, all dimensions.
+        adaptive: How pairs stop; None where every pair is judged on every prompt.
         prices: US dollars that judging cost, by dimension; None where no price is known.
     """
-    last = last_rounds(rows)
+    last = last_rounds(row for row in judging_decisions if row.goal in QUESTIONS)
+    if adaptive is None or not last:
+        return None
     by_dimension = {
         name: [row for row in last if row.dimension == name]
         for name in dict.fromkeys(row.dimension for row in last)
@@ -73,9 +76,10 @@ def stopping_section(
     saved = {name: _saved_usd(own, prices.get(name)) for name, own in by_dimension.items()}
     sentences = [
         QUESTIONS[last[0].goal],
-        f"All decisions of a dimension are right together with {format_confidence(confidence)}, "
-        "however often was looked. A prompt that a stopped pair was judged on all the same stands "
-        "for several, so that ratings are not those of lucky beginnings.",
+        "All decisions of a dimension are right together with "
+        f"{format_confidence(adaptive.confidence)}, however often was looked. A prompt that a "
+        "stopped pair was judged on all the same stands for several, so that ratings are not those "
+        "of lucky beginnings.",
         *(f"{name}: {_saved_sentence(own, saved[name])}" for name, own in by_dimension.items()),
     ]
     share = sum(row.not_needed for row in last) / max(1, sum(row.pairs for row in last))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tournament_assets.reports.report_tables import HtmlCell, ReportSection, ReportTable
+from tournament_assets.reports.sections import Doubt
 from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.formatting import (
     ABSENT,
@@ -99,12 +100,15 @@ def red_summary(rows: Sequence[MeasureRow]) -> str:
     return f"{len(red)} of {lit} lights on the judge are red ({join_names(named)})"
 
 
-def trust_section(rows: Sequence[MeasureRow], *, confidence: float) -> ReportSection:
+def trust_section(lights: Sequence[MeasureRow], *, confidence: float) -> ReportSection | None:
     """Return the section of a report on whether the judge can be trusted.
 
     Args:
-        rows: Rows of table "measures", all dimensions.
+        lights: Rows of tables of measures that have a light, all dimensions.
     """
+    if not lights:
+        return None
+    rows = lights
     dimensions = list(dict.fromkeys(row.dimension for row in rows))
     red = [row for row in rows if row.state == TrustState.RED]
     green = [row for row in rows if row.state == TrustState.GREEN]
@@ -138,6 +142,12 @@ def trust_section(rows: Sequence[MeasureRow], *, confidence: float) -> ReportSec
         folds=(numbers, ReportSection("What each light means", (), (("", _meaning_table(rows)),))),
         is_open=True,
     )
+
+
+def trust_doubts(lights: Sequence[MeasureRow]) -> list[Doubt]:
+    """Return the red lights as one doubt, if there are any."""
+    found = red_sentences(lights)
+    return [Doubt(red_summary(lights), " ".join(found), "trust", is_red=True)] if found else []
 
 
 def trust_matrix(rows: Sequence[MeasureRow]) -> ReportTable:

@@ -349,27 +349,6 @@ def pending_presentations(replies: Mapping[str, ReplySummary]) -> dict[str, int]
     return {dimension: summary.pending for dimension, summary in replies.items()}
 
 
-def partial_warnings(pending: Mapping[str, int]) -> list[str]:
-    """Return what a reader must know of ratings that did not wait for every reply."""
-    missing = {dimension: count for dimension, count in pending.items() if count}
-    if not missing:
-        return []
-    counts = ", ".join(f"{dimension} {count}" for dimension, count in missing.items())
-    return [
-        "PARTIAL: these ratings were asked for before every reply had come. "
-        f"Presentations without a reply yet: {counts}."
-    ]
-
-
-def limit_warnings(left_out: Mapping[str, int]) -> list[str]:
-    """Return what a reader must know of a limited run."""
-    limited = {dimension: count for dimension, count in left_out.items() if count}
-    if not limited:
-        return []
-    counts = ", ".join(f"{dimension} {count}" for dimension, count in limited.items())
-    return [f"This run was limited to the first pairs. Pairs left out: {counts}."]
-
-
 class JudgingCost(TypedDict):
     """Requests, tokens and dollars of what was judged on a dimension."""
 

@@ -294,6 +294,8 @@ class StoredTable:
 
 
 AnyTable: TypeAlias = "pd.DataFrame | StoredTable"
+LoadedTable: TypeAlias = "AnyTable | Mapping[str, AnyTable]"
+"""A table as an asset gets it: whole, or by entrant or dimension in config order."""
 
 
 def write_table(name: str, rows: Iterable[DataclassInstance]) -> WrittenTable:
@@ -360,6 +362,36 @@ def rows_of(row_type: type[RowT], table: AnyTable, *, shares_texts: bool = False
         ]
         for values in zip(*columns, strict=True):
             yield row_type(**dict(zip(schema.names, values, strict=True)))
+
+
+def parts_of(table: LoadedTable) -> list[AnyTable]:
+    """Return the tables of all partitions."""
+    return [*table.values()] if isinstance(table, Mapping) else [table]
+
+
+def rows_of_all(row_type: type[RowT], table: LoadedTable) -> list[RowT]:
+    """Return the rows of all partitions."""
+    return [row for part in parts_of(table) for row in rows_of(row_type, part)]
+
+
+def rows_by_name(row_type: type[RowT], table: LoadedTable) -> dict[str, list[RowT]]:
+    """Return the rows by partition, or those of a whole table by dimension."""
+    if isinstance(table, Mapping):
+        return {name: [*rows_of(row_type, part)] for name, part in table.items()}
+    found: dict[str, list[RowT]] = {}
+    for row in rows_of(row_type, table):
+        found.setdefault(getattr(row, "dimension"), []).append(row)  # noqa: B009
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    settled_by: str
+
+
+def judge_models_of(verdicts: AnyTable) -> set[str]:
+    """Return the models that gave the verdicts of the table `judge_verdicts`."""
+    return {row.settled_by for row in rows_of(_Settled, verdicts)}
 
 
 def _words_of(row_type: type) -> list[type[StrEnum] | None]:

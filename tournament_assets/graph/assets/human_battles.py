@@ -25,7 +25,6 @@ from tournament_assets.battles.human import (
     place_in_arena,
 )
 from tournament_assets.graph.assets.trust import check_light
-from tournament_assets.graph.assets.verdicts import judge_models_of
 from tournament_assets.graph.outputs import (
     Made,
     Markdown,
@@ -57,6 +56,7 @@ from tournament_assets.storage.tables import (
     PairKey,
     StoredTable,
     encode_parquet,
+    judge_models_of,
     pair_key,
     rows_of,
     to_arrow,

@@ -8,15 +8,16 @@ from typing import Any
 
 import pandas as pd
 
-from tournament_assets.graph.assets.reports import families_of
+from tournament_assets.audits.missingness import find_outages
 from tournament_assets.graph.outputs import Check, Made, Markdown, known, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.elo_traces import EloTraces
-from tournament_assets.reports.battle_pages import BattleTables
-from tournament_assets.reports.run.page import iterate_pages, render_markdown
-from tournament_assets.reports.run.report_contents import ReportContents
+from tournament_assets.reports.economies import entrant_economies
+from tournament_assets.reports.run.page import READS, iterate_pages
 from tournament_assets.reports.run.run_files import RunTables, build_run_files
+from tournament_assets.reports.run.section_table import SECTIONS
+from tournament_assets.reports.sections import Page, in_order
 from tournament_assets.run_comparison import comparison as comparing
 from tournament_assets.run_comparison import gate as gates
 from tournament_assets.run_comparison.comparison import RunComparison, compare_runs
@@ -30,13 +31,6 @@ from tournament_assets.runs.provenance import (
     cost_lines,
     provenance_lines,
 )
-from tournament_assets.runs.report_sections import (
-    entrant_economies,
-    judge_sentence,
-    outages_of,
-    report_doubts,
-    report_sections,
-)
 from tournament_assets.storage.run_directory import (
     FileContent,
     find_runs,
@@ -44,6 +38,7 @@ from tournament_assets.storage.run_directory import (
     write_run_directory,
 )
 from tournament_assets.storage.tables import (
+    LoadedTable,
     StoredTable,
     WrittenTable,
     rows_of,
@@ -51,10 +46,7 @@ from tournament_assets.storage.tables import (
 )
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
-    DecisionRow,
     MeasureRow,
-    PromptFindingRow,
-    RatingRow,
     ReportPageRow,
 )
 from tournament_assets.tournament.battles import settings_of_run
@@ -62,46 +54,34 @@ from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.fingerprints import combine, fingerprint
 from tournament_assets.trust.measures import lights_of
-from tournament_assets.verdicts.adaptive_judging import EVERYTHING
 from tournament_assets.verdicts.judge_requests import LedgerAccess
 
 _LISTED_JUDGMENTS = 20
 _GATE_CHECK = "gate"
 
 
-@dataclass(frozen=True, slots=True)
-class ReportInputs:
-    """Tables of one mode that the page is made from; of several partitions a mapping."""
-
-    leaderboard: pd.DataFrame
-    audit: pd.DataFrame
-    prompt_audit: pd.DataFrame
-    fair: pd.DataFrame
-    trust: Frames
-    selected: pd.DataFrame
-    responses: Frames
-    matches: LargeTables
-    replies: LargeTables
-    verdicts: LargeTables
-    ratings: Frames
-    win_rates: Frames
-    powered: Frames
-    people: Frames
-    jury: Frames | None = None
-    decisions: Frames | None = None
+REPORT_TABLES = tuple(
+    dict.fromkeys(
+        (
+            *READS,
+            *("selected_prompts", "judging_decisions"),
+            *(name for row in SECTIONS for name in row.reads),
+        )
+    )
+)
+"""The tables of a mode that the page and its facts are made from."""
 
 
-def report(step: Step, inputs: ReportInputs) -> Made[WrittenTable]:
+def report(step: Step, tables: Mapping[str, LoadedTable]) -> Made[WrittenTable]:
     """The page people read, as Markdown and as one HTML file, with every battle in it.
 
     Many battles get pages of their own, which stand beside it in the run directory.
     """
-    contents = _contents(step, inputs, _facts(step, inputs))
-    markdown = render_markdown(contents)
+    pages = iterate_pages(_page(step, tables))
+    (_, html), (_, markdown) = next(pages), next(pages)
 
     def documents() -> Iterator[ReportPageRow]:
-        pages = iterate_pages(contents)
-        yield ReportPageRow(format="html", content=next(pages)[1])
+        yield ReportPageRow(format="html", content=html)
         yield ReportPageRow(format="markdown", content=markdown)
         for name, page in pages:
             yield ReportPageRow(format=name, content=page)
@@ -109,86 +89,47 @@ def report(step: Step, inputs: ReportInputs) -> Made[WrittenTable]:
     return Made(write_table("report", documents()), metadata={"report": Markdown(markdown)})
 
 
-def _facts(step: Step, inputs: "ReportInputs | ArtifactInputs") -> RunFacts:
-    return run_facts(
-        step.plan,
-        step.mode,
-        selected=inputs.selected,
-        responses=inputs.responses,
-        replies=inputs.replies,
-        records=step.records,
-        decisions=inputs.decisions,
+def _page(step: Step, tables: Mapping[str, Any]) -> Page:
+    plan, config = step.plan, step.plan.config
+    facts = _facts(
+        step,
+        tables["selected_prompts"],
+        tables["entrant_responses"],
+        tables["judge_replies"],
+        tables.get("judging_decisions"),
+    )
+    return Page(
+        sections=in_order(SECTIONS),
+        tables=tables,
+        config=config,
+        mode=step.mode,
+        judge_models={model for each in facts.summaries.values() for model in each.judge_models},
+        prices={dimension: cost["cost_usd"] for dimension, cost in facts.costs.items()},
+        costs=cost_lines(facts.costs),
+        economies=entrant_economies(config, tables["entrant_responses"]),
+        provenance=provenance_lines(plan, step.mode, facts.inputs, facts.versions),
+        versions=str(facts.versions),
+        command=facts.command,
+        pending=facts.pending,
+        left_out=facts.left_out,
     )
 
 
-def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> ReportContents:
-    plan, config = step.plan, step.plan.config
-    audit = list(rows_of(CoverageRow, inputs.audit))
-    stops = [
-        row
-        for each in (inputs.decisions or {}).values()
-        for row in rows_of(DecisionRow, each)
-        if row.goal != EVERYTHING
-    ]
-    prices = {dimension: cost["cost_usd"] for dimension, cost in facts.costs.items()}
-    people = [row for each in inputs.people.values() for row in rows_of(MeasureRow, each)]
-    lights = lights_of([*inputs.trust.values(), *inputs.people.values()])
-    return ReportContents(
-        tournament_id=config.tournament_id,
-        description=config.description,
-        mode=step.mode,
-        judge_model=facts.judge_model,
-        judge_label=config.label_of(step.mode),
-        judge_is_language_model=all(
-            each.row.is_language_model for each in config.judges_of(step.mode)
-        ),
-        judge_sentence=judge_sentence(
-            config,
-            step.mode,
-            {model for each in facts.summaries.values() for model in each.judge_models},
-        ),
-        leaderboard=inputs.leaderboard,
-        ratings=inputs.ratings,
-        win_rates=inputs.win_rates,
-        audit=inputs.audit,
-        costs=cost_lines(facts.costs),
-        provenance=provenance_lines(plan, step.mode, facts.inputs, facts.versions),
-        command=facts.command,
-        versions=str(facts.versions),
-        confidence=config.ratings.confidence,
-        n_samples=config.generation.n_samples,
-        doubts=report_doubts(
-            plan, trust=lights, audit=audit, pending=facts.pending, left_out=facts.left_out
-        ),
-        prices=prices,
-        battles=BattleTables(
-            match_lists=inputs.matches,
-            verdicts=inputs.verdicts,
-            replies=inputs.replies,
-            responses=inputs.responses,
-        ),
-        sections=report_sections(
-            plan,
-            step.mode,
-            trust=lights,
-            audit=audit,
-            prompt_audit=list(rows_of(PromptFindingRow, inputs.prompt_audit)),
-            fair=list(rows_of(RatingRow, inputs.fair)),
-            families=families_of(plan, step.mode, inputs.verdicts),
-            jury=[
-                row
-                for each in (*inputs.jury.values(), *inputs.trust.values())
-                for row in rows_of(MeasureRow, each)
-                if row.state is None
-            ]
-            if inputs.jury
-            else (),
-            decisions=stops,
-            prices=prices,
-        ),
-        powered=[row for each in inputs.powered.values() for row in rows_of(RatingRow, each)],
-        calibration=people,
-        economies=entrant_economies(plan.config, inputs.responses),
+def _facts(
+    step: Step,
+    selected: pd.DataFrame,
+    responses: Frames,
+    replies: LargeTables,
+    decisions: Frames | None,
+) -> RunFacts:
+    return run_facts(
+        step.plan,
+        step.mode,
+        selected=selected,
+        responses=responses,
+        replies=replies,
+        records=step.records,
+        decisions=decisions,
     )
 
 
@@ -241,7 +182,7 @@ def run_artifacts(
     Every materialisation makes a new one; an earlier run is never overwritten.
     """
     finished_at = datetime.now(UTC).replace(microsecond=0)
-    facts = _facts(step, inputs)
+    facts = _facts(step, inputs.selected, inputs.responses, inputs.replies, inputs.decisions)
     began = options.run_began_at or started_at.isoformat()
     manifest = _manifest(
         step, inputs, facts, ledger, began=began, finished_at=finished_at, rerun=options.rerun
@@ -340,7 +281,12 @@ def _manifest(
         facts,
         bank=inputs.bank,
         selected=inputs.selected,
-        outages=outages_of(step.plan, list(rows_of(CoverageRow, inputs.audit))),
+        outages=[
+            each.sentence
+            for each in find_outages(
+                list(rows_of(CoverageRow, inputs.audit)), step.plan.config.checks
+            )
+        ],
         audit=inputs.audit,
         lights=lights_of([*inputs.trust.values(), *inputs.people.values()]),
         n_permutations=next(iter(inputs.traces.values())).ratings.shape[0],

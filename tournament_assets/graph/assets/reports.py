@@ -8,21 +8,20 @@ from typing import Any
 import pandas as pd
 
 from tournament_assets.audits.fair_comparison import (
-    Families,
-    entrant_family,
     fair_comparison_rows,
-    judge_family,
     without_entrants,
 )
 from tournament_assets.audits.missingness import (
     MissingnessCheck,
+    Outage,
     PairReading,
     asked,
+    check_missingness,
+    find_outages,
     measure_coverage,
 )
 from tournament_assets.audits.prompt_audit import audit_prompts
 from tournament_assets.audits.prompt_findings import FindingKind, PromptFinding, prompts_behind_lead
-from tournament_assets.graph.assets.verdicts import judge_models_of
 from tournament_assets.graph.outputs import (
     Check,
     Made,
@@ -36,16 +35,21 @@ from tournament_assets.graph.rows import Step
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.reports.audit_tables import choose_findings, fold_findings
-from tournament_assets.reports.fair_tables import Compared, fair_sentences, fair_table
+from tournament_assets.reports.fair_tables import (
+    Compared,
+    fair_sentences,
+    fair_table,
+    families_of,
+)
 from tournament_assets.reports.figures.figures import ladder_figure, png_markdown
 from tournament_assets.reports.leaderboard import build_leaderboard, leaderboard_cells
 from tournament_assets.reports.separation import STOPS_EARLY, verdict_sentence
 from tournament_assets.runs.provenance import Frames, LargeTables, name_models
-from tournament_assets.runs.report_sections import missingness_of, outages_of
 from tournament_assets.storage.tables import (
     SCHEMAS,
     AnyTable,
     WrittenTable,
+    judge_models_of,
     rows_of,
     write_table,
 )
@@ -134,7 +138,9 @@ def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[EloRow]]:
     return Made(
         rows,
         metadata={
-            **outage_metadata(outages_of(step.plan, list(rows_of(CoverageRow, inputs.audit)))),
+            **outage_metadata(
+                find_outages(list(rows_of(CoverageRow, inputs.audit)), config.checks)
+            ),
             **_findings(config, ranked, inputs.win_rates),
             "judge": config.label_of(step.mode),
             "judge_model": judge_model,
@@ -222,9 +228,9 @@ def _ladders(ranked: Mapping[str, Sequence[EloRow]]) -> dict[str, Markdown]:
     }
 
 
-def outage_metadata(outages: Sequence[str]) -> dict[str, Markdown]:
+def outage_metadata(outages: Sequence[Outage]) -> dict[str, Markdown]:
     """Return what a materialisation says first, if there is anything to say."""
-    return {"outages": markdown_list(outages)} if outages else {}
+    return {"outages": markdown_list(each.sentence for each in outages)} if outages else {}
 
 
 def audit(
@@ -254,10 +260,10 @@ def audit(
             prompts_unanswered=len(_on_dimension(config, dimension, unanswered)),
         )
     ]
-    missingness = missingness_of(step.plan, rows)
+    missingness = check_missingness(rows, max_spread=config.checks.max_missing_spread)
     return Made(
         rows,
-        metadata=_audit_metadata(step.plan, rows, missingness),
+        metadata=_audit_metadata(config, rows, missingness),
         checks=[_missingness_check(missingness, where=step.where)],
     )
 
@@ -299,10 +305,10 @@ def _readings(
 
 
 def _audit_metadata(
-    plan: TournamentPlan, rows: Sequence[CoverageRow], missingness: MissingnessCheck
+    config: TournamentConfig, rows: Sequence[CoverageRow], missingness: MissingnessCheck
 ) -> dict[str, Any]:
     return {
-        **outage_metadata(outages_of(plan, rows)),
+        **outage_metadata(find_outages(rows, config.checks)),
         "pairs_not_judged": sum(asked(row) - row.pairs_judged for row in rows) // 2,
         "pairs_same_text": sum(row.pairs_same_text for row in rows) // 2,
         "largest_missing_spread": missingness.largest_spread,
@@ -383,38 +389,11 @@ def fair_comparison(
     """
     rows = fair_rows(plan, mode, selected=selected, responses=responses, verdicts=verdicts)
     metadata: dict[str, Any] = {}
-    for dimension, families in families_of(plan, mode, verdicts).items():
+    for dimension, families in families_of(plan.config, mode, verdicts).items():
         own = Compared.of([row for row in rows if row.dimension == dimension], families)
         metadata[f"finding_{dimension}"] = " ".join(fair_sentences(own, dimension=dimension))
         metadata[f"comparison_{dimension}"] = report_table(fair_table(own))
     return Made(rows, metadata={**metadata, "judge": plan.config.label_of(mode)})
-
-
-def families_of(
-    plan: TournamentPlan,
-    mode: Mode,
-    verdicts: Mapping[str, AnyTable],
-    *,
-    excluded: Sequence[str] = (),
-) -> dict[str, Families]:
-    """Return who judged and who answered, by dimension.
-
-    Args:
-        verdicts: The table `judge_verdicts` of every dimension.
-        excluded: Entrants to leave out.
-    """
-    config = plan.config
-    entrants = {
-        entrant.entrant_id: entrant_family(entrant, named=config.families)
-        for entrant in config.entrants
-        if entrant.entrant_id not in excluded
-    }
-    found = {}
-    for dimension, frame in verdicts.items():
-        judge_model = name_models(judge_models_of(frame)) or config.lead(mode).model
-        own = judge_family(judge_model, named=config.families)
-        found[dimension] = Families(judge_model, own, entrants)
-    return found
 
 
 def fair_rows(

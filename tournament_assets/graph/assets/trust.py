@@ -7,14 +7,19 @@ from typing import Any
 import pandas as pd
 
 from tournament_assets.audits.judge_consistency import JudgedPair
-from tournament_assets.graph.assets.verdicts import judge_models_of
 from tournament_assets.graph.outputs import Check, Made, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.jury_tables import agreement_table
 from tournament_assets.reports.trust_tables import light_sentence, trust_table
-from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
+from tournament_assets.storage.tables import (
+    PairKey,
+    StoredTable,
+    judge_models_of,
+    pair_key,
+    rows_of,
+)
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, MeasureRow
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.trust.evidence import (

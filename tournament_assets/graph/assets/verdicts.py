@@ -15,7 +15,6 @@ from tournament_assets.judging.requests.verdict_parsing import settle_panel
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.jury_tables import judges_table
 from tournament_assets.storage.tables import (
-    AnyTable,
     StoredTable,
     WrittenTable,
     pair_key,
@@ -33,11 +32,6 @@ from tournament_assets.verdicts.table_rows import UNREAD, settled_rows
 
 _SHOWN_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "verdict_ab", "verdict_ba", "winner")
 _MISSING = (Verdict.REFUSED, Verdict.UNREADABLE, Verdict.PERMANENT, Verdict.PENDING)
-
-
-@dataclass(frozen=True, slots=True)
-class _Settled:
-    settled_by: str
 
 
 def has_jury(plan: TournamentPlan) -> bool:
@@ -140,11 +134,6 @@ def _together(
 def _weighed(rows: Iterable[VerdictRow], weigh: Weigh | None) -> Iterator[VerdictRow]:
     for row in rows:
         yield row if weigh is None else replace(row, weight=weigh(pair_key(row)))
-
-
-def judge_models_of(verdicts: AnyTable) -> set[str]:
-    """Return the models that gave the verdicts of the table `judge_verdicts`."""
-    return {row.settled_by for row in rows_of(_Settled, verdicts)}
 
 
 class _Counted:

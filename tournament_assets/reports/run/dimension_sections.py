@@ -1,12 +1,12 @@
 """What the report says of every dimension: who wins against whom, and every number behind it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.reports.figures.canvas import DARK, LIGHT, DrawsInPalette, to_pngs
 from tournament_assets.reports.figures.figures import (
+    EntrantEconomy,
     Measure,
     draw_front,
     known_measures,
@@ -14,9 +14,7 @@ from tournament_assets.reports.figures.figures import (
     png_data_uri,
     win_rate_matrix,
 )
-from tournament_assets.reports.human_battle_tables import people_section, people_sentences
 from tournament_assets.reports.leaderboard import (
-    by_dimension,
     leaderboard_cells,
     with_strengths,
 )
@@ -30,7 +28,7 @@ from tournament_assets.reports.rating_method_tables import (
 )
 from tournament_assets.reports.rendering import render_sentences
 from tournament_assets.reports.report_tables import HtmlCell, Picture, ReportSection, ReportTable
-from tournament_assets.reports.run.report_contents import ReportContents
+from tournament_assets.reports.sections import BattleLink, Remarks
 from tournament_assets.reports.separation import (
     MOST_PAIRS,
     UnseparatedPair,
@@ -40,7 +38,6 @@ from tournament_assets.reports.separation import (
     unseparated_sentence,
     verdict_sentence,
 )
-from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import (
     EloRow,
     RatingRow,
@@ -57,65 +54,20 @@ from tournament_assets.tournament.formatting import (
 )
 
 Rows = Sequence[EloRow]
-
-BattleLink = Callable[..., str]
-"""Makes the address of the battles of a dimension and further filters, or nothing."""
+Leaders = Mapping[str, Sequence[EloRow]]
+Strengths = Mapping[str, Sequence[RatingRow]]
+Pairs = Mapping[str, Sequence[WinRateRow]]
+"""Rows by dimension; leaders best first."""
 
 _PALETTES = {"light": LIGHT, "dark": DARK}
-
-
-@dataclass(frozen=True, slots=True)
-class _Dimension:
-    """Rows of the tables of one dimension."""
-
-    name: str
-    leaders: Rows
-    models: Sequence[RatingRow]
-    pairs: Sequence[WinRateRow]
-
-    @property
-    def order(self) -> tuple[str, ...]:
-        """The entrants, best first."""
-        return tuple(row.entrant_id for row in self.leaders)
-
-
-def dimension_sections(
-    contents: ReportContents, link: BattleLink, *, has_pictures: bool
-) -> dict[str, ReportSection]:
-    """Return what the report says of the dimensions, by the name of the section.
-
-    Args:
-        contents: What the report is made from.
-        link: Makes the addresses of battles.
-        has_pictures: Whether to draw pictures, which Markdown does not show.
-    """
-    dimensions = [
-        _Dimension(
-            name,
-            rows,
-            list(rows_of(RatingRow, contents.ratings[name])),
-            list(rows_of(WinRateRow, contents.win_rates[name])),
-        )
-        for name, rows in by_dimension(list(rows_of(EloRow, contents.leaderboard))).items()
-    ]
-    confidence = format_confidence(contents.confidence)
-    return {
-        "win-grid": _wins(dimensions, link),
-        **_people(contents, dimensions, link),
-        "verdict": _verdicts(contents, dimensions),
-        "numbers": _numbers(dimensions, confidence),
-        "unseparated": _unseparated(dimensions, link),
-        **_economy(contents, dimensions, has_pictures=has_pictures),
-        "models": _models(dimensions, confidence),
-    }
-
 
 _WIDEST_GRID = 6
 """Entrants whose names fit above the columns of the win grid; more have numbers there."""
 
 
-def _wins(dimensions: Sequence[_Dimension], link: BattleLink) -> ReportSection:
-    is_numbered = any(len(each.order) > _WIDEST_GRID for each in dimensions)
+def wins_section(leaderboard: Leaders, win_rates: Pairs, *, link: BattleLink) -> ReportSection:
+    """Return who wins how often against whom."""
+    is_numbered = any(len(rows) > _WIDEST_GRID for rows in leaderboard.values())
     return ReportSection(
         "Win grid",
         (
@@ -124,19 +76,24 @@ def _wins(dimensions: Sequence[_Dimension], link: BattleLink) -> ReportSection:
             "was asked about and gave two readable replies. A dash: none was settled."
             + (" Columns have the numbers of the rows." if is_numbered else ""),
         ),
-        tuple((each.name, _win_grid(each, link)) for each in dimensions),
+        tuple(
+            (name, _win_grid(name, [row.entrant_id for row in rows], win_rates[name], link))
+            for name, rows in leaderboard.items()
+        ),
         is_open=True,
         one_at_a_time=True,
     )
 
 
-def _win_grid(dimension: _Dimension, link: BattleLink) -> ReportTable:
+def _win_grid(
+    dimension: str, order: Sequence[str], pairs: Sequence[WinRateRow], link: BattleLink
+) -> ReportTable:
     rows, html = [], {}
-    rates = win_rate_matrix(dimension.pairs, dimension.order)
-    is_numbered = len(dimension.order) > _WIDEST_GRID
-    for row, (name, line) in enumerate(zip(dimension.order, rates, strict=True)):
+    rates = win_rate_matrix(pairs, order)
+    is_numbered = len(order) > _WIDEST_GRID
+    for row, (name, line) in enumerate(zip(order, rates, strict=True)):
         texts = [f"{row + 1} {name}" if is_numbered else name]
-        for column, (other, cell) in enumerate(zip(dimension.order, line, strict=True), start=1):
+        for column, (other, cell) in enumerate(zip(order, line, strict=True), start=1):
             if cell is None:
                 texts.append("" if name == other else ABSENT)
                 continue
@@ -145,94 +102,81 @@ def _win_grid(dimension: _Dimension, link: BattleLink) -> ReportTable:
             html[row, column] = HtmlCell(
                 text,
                 small=cell.count.replace("n = ", "n\u00a0=\u00a0"),
-                href=link(dimension.name, entrant=name, versus=other),
-                label=f"{name} against {other} on {dimension.name}: {text}, {cell.count}. "
+                href=link(dimension, entrant=name, versus=other),
+                label=f"{name} against {other} on {dimension}: {text}, {cell.count}. "
                 "Read the battles.",
                 css=f"r{round(20 * cell.rate)}",  # blue for winning, orange for losing
             )
         rows.append(tuple(texts))
-    columns = (
-        tuple(str(number + 1) for number in range(len(rows))) if is_numbered else dimension.order
-    )
+    columns = map(str, range(1, len(rows) + 1)) if is_numbered else order
     headers = ("row beats column", *columns)
     return ReportTable(headers, tuple(rows), look="grid", html=html)
 
 
-def _people(
-    contents: ReportContents, dimensions: Sequence[_Dimension], link: BattleLink
-) -> dict[str, ReportSection]:
-    if not contents.calibration:
-        return {}
-    leaders = {each.name: each.leaders for each in dimensions}
-    return {
-        "people": people_section(
-            contents.powered,
-            contents.calibration,
-            leaders,
-            judge=contents.judge_sentence,
-            link=link,
-            confidence=contents.confidence,
-        )
-    }
-
-
-def _verdicts(contents: ReportContents, dimensions: Sequence[_Dimension]) -> ReportSection:
+def verdict_section(
+    leaderboard: Leaders,
+    ratings: Strengths,
+    win_rates: Pairs,
+    *,
+    prices: Mapping[str, float | None],
+    remarks: Remarks,
+    confidence: float,
+) -> ReportSection:
+    """Return how clear each lead is, on how many pairs, and what would settle it."""
+    sentences = []
+    for name, rows in leaderboard.items():
+        found, price = separation(rows), _price(prices, name)
+        said = [
+            verdict_sentence(rows, win_rates[name], dimension=name, confidence=confidence),
+            *remarks.get(name, ()),
+            f"Judging it cost {price}." if price else None,
+            None
+            if found.leader is None or found.runner_up is None
+            else scale_sentence(ratings[name], upper=found.leader, lower=found.runner_up),
+        ]
+        sentences.append(" ".join(filter(None, said)))
     return ReportSection(
         "Verdict in full",
-        tuple(" ".join(filter(None, _verdict(contents, dimension))) for dimension in dimensions),
-        (("The dimensions at a glance", _overview_table(contents, dimensions)),),
+        tuple(sentences),
+        (("The dimensions at a glance", _overview_table(leaderboard, win_rates, prices)),),
         finding="how clear each lead is, on how many pairs, and what would settle it",
     )
 
 
-def _verdict(contents: ReportContents, dimension: _Dimension) -> tuple[str | None, ...]:
-    rows, found = dimension.leaders, separation(dimension.leaders)
-    price = _price(contents, dimension.name)
-    people = people_sentences(contents.powered, contents.calibration, {dimension.name: rows})
-    return (
-        verdict_sentence(
-            rows, dimension.pairs, dimension=dimension.name, confidence=contents.confidence
-        ),
-        *people.get(dimension.name, ()),
-        f"Judging it cost {price}." if price else None,
-        None
-        if found.leader is None or found.runner_up is None
-        else scale_sentence(dimension.models, upper=found.leader, lower=found.runner_up),
-    )
-
-
-def _numbers(dimensions: Sequence[_Dimension], confidence: str) -> ReportSection:
+def numbers_section(leaderboard: Leaders, *, confidence: float) -> ReportSection:
+    """Return the ratings, both intervals, places, decisive matches and win rates."""
     return ReportSection(
         "Ladder in numbers",
         (
-            f"Two intervals, {confidence} each: the order interval is order noise, the sampling "
-            "interval is sampling error. Compare entrants by the sampling interval. A dash stands "
-            "where there is no number.",
+            f"Two intervals, {format_confidence(confidence)} each: the order interval is order "
+            "noise, the sampling interval is sampling error. Compare entrants by the sampling "
+            "interval. A dash stands where there is no number.",
             *(
-                f"On {each.name}, {row.entrant_id}: {row.note}."
-                for each in dimensions
-                for row in each.leaders
+                f"On {row.dimension}, {row.entrant_id}: {row.note}."
+                for rows in leaderboard.values()
+                for row in rows
                 if row.note
             ),
         ),
         tuple(
-            (each.name, with_strengths(leaderboard_cells(each.leaders), each.leaders))
-            for each in dimensions
+            (name, with_strengths(leaderboard_cells(rows), rows))
+            for name, rows in leaderboard.items()
         ),
         finding="ratings, both intervals, places, decisive matches and win rates",
         one_at_a_time=True,
     )
 
 
-def _unseparated(dimensions: Sequence[_Dimension], link: BattleLink) -> ReportSection:
-    pairs = {each.name: unseparated_pairs(each.leaders, each.pairs) for each in dimensions}
+def unseparated_section(
+    leaderboard: Leaders, win_rates: Pairs, *, link: BattleLink
+) -> ReportSection:
+    """Return the pairs between whom the judgments do not decide."""
+    pairs = {name: unseparated_pairs(rows, win_rates[name]) for name, rows in leaderboard.items()}
     counts = [f"{len(found)} pairs on {name}" for name, found in pairs.items() if found]
     sentences = [
-        f"{each.name}: "
-        + unseparated_sentence(
-            len(pairs[each.name]), sum(bool(row.n_entrant_matches) for row in each.leaders)
-        )
-        for each in dimensions
+        f"{name}: "
+        + unseparated_sentence(len(pairs[name]), sum(bool(row.n_entrant_matches) for row in rows))
+        for name, rows in leaderboard.items()
     ]
     return ReportSection(
         "Differences that are not significant",
@@ -284,41 +228,34 @@ def _unseparated_table(
     )
 
 
-def _economy(
-    contents: ReportContents, dimensions: Sequence[_Dimension], *, has_pictures: bool
-) -> dict[str, ReportSection]:
-    known = {each.name: known_measures(each.leaders, contents.economies) for each in dimensions}
-    if not any(known.values()):
-        return {}
+def economy_section(
+    leaderboard: Leaders, *, economies: Sequence[EntrantEconomy], judge_label: str
+) -> ReportSection | None:
+    """Return quality against cost and speed, where any is known."""
     said = {
-        each.name: _front_sentence(contents, each, known[each.name])
-        for each in dimensions
-        if known[each.name]
+        name: _front_sentence(name, rows, economies)
+        for name, rows in leaderboard.items()
+        if known_measures(rows, economies)
     }
-    section = ReportSection(
+    if not said:
+        return None
+    return ReportSection(
         "Quality against cost and speed",
         (*render_sentences("economy_note.jinja"), *said.values()),
-        (("Cost and speed of the entrants", _economy_table(contents, dimensions)),),
+        (("Cost and speed of the entrants", _economy_table(leaderboard, economies)),),
         finding="who is better, and who is cheaper or faster",
         pictures=tuple(
             Picture(
-                each.name,
-                f"Mean rating against cost and speed on {each.name}. {said[each.name]} "
+                name,
+                f"Mean rating against cost and speed on {name}. {sentence} "
                 "The table holds the numbers.",
                 _in_all_palettes(
-                    partial(
-                        draw_front,
-                        each.leaders,
-                        contents.economies,
-                        judge_label=contents.judge_label,
-                    )
+                    partial(draw_front, leaderboard[name], economies, judge_label=judge_label)
                 ),
             )
-            for each in dimensions
-            if has_pictures and each.name in said
+            for name, sentence in said.items()
         ),
     )
-    return {"economy": section}
 
 
 def _in_all_palettes(draw: DrawsInPalette) -> dict[str, str]:
@@ -328,27 +265,25 @@ def _in_all_palettes(draw: DrawsInPalette) -> dict[str, str]:
 _FRONTS: Mapping[Measure, str] = {"usd": "cost", "speed": "speed"}
 
 
-def _front_sentence(
-    contents: ReportContents, dimension: _Dimension, measures: Sequence[Measure]
-) -> str:
+def _front_sentence(dimension: str, rows: Rows, economies: Sequence[EntrantEconomy]) -> str:
     fronts = "; ".join(
-        f"of quality and {_FRONTS[measure]}: {join_names(_front(contents, dimension, measure))}"
-        for measure in measures
+        f"of quality and {_FRONTS[measure]}: {join_names(_front(rows, economies, measure))}"
+        for measure in known_measures(rows, economies)
     )
-    return f"On {dimension.name}, the front {fronts}."
+    return f"On {dimension}, the front {fronts}."
 
 
-def _front(contents: ReportContents, dimension: _Dimension, measure: Measure) -> list[str]:
-    placed = place_entrants(dimension.leaders, contents.economies, measure)
+def _front(rows: Rows, economies: Sequence[EntrantEconomy], measure: Measure) -> list[str]:
+    placed = place_entrants(rows, economies, measure)
     return [each.row.entrant_id for each in placed if each.is_on_front]
 
 
-def _economy_table(contents: ReportContents, dimensions: Sequence[_Dimension]) -> ReportTable:
-    means = [{row.entrant_id: rated_mean(row) for row in each.leaders} for each in dimensions]
+def _economy_table(leaderboard: Leaders, economies: Sequence[EntrantEconomy]) -> ReportTable:
+    means = [{row.entrant_id: rated_mean(row) for row in rows} for rows in leaderboard.values()]
     return ReportTable(
         headers=(
             *("entrant", "US dollars for 1,000 responses", "tokens a second"),
-            *(f"Elo points, {each.name}" for each in dimensions),
+            *(f"Elo points, {name}" for name in leaderboard),
         ),
         rows=tuple(
             (
@@ -357,26 +292,30 @@ def _economy_table(contents: ReportContents, dimensions: Sequence[_Dimension]) -
                 ABSENT if each.speed is None else f"{each.speed:,.1f}",
                 *(format_rating(mean.get(each.entrant_id)) for mean in means),
             )
-            for each in contents.economies
+            for each in economies
         ),
     )
 
 
-def _models(dimensions: Sequence[_Dimension], confidence: str) -> ReportSection:
-    said = {each.name: disagreement_sentences(each.models) for each in dimensions}
+def models_section(leaderboard: Leaders, ratings: Strengths, *, confidence: float) -> ReportSection:
+    """Return what each rating method says of each entrant, side by side."""
+    said = {name: disagreement_sentences(rows) for name, rows in ratings.items()}
     disputed = [
         name for name, found in said.items() if not {NO_DISAGREEMENT, NOTHING_TO_COMPARE} & {*found}
     ]
     return ReportSection(
         "Models side by side",
         (
-            *render_sentences("models_note.jinja", confidence=confidence),
+            *render_sentences("models_note.jinja", confidence=format_confidence(confidence)),
             *(
-                f"{each.name}: {' '.join([*said[each.name], *comparison_notes(each.models)])}"
-                for each in dimensions
+                f"{name}: {' '.join([*said[name], *comparison_notes(ratings[name])])}"
+                for name in leaderboard
             ),
         ),
-        tuple((each.name, side_by_side_cells(each.models, each.order)) for each in dimensions),
+        tuple(
+            (name, side_by_side_cells(ratings[name], [row.entrant_id for row in rows]))
+            for name, rows in leaderboard.items()
+        ),
         finding=f"they disagree on the order on {join_names(disputed)}"
         if disputed
         else "no two models disagree on the order",
@@ -384,7 +323,9 @@ def _models(dimensions: Sequence[_Dimension], confidence: str) -> ReportSection:
     )
 
 
-def _overview_table(contents: ReportContents, dimensions: Sequence[_Dimension]) -> ReportTable:
+def _overview_table(
+    leaderboard: Leaders, win_rates: Pairs, prices: Mapping[str, float | None]
+) -> ReportTable:
     return ReportTable(
         headers=(
             "dimension",
@@ -396,17 +337,21 @@ def _overview_table(contents: ReportContents, dimensions: Sequence[_Dimension]) 
             "same text of all",
             "judging cost",
         ),
-        rows=tuple(_overview_row(contents, each) for each in dimensions),
+        rows=tuple(
+            _overview_row(name, rows, win_rates[name], _price(prices, name) or ABSENT)
+            for name, rows in leaderboard.items()
+        ),
         n_labels=2,
     )
 
 
-def _overview_row(contents: ReportContents, dimension: _Dimension) -> tuple[str, ...]:
-    found, pairs = separation(dimension.leaders), dimension.pairs
+def _overview_row(
+    dimension: str, rows: Rows, pairs: Sequence[WinRateRow], cost: str
+) -> tuple[str, ...]:
+    found = separation(rows)
     judged = sum(row.judged for row in pairs)
     decisive = sum(row.wins_a + row.wins_b for row in pairs)
     inconsistent = sum(row.inconsistent for row in pairs)
-    cost = _price(contents, dimension.name) or ABSENT
     same = sum(row.same_text for row in pairs)
     counts = (
         format_count_of(decisive, judged),
@@ -415,9 +360,9 @@ def _overview_row(contents: ReportContents, dimension: _Dimension) -> tuple[str,
         cost,
     )
     if found.leader is None or found.runner_up is None:
-        return (dimension.name, found.leader or ABSENT, ABSENT, ABSENT, *counts)
+        return (dimension, found.leader or ABSENT, ABSENT, ABSENT, *counts)
     return (
-        dimension.name,
+        dimension,
         found.leader,
         ABSENT
         if found.lead is None
@@ -427,8 +372,8 @@ def _overview_row(contents: ReportContents, dimension: _Dimension) -> tuple[str,
     )
 
 
-def _price(contents: ReportContents, dimension: str) -> str:
-    if dimension not in contents.prices:
+def _price(prices: Mapping[str, float | None], dimension: str) -> str:
+    if dimension not in prices:
         return ""
-    price = contents.prices[dimension]
+    price = prices[dimension]
     return "an unknown amount" if price is None else format_usd(price)

@@ -45,7 +45,7 @@ from tournament_assets.reports.leaderboard import (
     leaderboard_latex,
 )
 from tournament_assets.reports.report_tables import table_csv
-from tournament_assets.reports.run.report_contents import DATE_MARK
+from tournament_assets.reports.run.page import DATE_MARK
 from tournament_assets.reports.separation import judges_of
 from tournament_assets.storage.run_directory import FileContent
 from tournament_assets.storage.tables import (

@@ -1,13 +1,11 @@
-"""What entrants cost and how fast they are, and who the judge is."""
-
 import json
 from typing import Any
 
 import pytest
 
 from tests.tournament.test_config import load
+from tournament_assets.reports.economies import entrant_economies
 from tournament_assets.reports.figures.figures import EntrantEconomy
-from tournament_assets.runs.report_sections import entrant_economies, judge_sentence
 from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import ResponseRow
 
@@ -65,17 +63,3 @@ def test_speed_is_of_the_responses_that_were_timed() -> None:
 
 def test_responses_from_before_anybody_timed_them_have_no_speed() -> None:
     assert economies(own=answered((1, 30, None)))["own"] == EntrantEconomy("own")
-
-
-def test_a_jury_is_named_with_how_it_decides() -> None:
-    models = ("loopback-a", "loopback-b")
-
-    def named(**judging: Any) -> str:
-        judges = [{"service": "loopback", "model": each} for each in models]
-        modes: dict[str, Any] = {"pilot": {}, "headline": {}}
-        config = load(judges=judges, judging=judging, modes=modes)
-        return judge_sentence(config, "pilot", models)
-
-    assert named(aggregate="judge_aware").startswith("The judge is the jury of loopback-a and")
-    assert named(aggregate="judge_aware") != named(aggregate="equal") == named()
-    assert judge_sentence(load(), "pilot", models[:1]) == "The judge is loopback-a."

@@ -1,0 +1,69 @@
+"""What entrants cost and how fast they write, as their responses say."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tournament_assets.judging.batch_service import TokenUsage
+from tournament_assets.judging.costs.prices import PriceList, load_newest_prices
+from tournament_assets.reports.figures.figures import EntrantEconomy
+from tournament_assets.storage.tables import AnyTable, rows_of
+from tournament_assets.tournament.config import TournamentConfig
+from tournament_assets.tournament.entrants import AnyEntrant, ApiEntrant, get_entrant
+from tournament_assets.tournament.judge_services import SERVICES
+from tournament_assets.tournament.prompts import TIME
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    prompt_tokens: int | None
+    response_tokens: int | None
+    diagnostics: str
+
+
+def entrant_economies(
+    config: TournamentConfig, responses: Mapping[str, AnyTable]
+) -> list[EntrantEconomy]:
+    """Return what each entrant costs and how fast it writes, where its responses say so.
+
+    Args:
+        responses: Table `entrant_responses` of each entrant.
+
+    Returns:
+        An entrant each, in the order of the config. Responses whose tokens nobody counted, or that
+        nobody timed, count neither way; tables from before responses were timed have no speed.
+    """
+    prices = load_newest_prices(config.judging.prices)
+    return [
+        EntrantEconomy(name, usd=_usd(entrant, rows, prices), speed=_speed(rows))
+        for name, table in responses.items()
+        for entrant in [get_entrant(config.entrants, name)]
+        for rows in [list(rows_of(_Work, table))]
+    ]
+
+
+def _usd(entrant: AnyEntrant, rows: Sequence[_Work], prices: PriceList) -> float | None:
+    """Return US dollars for 1,000 responses; None where tokens or the price are not known."""
+    if not isinstance(entrant, ApiEntrant):
+        return None
+    channel = SERVICES[entrant.service].channel
+    used = [
+        TokenUsage(row.prompt_tokens, row.response_tokens)
+        for row in rows
+        if row.prompt_tokens is not None and row.response_tokens is not None
+    ]
+    if not used:
+        return None
+    dollars = prices.cost_usd(entrant.model, sum(used, TokenUsage()), channel=channel)
+    return None if dollars is None else 1000 * dollars / len(used)
+
+
+def _speed(rows: Sequence[_Work]) -> float | None:
+    timed = [
+        (row.response_tokens, seconds)
+        for row in rows
+        if row.response_tokens is not None
+        and (seconds := json.loads(row.diagnostics).get(TIME)) is not None
+    ]
+    whole = sum(seconds for _, seconds in timed)
+    return sum(tokens for tokens, _ in timed) / whole if whole else None

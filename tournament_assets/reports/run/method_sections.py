@@ -1,0 +1,101 @@
+"""How the results of the page were made: cost, intervals, words, method and provenance."""
+
+from collections.abc import Mapping, Sequence
+
+from tournament_assets.judging.costs.prices import format_usd
+from tournament_assets.reports.rendering import render_sentences
+from tournament_assets.reports.report_tables import ReportSection, ReportTable
+from tournament_assets.reports.sections import Doubt
+from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.formatting import format_confidence
+
+
+def total_price(prices: Mapping[str, float | None]) -> str:
+    """Return what judging cost in all; empty where a price is not known."""
+    known = [price for price in prices.values() if price is not None]
+    return format_usd(sum(known)) if known and len(known) == len(prices) else ""
+
+
+def cost_section(
+    *, prices: Mapping[str, float | None], costs: Sequence[tuple[str, str]]
+) -> ReportSection:
+    """Return what was spent on what."""
+    price = total_price(prices)
+    table = ReportTable(("what", "amount"), tuple(costs), look="pairs")
+    return ReportSection(
+        "Cost",
+        (f"Judging cost {price} in all.",) if price else (),
+        (("What was spent on what", table),),
+        finding=f"judging cost {price}" if price else "",
+    )
+
+
+def intervals_section(*, confidence: float) -> ReportSection:
+    """Return what the intervals mean."""
+    words = render_sentences("intervals.jinja", confidence=format_confidence(confidence))
+    return ReportSection("What the intervals mean", words)
+
+
+def glossary() -> ReportTable:
+    """Return the words that every report uses, with their meanings."""
+    rows = (line.split(" | ", 1) for line in render_sentences("glossary.jinja"))
+    return ReportTable(
+        ("word", "meaning"), tuple((word, meaning) for word, meaning in rows), look="pairs"
+    )
+
+
+def glossary_section() -> ReportSection:
+    """Return what the words of the page mean."""
+    tables = (("What the words mean", glossary()),)
+    return ReportSection("Glossary", tables=tables, finding="what the words of this page mean")
+
+
+def method_section(*, judge_label: str, judge_model: str) -> ReportSection:
+    """Return how pairs are judged and rated."""
+    judge = f"Judge: {judge_label}; model: {judge_model}."
+    return ReportSection(
+        "Method",
+        (judge, *render_sentences("method.jinja")),
+        finding="how pairs are judged and rated",
+    )
+
+
+def judge_doubts(*, judge_label: str, judge_is_language_model: bool) -> list[Doubt]:
+    """Return that the judge is a stand-in, if it is."""
+    if judge_is_language_model:
+        return []
+    sentence = f"judge: {judge_label}. These results say nothing about quality."
+    return [Doubt("the judge is not a language model", sentence, "method", is_red=True)]
+
+
+def provenance_section(
+    *,
+    config: TournamentConfig,
+    mode: Mode,
+    judge_model: str,
+    provenance: Sequence[tuple[str, str]],
+    versions: str,
+    command: str,
+) -> ReportSection:
+    """Return everything that decides the result, and the command that makes it again."""
+    program = versions.partition(",")[0]
+    _, _, configuration = dict(provenance).get("config", "").rpartition(" ")
+    citation = (
+        f"To cite this result: tournament {config.tournament_id}, {mode}",
+        f", judged by {judge_model}" if judge_model else "",
+        f"; {program}" if program else "",
+        f"; configuration {configuration[:12]}" if configuration else "",
+        ". The program itself is cited as its CITATION.cff says.",
+    )
+    hashes = ReportTable(("what", "value"), tuple(provenance), look="pairs hashes")
+    return ReportSection(
+        "Provenance",
+        (
+            *((f"With {versions}.",) if versions else ()),
+            "".join(citation),
+            "This report is made again by the command below.",
+        ),
+        (("Everything that decides the result", hashes),),
+        finding="every hash, seed and version, how to cite this, and how to make it again",
+        command=command,
+    )

@@ -1,0 +1,38 @@
+"""The sections of the page, in order."""
+
+from functools import partial
+
+from tournament_assets.reports.audit_tables import audit_doubts, missing_section, prompts_section
+from tournament_assets.reports.fair_tables import fair_section
+from tournament_assets.reports.human_battle_tables import people_section, people_sentences
+from tournament_assets.reports.jury_tables import jury_section
+from tournament_assets.reports.run import dimension_sections, method_sections
+from tournament_assets.reports.sections import SectionRow
+from tournament_assets.reports.stopping_tables import stopping_section
+from tournament_assets.reports.trust_tables import trust_doubts, trust_section
+
+SECTIONS = (
+    SectionRow("win-grid", dimension_sections.wins_section),
+    SectionRow("people", people_section, after="win-grid", remarks=people_sentences),
+    SectionRow("stopping", stopping_section),
+    SectionRow("jury", jury_section),
+    SectionRow("trust", trust_section, doubts=trust_doubts),
+    SectionRow("audit", missing_section, doubts=audit_doubts),
+    SectionRow("fair_comparison", partial(fair_section, strata_by=("source",))),
+    SectionRow("strata", prompts_section),
+    SectionRow("verdict", dimension_sections.verdict_section),
+    SectionRow("numbers", dimension_sections.numbers_section),
+    SectionRow("unseparated", dimension_sections.unseparated_section),
+    SectionRow("economy", dimension_sections.economy_section),
+    SectionRow("models", dimension_sections.models_section),
+    SectionRow("cost", method_sections.cost_section, is_method=True),
+    SectionRow("intervals", method_sections.intervals_section, is_method=True),
+    SectionRow("glossary", method_sections.glossary_section, is_method=True),
+    SectionRow(
+        "method",
+        method_sections.method_section,
+        is_method=True,
+        doubts=method_sections.judge_doubts,
+    ),
+    SectionRow("provenance", method_sections.provenance_section, is_method=True),
+)
