@@ -17,6 +17,7 @@ from tournament_assets.reports.rendering import (
     escape_terminal,
     render_macro,
 )
+from tournament_assets.tournament.estimates import Estimate
 
 _LIGHTS = {
     "green": "light good",
@@ -184,21 +185,14 @@ class LadderBar:
         text: The rating, or why there is none.
         interval: Its sampling interval in Elo points.
         group: The letters it shares with those it is level with.
-        mean: Where the rating stands; None if there is none.
-        low: Where the interval begins.
-        high: Where it ends.
-        is_open_below: Whether the judgments set no lower bound.
-        is_open_above: Whether they set no upper bound.
+        place: Where the rating stands and its interval begins and ends; no value without a
+            rating, and no end where the judgments set no bound.
     """
 
     text: str
     interval: str = ""
     group: str = ""
-    mean: float | None = None
-    low: float = 0.0
-    high: float = 100.0
-    is_open_below: bool = False
-    is_open_above: bool = False
+    place: Estimate = field(default_factory=Estimate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +208,7 @@ class Ladder:
     """
 
     dimensions: tuple[str, ...]
-    bands: tuple[LadderBar | None, ...]
+    bands: tuple[Estimate | None, ...]
     lines: tuple[tuple[str, tuple[LadderBar, ...]], ...]
     ticks: tuple[tuple[float, str], ...]
     caption: str = ""
