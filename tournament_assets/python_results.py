@@ -60,7 +60,7 @@ _SHOWN_CHANGES = 20
 
 
 @dataclass(frozen=True)
-class Estimate:
+class PriceEstimate:
     """What judging a mode would cost.
 
     Attributes:

@@ -163,7 +163,7 @@ def _light(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ThemedPicture:
     """A picture that a page shows; what it says stands in a table too.
 
     Attributes:
@@ -243,7 +243,7 @@ class ReportSection:
     tables: tuple[tuple[str, ReportTable], ...] = ()
     finding: str = ""
     folds: "tuple[ReportSection, ...]" = ()
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[ThemedPicture, ...] = ()
     ladders: tuple[Ladder, ...] = ()
     command: str = ""
     is_open: bool = False

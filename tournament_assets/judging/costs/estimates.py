@@ -7,8 +7,8 @@ from typing import Any
 
 from tournament_assets.judging.batch_service import Channel, TokenCounter
 from tournament_assets.judging.costs.prices import (
-    Bill,
     Budget,
+    Cost,
     ModelPrice,
     PriceList,
     Spending,
@@ -204,7 +204,7 @@ class JudgingEstimate:
     assumed_responses: int
     is_free: bool
     observation: Observation | None
-    month: Bill
+    month: Cost
     budget: Budget | None
     responses: tuple[ResponseEstimate, ...] = ()
     response_budget: Budget | None = None
