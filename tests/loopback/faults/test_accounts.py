@@ -1,8 +1,6 @@
 import threading
 from pathlib import Path
 
-import pytest
-
 from tests.loopback.builders import Caller, batch_body, judge_params, wait_for
 from tests.loopback.faults.accounts import MessageLog, read_accounts, read_messages
 from tests.loopback.faults.faulty_judges import BATCHES, judge, results
@@ -72,14 +70,6 @@ def test_what_failed_or_expired_is_accepted_and_not_billed(tmp_path: Path) -> No
     assert accounts.billed == {fingerprint(judge_params("2")): 1}
 
 
-def test_a_foreign_batch_is_in_nobodys_accounts(tmp_path: Path) -> None:
-    for _ in range(2):
-        with judge("foreign_batch", directory=tmp_path) as (server, caller):
-            caller.create(2)
-    assert server.log.to_dict() == {"batches": 2, "requests": 4, "messages": 0}
-    assert read_accounts(tmp_path).n_requests == 4
-
-
 def test_the_log_goes_on_counting_after_a_restart(tmp_path: Path) -> None:
     for n_before in range(3):
         with judge(directory=tmp_path) as (server, caller):
@@ -101,11 +91,6 @@ def test_a_line_that_a_kill_cut_off_counts_for_nothing_and_spoils_no_other(tmp_p
         fingerprint(judge_params("one")),
         fingerprint(judge_params("two")),
     ]
-
-
-def test_the_accounts_of_no_directory_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="nowhere"):
-        read_accounts(tmp_path / "nowhere")
 
 
 def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path: Path) -> None:
