@@ -1,6 +1,8 @@
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -21,7 +23,7 @@ from .fake_judge import (
     end_early,
     refused,
 )
-from .searches import begin
+from .searches import Search, begin
 
 
 def test_batches_hold_no_more_requests_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,52 +134,112 @@ def test_a_batch_that_has_ended_is_found_by_its_rows_and_its_name_is_written_dow
     assert search.bench.clock.naps == []
 
 
-def test_a_batch_that_still_runs_is_waited_for() -> None:
+def unparsable_first(rows: Sequence[ReplyRow]) -> Iterator[ReplyRow]:
+    return iter([reply_row("", result_type="unparsable", error_message=rows[0].custom_id)])
+
+
+def accepted(
+    search: Search, *, created_at: float | None = None, knows: float = 0.0, **batch: float
+) -> str:
+    """Let the service have accepted the batch, with another clock or before it knows of it."""
+    batch_id = search.accept(**batch)
+    if created_at is not None:
+        search.judge.batches[-1].created_at = created_at
+    search.judge.unknown_until[batch_id] = knows
+    return batch_id
+
+
+def read_as(reading: Reading) -> Callable[[Search], str]:
+    """Let the service have accepted the batch, and the first reading go wrong."""
+
+    def arrange(search: Search) -> str:
+        search.judge.readings = [reading]
+        return search.accept()
+
+    return arrange
+
+
+def beside(*foreign: float, after: bool, **batch: float) -> Callable[[Search], str]:
+    """Let the service have accepted the batch, before or after somebody else's."""
+
+    def arrange(search: Search) -> str:
+        for seconds in () if after else foreign:
+            search.judge.add_foreign(2, created_at=seconds)
+        batch_id = search.accept(**batch)
+        for seconds in foreign if after else ():
+            search.judge.add_foreign(2, created_at=seconds)
+        return batch_id
+
+    return arrange
+
+
+def without_times(search: Search) -> str:
+    search.judge.tells_times = False
+    return search.accept()
+
+
+def behind_failures(search: Search) -> str:
+    search.judge.listings = failures(JudgeFailure.TRANSIENT, 20)
+    return search.accept()
+
+
+@pytest.mark.parametrize(
+    ("arrange", "seconds"),
+    [
+        # 1, 2, 4, 4, …: the first look after the end is at 63 seconds.
+        (lambda search: accepted(search, duration=60.0), 63.0),
+        (lambda search: accepted(search, lag=29.0), 31.0),
+        (lambda search: accepted(search, knows=5.0), 7.0),
+        # The clocks of the two sides may differ by minutes.
+        (lambda search: accepted(search, created_at=-299.0), 0.0),
+        (lambda search: accepted(search, created_at=309.0), 0.0),
+        (without_times, 0.0),
+        (beside(0.0, after=False), 0.0),
+        (beside(1.0, after=True), 0.0),
+        # Results that break off prove a batch by the rows that came, and disprove none.
+        (read_as(cut_after(0)), 1.0),
+        (read_as(cut_after(1)), 0.0),
+        (read_as(end_early(1)), 0.0),
+        (read_as(end_early(0)), 1.0),
+        (read_as(unparsable_first), 0.0),
+        (behind_failures, 75.0),
+    ],
+)
+def test_a_batch_that_was_accepted_is_found(
+    arrange: Callable[[Search], str], seconds: float
+) -> None:
     search = begin()
-    batch_id = search.accept(duration=60.0)
-    assert search.adopt() == batch_id
-    # 1, 2, 4, 4, …: the first look after the end is at 63 seconds.
-    assert search.seconds == 63.0
+    batch_id = arrange(search)
+    assert (search.adopt(), search.seconds) == (batch_id, seconds)
 
 
-def test_a_batch_that_is_listed_late_is_found_within_the_grace_period() -> None:
+@pytest.mark.parametrize(
+    ("foreign", "since", "until"),
+    [
+        # The list may be 30 seconds behind, so that only a look at 30 seconds or later is proof.
+        (None, 0.0, 31.0),
+        (None, 4.0, 35.0),
+        # The creation had arrived after 10 seconds, and the grace period was over after 40.
+        (None, 1000.0, 1000.0),
+        # A batch of our size that runs may be ours; one of another size or time is not looked at.
+        ({"n_requests": 2, "duration": 50.0}, 0.0, 51.0),
+        ({"n_requests": 1, "duration": math.inf}, 0.0, 31.0),
+        ({"n_requests": 3, "duration": math.inf}, 0.0, 31.0),
+        ({"n_requests": 2, "duration": math.inf, "created_at": -301.0}, 400.0, 400.0),
+        ({"n_requests": 2, "duration": math.inf, "created_at": 311.0}, 400.0, 400.0),
+    ],
+)
+def test_a_batch_that_was_never_accepted_is_known_to_be_missing_after_the_grace_period(
+    foreign: dict[str, Any] | None, since: float, until: float
+) -> None:
     search = begin()
-    batch_id = search.accept(lag=29.0)
-    assert search.adopt() == batch_id
-
-
-def test_a_batch_that_is_not_listed_within_the_grace_period_counts_as_never_accepted() -> None:
-    search = begin()
-    assert search.adopt() is None
-    # The list may be 30 seconds behind, so that only a look at 30 seconds or later is proof.
-    assert search.seconds == 31.0
+    if foreign:
+        search.judge.add_foreign(**foreign)
+    search.bench.clock.seconds = since
+    assert (search.adopt(), search.seconds) == (None, until)
     assert search.bench.ledger.states == ["intent"]
-
-
-def test_the_grace_period_begins_when_the_creation_can_last_have_arrived() -> None:
-    search = begin()
-    search.bench.clock.seconds = 1000.0
-    assert search.adopt() is None
-    # The creation had arrived after 10 seconds, and the grace period was over after 40.
-    assert search.seconds == 1000.0
-
-
-def test_a_run_that_comes_at_once_gives_the_list_its_whole_grace_period() -> None:
-    search = begin()
-    search.bench.clock.seconds = 4.0
-    assert search.adopt() is None
-    assert search.seconds == 4.0 + 31.0
-
-
-@pytest.mark.parametrize("is_above_ours", [True, False])
-def test_a_foreign_batch_of_the_same_size_is_not_taken_for_ours(is_above_ours: bool) -> None:
-    search = begin()
-    if not is_above_ours:
-        search.judge.add_foreign(2)
-    batch_id = search.accept()
-    if is_above_ours:
-        search.judge.add_foreign(2, created_at=1.0)
-    assert search.adopt() == batch_id
+    is_read = foreign is not None and foreign["duration"] < math.inf
+    assert ("judge: results" in search.bench.events) is is_read
 
 
 def test_a_foreign_batch_is_read_once_and_then_left_alone() -> None:
@@ -195,37 +257,6 @@ def test_a_foreign_batch_that_runs_holds_a_resubmission_back_until_the_deadline(
         search.adopt()
     assert search.seconds >= 100.0
     assert search.bench.ledger.states == ["intent"]
-
-
-def test_a_foreign_batch_that_ends_lets_go() -> None:
-    search = begin()
-    search.judge.add_foreign(2, duration=50.0)
-    assert search.adopt() is None
-    assert search.seconds == 51.0
-
-
-@pytest.mark.parametrize("n_requests", [1, 3])
-def test_a_batch_of_another_size_is_not_looked_at(n_requests: int) -> None:
-    search = begin()
-    search.judge.add_foreign(n_requests, duration=float("inf"))
-    assert search.adopt() is None
-    assert "judge: results" not in search.bench.events
-
-
-@pytest.mark.parametrize("created_at", [-301.0, 311.0])
-def test_a_batch_of_another_time_is_not_looked_at(created_at: float) -> None:
-    search = begin()
-    search.judge.add_foreign(2, created_at=created_at, duration=float("inf"))
-    search.bench.clock.seconds = 400.0
-    assert search.adopt() is None
-
-
-@pytest.mark.parametrize("created_at", [-299.0, 309.0])
-def test_the_clocks_of_the_two_sides_may_differ_by_minutes(created_at: float) -> None:
-    search = begin()
-    batch_id = search.accept()
-    search.judge.batches[-1].created_at = created_at
-    assert search.adopt() == batch_id
 
 
 def test_a_list_is_read_only_as_far_back_as_the_batch_can_be() -> None:
@@ -254,13 +285,6 @@ def test_a_batch_that_is_listed_while_the_list_is_read_is_looked_for_once_more()
     search.session = replace(search.session, service=search.judge)
     # The third look begins at 23 seconds and ends at 33, when the grace period is over.
     batch_id = search.accept(lag=29.0)
-    assert search.adopt() == batch_id
-
-
-def test_a_batch_whose_time_is_not_said_is_looked_at() -> None:
-    search = begin()
-    batch_id = search.accept()
-    search.judge.tells_times = False
     assert search.adopt() == batch_id
 
 
@@ -307,15 +331,6 @@ def test_an_intent_of_another_day_is_looked_for_at_its_own_time() -> None:
     assert search.bench.events.count("judge: results") == 1
 
 
-def test_transient_failures_of_the_list_are_outlived_and_prove_nothing() -> None:
-    search = begin()
-    batch_id = search.accept()
-    search.judge.listings = failures(JudgeFailure.TRANSIENT, 20)
-    assert search.adopt() == batch_id
-    assert search.seconds > 30.0
-    assert search.bench.progress.heard("transient")
-
-
 def test_a_list_that_fails_for_good_leaves_the_intent_to_a_later_run() -> None:
     search = begin()
     search.judge.listings = failures(JudgeFailure.TRANSIENT, 1000)
@@ -331,39 +346,6 @@ def test_a_list_that_is_refused_stops_the_run_and_the_intent_stays(kind: JudgeFa
     with pytest.raises(JudgeError, match=kind):
         search.adopt()
     assert search.bench.ledger.states == ["intent"]
-
-
-def unparsable_first(rows: Sequence[ReplyRow]) -> Iterator[ReplyRow]:
-    return iter([reply_row("", result_type="unparsable", error_message=rows[0].custom_id)])
-
-
-@pytest.mark.parametrize(
-    ("reading", "seconds"),
-    [(cut_after(0), 1.0), (cut_after(1), 0.0), (end_early(1), 0.0), (unparsable_first, 0.0)],
-)
-def test_results_that_break_off_prove_a_batch_by_the_rows_that_came(
-    reading: Reading, seconds: float
-) -> None:
-    search = begin()
-    batch_id = search.accept()
-    search.judge.readings = [reading]
-    assert search.adopt() == batch_id
-    assert search.seconds == seconds
-
-
-def test_results_that_end_before_their_first_row_disprove_nothing() -> None:
-    search = begin()
-    batch_id = search.accept()
-    search.judge.readings = [end_early(0)]
-    assert search.adopt() == batch_id
-
-
-def test_a_batch_that_is_listed_before_its_results_are_known_is_looked_at_again() -> None:
-    search = begin()
-    batch_id = search.accept()
-    search.judge.unknown_until[batch_id] = 5.0
-    assert search.adopt() == batch_id
-    assert search.seconds == 7.0
 
 
 def test_a_candidate_whose_results_are_archived_is_lost() -> None:
