@@ -93,15 +93,6 @@ def test_results_that_are_counted_and_not_handed_out_are_not_bought_again(tmp_pa
         assert paid.server.log.requests == PRESENTATIONS + 12
 
 
-def test_a_dimension_whose_results_are_all_out_of_reach_says_how_to_get_them(
-    tmp_path: Path,
-) -> None:
-    with paid_project(tmp_path, "results_stay_empty") as paid:
-        with pytest.raises(WorkError, match=r"24 presentations .*--pay-again"):
-            paid.tables("judge_verdicts")
-        assert paid.server.log.requests == PRESENTATIONS
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PaidProject, RunSummary]]:
     """A project whose pilot lacks nothing."""
@@ -114,30 +105,6 @@ def test_a_whole_rating_says_nothing_of_the_kind(whole: tuple[PaidProject, RunSu
     _, summary = whole
     assert "PARTIAL" not in (summary.directory / "report.md").read_text()
     assert manifest_of(summary)["is_partial"] is False
-
-
-def test_rows_that_fail_in_passing_are_asked_again_within_the_same_run(tmp_path: Path) -> None:
-    with paid_project(tmp_path, "row_expired:2", "row_overloaded_error:2") as paid:
-        paid.let_length_win()
-        summary = paid.run()
-        assert summary.requests_submitted == PRESENTATIONS + 4
-        assert summary.warnings == ()
-
-
-def test_an_unreadable_reply_is_asked_for_once_more_and_both_are_kept(tmp_path: Path) -> None:
-    with paid_project(tmp_path, "two_verdicts:1") as paid:
-        paid.tables("judge_verdicts")
-        assert paid.n_asked == PRESENTATIONS + 1
-        replies = paid.rows("judge_replies")
-        assert len(replies) == PRESENTATIONS + 1
-        (second,) = [row for row in replies if row["asking"] == 2]
-        first = next(row for row in replies if row["request_key"] == second["request_key"])
-        assert first["asking"] == 1
-        assert first["reply"] != second["reply"]
-        attempts = {
-            row[name] for row in paid.rows("judge_verdicts") for name in ("asking_ab", "asking_ba")
-        }
-        assert attempts == {1, 2}
 
 
 def test_identical_responses_are_a_pair_that_nobody_is_asked_about(tmp_path: Path) -> None:
@@ -200,17 +167,3 @@ def test_long_replies_end_a_run_within_its_budget_and_what_was_paid_can_be_rated
         assert 0.15 < bill.usd <= 0.3
         paid.tables("elo_ratings", skip_judging=True)
         assert paid.server.log.requests == n_paid
-
-
-def test_short_replies_are_bought_in_slices_where_the_budget_is_small(tmp_path: Path) -> None:
-    with paid_project(tmp_path) as paid:
-        paid.project.edit_judges(max_tokens=4096)
-        paid.project.merge_config(
-            judging={
-                "prices": {"claude-pilot": {"input": 4.0, "output": 20.0}},
-                "budget": {"usd": 0.3},
-            }
-        )
-        paid.tables("judge_verdicts")
-        assert paid.n_asked == PRESENTATIONS
-        assert paid.server.log.batches > 2

@@ -1,11 +1,6 @@
 import json
 import re
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +10,7 @@ import yaml
 from tests.loopback.faults.servers import FaultyServer
 from tests.projects import SmallProject, bank_rows, make_project
 from tests.rows import table_rows
-from tournament_assets.definitions import default_ledger_url
 from tournament_assets.launching import estimate_tournament
-from tournament_assets.ledger import Ledger
 from tournament_assets.reports.cost_estimate import response_sentences
 from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.errors import InputError, WorkError
@@ -112,38 +105,6 @@ def test_a_key_that_is_not_set_is_told_before_the_run_unless_the_loopback_answer
     made = project.tables("entrant_responses")
     assert made.metadata["entrant_requests", ""]["generated_now"] == 6
     assert all(row["response"].startswith(LABEL) for row in rows(project, "pilot"))
-
-
-@pytest.mark.e2e
-def test_a_run_that_is_killed_while_its_batch_is_under_way_pays_once(
-    project: SmallProject, tmp_path: Path
-) -> None:
-    with serve(tmp_path, processing_seconds=4.0) as server:
-        paid = PaidProject(project, server)
-        run = subprocess.Popen(
-            [
-                *(sys.executable, "-c", "from tournament_assets.cli import main; main()"),
-                *("run", "--config", str(project.config_path), "--mode", "pilot"),
-            ],
-            env={**paid.environment, "PYTHONPATH": ":".join(sys.path)},
-            cwd=project.folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            deadline = time.monotonic() + 120
-            while not server.log.batches:
-                assert run.poll() is None, "the run ended by itself"
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
-        finally:
-            run.send_signal(signal.SIGKILL)
-            run.wait()
-        with closing(Ledger(default_ledger_url(project.folder))) as ledger:
-            assert ledger.open_scopes("*")
-        # The other mode wants the same six prompts, and six more.
-        paid.tables("entrant_responses", mode="headline")
-        assert sorted(prompts_in_batches(server)) == sorted(row["text"] for row in bank_rows())
 
 
 def test_a_budget_for_responses_is_estimated_and_kept_before_anything_is_asked(

@@ -1,8 +1,4 @@
 import json
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -187,32 +183,3 @@ def test_a_server_that_is_not_there_is_told_before_the_run(
     describe(project, chat, base_url={"url": "http://127.0.0.1:1/v1"})
     with pytest.raises(InputError, match=r"http://127\.0\.0\.1:1;"):
         project.run("pilot")
-
-
-@pytest.mark.e2e
-def test_a_killed_run_loses_at_most_what_was_under_way(
-    project: SmallProject, chat: ChatServer
-) -> None:
-    chat.delay = 0.3
-    run = subprocess.Popen(
-        [
-            *(sys.executable, "-c", "from tournament_assets.cli import main; main()"),
-            *("run", "--config", str(project.config_path), "--mode", "headline"),
-        ],
-        env=project.environment,
-        cwd=project.folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        deadline = time.monotonic() + 120
-        while len(chat.asked) < 8:
-            assert run.poll() is None, "the run ended by itself"
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-    finally:
-        run.send_signal(signal.SIGKILL)
-        run.wait()
-    n_asked = len(chat.asked)
-    n_kept = len(kept(project))
-    assert n_asked - 3 <= n_kept < n_asked

@@ -1,6 +1,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -99,11 +99,6 @@ def test_requests_are_approved_up_to_the_limit_and_refused_above_it(treasurer: T
         treasurer.approve(affordable + 2)
 
 
-def test_direct_requests_take_twice_the_budget(treasurer: Treasurer) -> None:
-    in_a_batch = treasurer.smallest_budget()
-    assert treasurer.smallest_budget(channel="direct") == pytest.approx(2 * in_a_batch, rel=1e-6)
-
-
 def test_what_any_tournament_spent_and_what_is_under_way_counts(
     treasurer: Treasurer, ledger: Ledger
 ) -> None:
@@ -113,29 +108,6 @@ def test_what_any_tournament_spent_and_what_is_under_way_counts(
     assert spent == pytest.approx(alone + 0.10, abs=1e-6)
     begin(ledger, "n2", [f"key {number}" for number in range(300)])
     assert treasurer.smallest_budget(100) == pytest.approx(spent + 3 * alone, rel=1e-6)
-
-
-def test_what_another_model_is_being_asked_counts_at_its_own_price(
-    treasurer: Treasurer, ledger: Ledger
-) -> None:
-    alone = treasurer.smallest_budget(100)
-    begin(ledger, "n1", [f"key {number}" for number in range(100)], model="claude-sonnet-5-5")
-    both = treasurer.smallest_budget(100)
-    # Sonnet's prices are half of Opus's, and the prefix is too short to be cached by either.
-    assert both == pytest.approx(1.5 * alone, rel=1e-6)
-
-
-def test_a_budget_for_a_run_does_not_count_what_was_before_it(
-    project: SmallProject, ledger: Ledger
-) -> None:
-    project.merge_config(judging={"budget": {"period": "run"}})
-    earlier = Treasurer(project, ledger)
-    alone = earlier.smallest_budget(100)
-    bill(ledger, "n1", [TEN_CENTS])
-    begin(ledger, "n2", [f"key {number}" for number in range(300)])
-    assert earlier.smallest_budget(100) == pytest.approx(4 * alone + 0.10, rel=1e-6)
-    later = Treasurer(project, ledger, since=datetime.now(UTC) + timedelta(seconds=1))
-    assert later.smallest_budget(100) == pytest.approx(alone, rel=1e-6)
 
 
 def test_replies_that_are_longer_than_assumed_take_more_of_the_budget(
@@ -154,15 +126,6 @@ def test_nothing_is_approved_whose_price_nobody_knows(treasurer: Treasurer, ledg
     bill(ledger, "n1", [TokenUsage(output_tokens=1)], model="claude-forgotten")
     with pytest.raises(BudgetError, match="claude-forgotten"):
         treasurer.approve(2)
-
-
-def test_what_the_loopback_judge_was_asked_is_no_spending(
-    treasurer: Treasurer, ledger: Ledger
-) -> None:
-    alone = treasurer.smallest_budget(100)
-    bill(ledger, "n1", [TEN_CENTS] * 100, model="loopback-lexical")
-    begin(ledger, "n2", ["key"], model="loopback-lexical")
-    assert treasurer.smallest_budget(100) == pytest.approx(alone)
 
 
 def test_without_a_budget_everything_is_approved(project: SmallProject, ledger: Ledger) -> None:

@@ -77,17 +77,6 @@ def test_a_run_waits_beyond_the_place_of_a_step(tmp_path: Path) -> None:
         assert paid.n_asked == 24
 
 
-def test_a_run_gives_up_at_the_deadline_and_a_later_run_goes_on(tmp_path: Path) -> None:
-    with paid_project(tmp_path, processing_seconds=UNTIL_ENDED) as paid:
-        paid.project.edit_judges(waiting={"deadline_seconds": 0.2})
-        with pytest.raises(WorkError, match=r"1 of 1 .* 0 s "):
-            paid.tables("judge_verdicts")
-        paid.end_batches()
-        paid.project.edit_judges(waiting={"deadline_seconds": 60})
-        paid.tables("judge_verdicts")
-        assert (paid.server.log.batches, paid.n_asked) == (1, 24)
-
-
 def n_open(paid: PaidProject) -> int:
     with paid.ledger() as ledger:
         return sum(len(batches) for batches in ledger.open_scopes("small").values())

@@ -1,8 +1,7 @@
 """Builds a Claude entrant behind a server with faults."""
 
 import sqlite3
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -135,10 +134,3 @@ def free_leases(folder: Path) -> None:
     """Do what the ledger does by itself once a process is gone: here it lives on."""
     with closing(sqlite3.connect(folder / "ledger.sqlite")) as connection, connection:
         connection.execute("DELETE FROM judge_leases")
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -1,6 +1,5 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,11 +24,9 @@ from tests.responses.builders import (
     free_leases,
     judge_at,
     unlimited_terms,
-    wait_until,
 )
 from tournament_assets.judging.batch_service import takes_batches
 from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices, most_usd
-from tournament_assets.judging.settlement.records import Lease
 from tournament_assets.judging.settlement.recovery import recover_batches
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.ledger import Ledger
@@ -152,22 +149,6 @@ def test_a_renamed_prompt_takes_the_response_that_was_paid_for_its_text() -> Non
         assert (again.generated, again.figures["requests_submitted_now"]) == (6, 0)
 
 
-def test_a_batch_whose_answer_was_lost_is_found_again_and_not_sent_twice() -> None:
-    with batch_bench("create_drop_after") as bench:
-        completed = bench.complete()
-        assert texts(completed) == ALL
-        assert completed.figures["batches_adopted_now"] == 1
-        assert paid(bench.server) == ONCE
-
-
-def test_only_what_failed_in_passing_is_asked_again_and_at_last_directly() -> None:
-    with batch_bench("row_overloaded_error:9") as bench:
-        completed = bench.complete(waits={"max_rounds": 2})
-        assert texts(completed) == ALL
-        assert bench.sent == sent(2, 6 + 6, messages=3)
-        assert completed.figures["requests_asked_directly_now"] == 3
-
-
 def test_what_failed_in_every_round_is_missing_with_its_reason_and_asked_by_the_next_run() -> None:
     with batch_bench("row_overloaded_error:2") as bench:
         completed = bench.complete(waits={"max_rounds": 1, "max_direct": 1})
@@ -240,24 +221,6 @@ def test_the_mode_that_is_complete_does_not_wait_for_the_other() -> None:
         assert bench.sent == sent(1, 4)
 
 
-def test_lost_results_are_bought_again_only_on_request() -> None:
-    with batch_bench("archived") as bench:
-        for _ in range(2):
-            with pytest.raises(GenerationError, match="--pay-again"):
-                bench.complete()
-        assert bench.sent == sent(1, 6)
-        assert texts(bench.complete(may_pay_again=True)) == ALL
-        assert bench.sent == sent(2, 12)
-
-
-def test_a_refused_key_stops_it_and_nothing_is_lost() -> None:
-    with batch_bench("create_401") as bench:
-        with pytest.raises(GenerationError, match="ANTHROPIC_API_KEY"):
-            bench.complete()
-        assert bench.sent == sent(0, 0)
-        assert texts(bench.complete()) == ALL
-
-
 def test_a_batch_refused_as_a_whole_is_not_sent_again_and_another_revision_is() -> None:
     with batch_bench("all_invalid") as bench:
         with pytest.raises(GenerationError, match="another revision"):
@@ -319,24 +282,6 @@ def test_the_environment_comes_before_the_config_in_saying_where_the_service_is(
         assert texts(completed) == ALL
 
 
-def test_two_runs_at_once_pay_once(tmp_path: Path) -> None:
-    url = file_url(tmp_path)
-    with (
-        batch_bench(ledger_url=url) as first,
-        closing(Ledger(url)) as ledger,
-        closing(Ledger(url)) as third,
-        ThreadPoolExecutor(2) as pool,
-    ):
-        both = (first, BatchBench(first.server, ledger))
-        lease = third.acquire_lease(response_scope(claude()))
-        assert isinstance(lease, Lease)
-        runs = [pool.submit(bench.complete, waits={"deadline_seconds": 120}) for bench in both]
-        wait_until(lambda: all(bench.heard("'claude'") for bench in both))
-        third.release_lease(lease)
-        assert [texts(run.result()) for run in runs] == [ALL, ALL]
-        assert first.sent == sent(1, 6)
-
-
 class MortalJudge:
     """Leads to the service as long as the process lives."""
 
@@ -388,19 +333,6 @@ def test_a_run_that_is_killed_is_finished_by_the_next_and_every_response_is_paid
                 break
         assert ends_at > 50
         assert bench.server.log.messages == 0
-
-
-@pytest.mark.parametrize(
-    "fault", ["create_drop_after", "row_overloaded_error", "results_missing_row"]
-)
-@pytest.mark.parametrize("ends_at", [16, 29, 42])
-def test_a_run_killed_in_foul_weather_is_finished_too(
-    fault: str, ends_at: int, tmp_path: Path
-) -> None:
-    with batch_bench(fault, ledger_url=file_url(tmp_path)) as bench:
-        live(bench, Life(ends_at))
-        finish(bench, tmp_path)
-        assert paid(bench.server) == {prompt.text: 1 for prompt in FEW}
 
 
 def test_responses_have_a_budget_of_their_own_which_long_ones_do_not_exceed() -> None:

@@ -1,11 +1,8 @@
 """What responses behind a chat server cost stays within the budget, and is paid for once."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
-from threading import Barrier
 from typing import Any
 
 import pytest
@@ -13,7 +10,6 @@ from starlette.responses import JSONResponse
 
 from tests.chat_server import (
     DROP,
-    MODEL,
     ChatServer,
     api_entrant,
     chat_server,
@@ -24,7 +20,7 @@ from tests.chat_server import (
 )
 from tests.chat_server import complete as complete_entrant
 from tournament_assets.judging.costs.prices import most_usd
-from tournament_assets.judging.settlement.records import BatchIntent, Lease
+from tournament_assets.judging.settlement.records import Lease
 from tournament_assets.ledger import Ledger
 from tournament_assets.responses.api_responses import (
     build_response_requests,
@@ -100,30 +96,6 @@ def bill_of(completed: CompletedResponses) -> dict[str, object]:
     """What is told of tokens and costs."""
     told = ("input_tokens", "output_tokens", "cost_usd", "all_responses_this_month_usd")
     return {name: completed.figures[name] for name in told if name in completed.figures}
-
-
-def test_eight_runs_at_once_and_answers_as_long_as_they_can_be_stay_within_the_budget(
-    chat: ChatServer, url: str
-) -> None:
-    n_runs, limit = 8, 3.0
-    chat.usage, chat.delay = LONG, 0.01
-    Ledger(url).close()
-    start = Barrier(n_runs)
-
-    def run(number: int) -> str:
-        start.wait(60)
-        try:
-            complete(chat, url, limit, revision=str(number), max_concurrency=3)
-        except BudgetError:
-            return "stopped"
-        return "done"
-
-    with ThreadPoolExecutor(n_runs) as pool:
-        outcomes = list(pool.map(run, range(n_runs)))
-    assert sum(MOST) * n_runs > 3 * limit
-    assert 0.8 * limit < billed_usd(chat) <= limit
-    assert gone_usd(url) == [pytest.approx(billed_usd(chat)), 0]
-    assert "stopped" in outcomes
 
 
 def test_a_budget_that_is_used_up_stops_the_run_and_a_larger_one_asks_for_the_rest_alone(
@@ -204,49 +176,11 @@ def test_an_answer_that_got_lost_counts_at_its_most_and_a_refusal_costs_nothing(
     assert committed == pytest.approx(MOST[3] + MOST[5])
 
 
-def test_answers_that_are_always_lost_stop_the_run_within_the_budget(
-    chat: ChatServer, url: str
-) -> None:
-    chat.fail("p", refusal(502, retry_after="0"), times=1000)
-    with pytest.raises(GenerationError, match="one after another"):
-        complete(chat, url, 4.0, max_retries=100, max_concurrency=4)
-    assert gone_usd(url)[1] == pytest.approx(sum(MOST[: len(chat.asked)]))
-    assert gone_usd(url)[1] <= 4.0
-    with pytest.raises(BudgetError, match="of tiny"):
-        complete(chat, url, 2.5)
-
-
 def test_an_answer_without_a_text_is_billed_once(chat: ChatServer, url: str) -> None:
     chat.fail("p03", JSONResponse(completion(None)), times=2)
     for _ in range(2):
         assert list(complete(chat, url, 100.0).reasons) == ["p03"]
     assert gone_usd(url) == [pytest.approx(12 * 12 * PRICE / 1e6), 0]
-
-
-def test_what_a_dead_run_had_asked_counts_as_paid_and_is_asked_again(
-    chat: ChatServer, url: str
-) -> None:
-    entrant = api_entrant()
-    (key, *_) = build_response_requests(entrant, PROMPTS)
-    with closing(Ledger(url)) as ledger:
-        lease = ledger.acquire_lease(response_scope(entrant))
-        assert isinstance(lease, Lease)
-        now = datetime.now(UTC)
-        intent = BatchIntent("0123456789ab", MODEL, 1, "direct", now, [key], [MOST[0]])
-        ledger.record_intent(lease, intent, response_terms(100.0, price=PRICE))
-        ledger.release_lease(lease)
-    assert complete(chat, url, 100.0).generated == len(NAMES)
-    assert gone_usd(url) == [pytest.approx(12 * 12 * PRICE / 1e6), pytest.approx(MOST[0])]
-
-
-def test_two_runs_that_want_the_same_pay_once(chat: ChatServer, url: str) -> None:
-    chat.delay = 0.02
-    Ledger(url).close()
-    with ThreadPoolExecutor(2) as pool:
-        runs = [pool.submit(complete, chat, url, 100.0, max_concurrency=2) for _ in range(2)]
-        generated = sorted(run.result().generated for run in runs)
-    assert len(chat.asked) == len(NAMES)
-    assert sum(generated) >= len(NAMES)
 
 
 def test_a_server_of_ones_own_is_free_unless_it_has_a_price(chat: ChatServer, url: str) -> None:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse
 
 from tests.chat_server import (
-    DROP,
     MODEL,
     ChatServer,
     api_entrant,
@@ -159,17 +158,6 @@ def test_a_run_that_is_killed_anywhere_is_finished_and_at_most_what_was_under_wa
     assert ends_at > 30
 
 
-def test_passing_faults_leave_no_trace(chat: ChatServer, ledger: Ledger) -> None:
-    chat.fail("p02", refusal(429, retry_after="0"), refusal(500, retry_after="0"))
-    chat.fail("p00", refusal(503, retry_after="0"))
-    chat.fail("p05", DROP)
-    chat.fail("p06", PlainTextResponse("<html>busy</html>"))
-    completed = complete(chat, ledger)
-    assert names(completed) == NAMES
-    assert not completed.reasons
-    assert len(chat.asked) == 30 + 5
-
-
 def test_what_fails_is_missing_with_its_reason_and_an_answer_without_a_text_is_final(
     chat: ChatServer, ledger: Ledger
 ) -> None:
@@ -187,23 +175,6 @@ def test_what_fails_is_missing_with_its_reason_and_an_answer_without_a_text_is_f
     assert (again.generated, list(again.reasons)) == (2, ["p02"])
     chat.forget()
     assert complete(chat, ledger, base_url=ServerAddress(env="NOT_SET")).generated == 0
-
-
-def test_an_unknown_model_stops_after_one_request(chat: ChatServer, ledger: Ledger) -> None:
-    chat.fail("", refusal(404, "The model does not exist."), times=30)
-    with pytest.raises(GenerationError, match=r"exist\."):
-        complete(chat, ledger)
-    assert len(chat.asked) == 1
-
-
-def test_a_key_that_expires_on_the_way_ends_it_and_what_was_answered_is_kept(
-    chat: ChatServer, ledger: Ledger
-) -> None:
-    chat.delay = 0.01
-    chat.fail("p20", refusal(401, "expired"))
-    with pytest.raises(GenerationError, match="401: expired"):
-        complete(chat, ledger, max_concurrency=4)
-    assert kept(ledger) == len(chat.asked) - 1 < 30
 
 
 def test_a_server_that_refuses_everything_is_soon_left_alone(
@@ -355,18 +326,6 @@ def test_what_no_database_holds_is_replaced(chat: ChatServer, ledger: Ledger, es
     content = f'{{"choices": [{{"message": {{"content": "a{escape}b"}}}}]}}'
     chat.fail("", PlainTextResponse(content))
     assert ask(chat, ledger).text == "a\N{REPLACEMENT CHARACTER}b"
-
-
-@pytest.mark.parametrize(
-    "answer", [refusal(401), refusal(402), refusal(405), refusal(429, code="insufficient_quota")]
-)
-def test_a_refusal_that_all_prompts_share_ends_it_at_once(
-    chat: ChatServer, ledger: Ledger, answer: Response
-) -> None:
-    chat.fail("", answer)
-    with pytest.raises(GenerationError, match=r"answered 4\d\d"):
-        complete(chat, ledger)
-    assert len(chat.asked) == 1
 
 
 def test_a_server_that_takes_too_long_may_be_busy(chat: ChatServer, ledger: Ledger) -> None:
