@@ -1,7 +1,8 @@
 """Builds a Claude entrant behind a server with faults."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -134,3 +135,10 @@ def free_leases(folder: Path) -> None:
     """Do what the ledger does by itself once a process is gone: here it lives on."""
     with closing(sqlite3.connect(folder / "ledger.sqlite")) as connection, connection:
         connection.execute("DELETE FROM judge_leases")
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
