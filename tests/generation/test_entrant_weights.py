@@ -3,6 +3,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,62 +35,73 @@ def test_a_whole_folder_has_no_problems(folder: Path) -> None:
     assert check_weights(folder, name="entrant 'base'") == []
 
 
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    problem = problem_of(tmp_path / "nowhere")
-    assert problem.startswith("entrant 'base': there is no folder")
-    assert "nowhere" in problem
-
-
 def test_a_file_in_place_of_the_folder_is_named(folder: Path) -> None:
     assert f"{str(folder / 'model.safetensors')!r} is a file" in problem_of(
         folder / "model.safetensors"
     )
 
 
-def test_a_folder_without_config_is_a_problem(folder: Path) -> None:
-    (folder / "config.json").unlink()
-    assert "config.json;" in problem_of(folder)
+Damage = Callable[[Path], object]
+WEIGHTS, OTHERS = "model.safetensors", "consolidated.safetensors"
 
 
-def test_pickled_weights_are_named_and_not_accepted(folder: Path) -> None:
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    assert "pytorch_model.bin;" in problem_of(folder)
+def lose(name: str) -> Damage:
+    return lambda folder: (folder / name).unlink()
 
 
-def test_a_folder_without_weights_is_a_problem(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-    assert "no weights;" in problem_of(folder)
+def write(name: str, content: str | bytes) -> Damage:
+    written = content if isinstance(content, bytes) else content.encode()
+    return lambda folder: (folder / name).write_bytes(written)
 
 
-def test_an_unfinished_download_names_the_missing_shards(folder: Path) -> None:
-    shards = {"a": "model.safetensors", "b": "model-00002-of-00002.safetensors"}
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
-    assert f"lacks {shards['b']};" in problem_of(folder)
+def index(*names: str) -> Damage:
+    shards = {"weight_map": {str(number): name for number, name in enumerate(names)}}
+    return write("model.safetensors.index.json", json.dumps(shards))
 
 
-@pytest.mark.parametrize("file", ["adapter_config.json", "adapter_model.safetensors"])
-def test_an_adapter_beside_the_weights_is_refused_by_name(folder: Path, file: str) -> None:
-    (folder / file).write_text("{}")
-    assert f"adapter ({file})" in problem_of(folder)
+def cut(n_bytes: int) -> Damage:
+    return lambda folder: (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:n_bytes])
 
 
-def test_weights_that_would_not_be_loaded_are_refused_by_name(folder: Path) -> None:
-    shutil.copy(folder / "model.safetensors", folder / "consolidated.safetensors")
-    assert "holds consolidated.safetensors," in problem_of(folder)
-    shards = {"weight_map": {"a": "consolidated.safetensors"}}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(shards))
-    assert "holds model.safetensors," in problem_of(folder)
+def rename(folder: Path) -> None:
+    (folder / WEIGHTS).rename(folder / "pytorch_model.bin")
 
 
-@pytest.mark.parametrize(("n_bytes", "said"), [(100_000, "2946552"), (9, "begin")])
-def test_weights_that_end_too_early_are_told_without_loading_them(
-    folder: Path, n_bytes: int, said: str
+def copy_weights(folder: Path) -> None:
+    shutil.copy(folder / WEIGHTS, folder / OTHERS)
+
+
+@pytest.mark.parametrize(
+    ("damages", "said"),
+    [
+        ([shutil.rmtree], r"there is no folder .*weights"),
+        ([lose("config.json")], r"config\.json;"),
+        ([write("config.json", '{"model_type": ')], r"config\.json' is not"),
+        ([rename], r"pytorch_model\.bin;"),
+        ([lose(WEIGHTS)], "no weights;"),
+        ([index(WEIGHTS, "model-2.safetensors")], r"lacks model-2\.safetensors;"),
+        ([write("adapter_config.json", "{}")], r"adapter \(adapter_config\.json\)"),
+        ([write("adapter_model.safetensors", "{}")], r"adapter \(adapter_model\.safetensors\)"),
+        ([copy_weights], rf"holds {OTHERS},"),
+        ([copy_weights, index(OTHERS)], rf"holds {WEIGHTS},"),
+        ([cut(100_000)], r"100000.*2946552|2946552.*100000"),
+        ([cut(9)], r"begin.*\b9\b|\b9\b.*begin"),
+        *(
+            ([write(name, POINTER)], rf"{re.escape(name)} .*'git lfs pull'")
+            for name in (WEIGHTS, "tokenizer.json", "config.json")
+        ),
+        ([lose("tokenizer.json")], "no tokenizer;"),
+        ([lose("chat_template.jinja")], r"chat_template\.jinja"),
+    ],
+)
+def test_what_is_wrong_with_a_folder_is_one_problem_and_told_without_loading_it(
+    folder: Path, damages: list[Damage], said: str
 ) -> None:
-    path = folder / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:n_bytes])
+    for damage in damages:
+        damage(folder)
     problem = problem_of(folder)
-    assert str(n_bytes) in problem
-    assert said in problem
+    assert problem.startswith("entrant 'base': ")
+    assert re.search(said, problem)
 
 
 @pytest.mark.parametrize(
@@ -127,27 +139,6 @@ def test_code_beside_an_architecture_that_transformers_has_is_not_needed(folder:
     config = {**json.loads(path.read_text()), "auto_map": {"AutoConfig": "configuration_x.X"}}
     path.write_text(json.dumps(config))
     assert check_weights(folder, name="entrant 'base'") == []
-
-
-@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "config.json"])
-def test_a_git_lfs_pointer_is_recognised(folder: Path, file: str) -> None:
-    (folder / file).write_bytes(POINTER)
-    assert re.search(rf"{re.escape(file)} .*'git lfs pull'", problem_of(folder))
-
-
-def test_a_damaged_config_is_a_problem(folder: Path) -> None:
-    (folder / "config.json").write_text('{"model_type": ')
-    assert f"{str(folder / 'config.json')!r} is not" in problem_of(folder)
-
-
-def test_a_folder_without_tokenizer_is_a_problem(folder: Path) -> None:
-    (folder / "tokenizer.json").unlink()
-    assert "no tokenizer;" in problem_of(folder)
-
-
-def test_a_tokenizer_without_chat_template_is_a_problem(folder: Path) -> None:
-    (folder / "chat_template.jinja").unlink()
-    assert "chat_template.jinja" in problem_of(folder)
 
 
 def test_a_chat_template_inside_the_tokenizer_config_counts(folder: Path) -> None:

@@ -1,25 +1,20 @@
 """Several runs with one ledger and one judge: everything is sent once, and all of them end well."""
 
-import multiprocessing
-import os
-import signal
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from threading import Barrier
 
 import pytest
 
-from tests.judging.builders import keys_of
-from tests.judging.runners import run_judging
+from tests.judging.builders import SCOPE, Progress, keys_of, requests_for
 from tests.loopback.faults.servers import FaultyServer
+from tournament_assets.judging.settlement.sessions import JudgingOptions, Tally, WaitingPolicy
+from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
+from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 
 N_PAIRS = 10
-_PROCESSES = multiprocessing.get_context("forkserver")
-# What takes seconds to import is imported once, by the process that the others are forked from.
-_PROCESSES.set_forkserver_preload(["tests.judging.runners"])
 
 
 @pytest.fixture
@@ -34,11 +29,21 @@ def answered(ledger_url: str) -> int:
     return len(found)
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+def run_judging(ledger_url: str, judge_url: str, n_pairs: int, start: Barrier) -> Tally:
+    """Settle some requests with a ledger, an adapter and connections of its own."""
+    with (
+        closing(Ledger(ledger_url)) as ledger,
+        closing(AnthropicBatches(base_url=judge_url, api_key="any")) as service,
+    ):
+        start.wait(60)
+        return settle_requests(
+            requests_for(n_pairs),
+            scope=SCOPE,
+            ledger=ledger,
+            service=service,
+            progress=Progress(),
+            options=JudgingOptions(policy=WaitingPolicy(0.02, 0.1, 60, adopt_grace_seconds=0.3)),
+        )
 
 
 def test_two_threads_send_everything_once_and_both_end_well(ledger_url: str) -> None:
@@ -65,40 +70,3 @@ def test_runs_that_want_different_things_send_their_union_once(ledger_url: str) 
         runs = [pool.submit(run_judging, ledger_url, server.url, n, start) for n in wanted]
         assert [run.result().answered for run in runs] == [2 * n for n in wanted]
         assert server.log.requests == 2 * N_PAIRS
-
-
-@pytest.mark.e2e
-def test_two_processes_send_everything_once_and_both_end_well(ledger_url: str) -> None:
-    start = _PROCESSES.Barrier(2)
-    with FaultyServer(processing_seconds=0.3) as server:
-        processes = [
-            _PROCESSES.Process(target=run_judging, args=(ledger_url, server.url, N_PAIRS, start))
-            for _ in range(2)
-        ]
-        for process in processes:
-            process.start()
-        for process in processes:
-            process.join(60)
-        assert [process.exitcode for process in processes] == [0, 0]
-        assert (server.log.batches, server.log.requests) == (1, 2 * N_PAIRS)
-    assert answered(ledger_url) == 2 * N_PAIRS
-
-
-@pytest.mark.e2e
-@pytest.mark.parametrize("fault", ["create_hang:60", "poll_404"], ids=["not heard", "heard"])
-def test_what_a_killed_process_had_submitted_is_found_and_paid_once(
-    ledger_url: str, fault: str
-) -> None:
-    with FaultyServer(processing_seconds=0.3, faults=[fault]) as server:
-        # It hears nothing, or looks once, in vain, and would look again in a minute.
-        waiting = (ledger_url, server.url, N_PAIRS, None, 60.0)
-        process = _PROCESSES.Process(target=run_judging, args=waiting)
-        process.start()
-        wait_for(lambda: server.log.batches == 1)
-        assert process.pid is not None
-        os.kill(process.pid, signal.SIGKILL)
-        process.join(60)
-        # Its lease has minutes to live, and nobody waits for it.
-        tally = run_judging(ledger_url, server.url, N_PAIRS)
-        assert (tally.answered, tally.submitted, tally.resumed) == (2 * N_PAIRS, 0, 1)
-        assert (server.log.batches, server.log.requests) == (1, 2 * N_PAIRS)

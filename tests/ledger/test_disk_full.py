@@ -1,6 +1,4 @@
-import os
 import sqlite3
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -48,18 +46,6 @@ def limited() -> Iterator[LimitedDatabase]:
     sa.event.listen(sa.Pool, "checkout", limited.limit)
     yield limited
     sa.event.remove(sa.Pool, "checkout", limited.limit)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Mount a file system of eight megabytes."""
-    folder = tmp_path / "small_disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(folder)]
-    if os.getuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("only root, and not in every container, may mount a small disk")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def fill(ledger: Ledger) -> list[str]:
@@ -125,16 +111,3 @@ def test_a_database_that_may_not_grow_takes_no_half_of_a_write(
     )
     ledger.close()
     assert integrity(tmp_path / "ledger.sqlite") == [("ok",)]
-
-
-def test_a_disk_that_is_full_takes_no_half_of_a_write(small_disk: Path) -> None:
-    filler = small_disk / "filler"
-    filler.write_bytes(b"\0" * 7_000_000)
-    ledger = Ledger(f"sqlite:///{small_disk}/ledger.sqlite")
-    begin_batch(ledger, "n1", ["k1"])
-    lease = acquire(ledger)
-    held = fill(ledger)
-    assert len(held) > 5
-    check_what_a_full_disk_leaves(ledger, lease, held, make_room=filler.unlink)
-    ledger.close()
-    assert integrity(small_disk / "ledger.sqlite") == [("ok",)]

@@ -1,19 +1,15 @@
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar, cast
 
 import pytest
 
 from tests.judging.builders import Progress
-from tests.judging.mortal import Killed, Life, Mortal
 from tests.loopback.faults.servers import FaultyServer
 from tests.responses.builders import (
-    KEY,
     NAMES,
     PROMPTS,
     BatchBench,
@@ -21,7 +17,6 @@ from tests.responses.builders import (
     claude,
     echo,
     file_url,
-    free_leases,
     judge_at,
     unlimited_terms,
 )
@@ -30,12 +25,10 @@ from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_pric
 from tournament_assets.judging.settlement.recovery import recover_batches
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.ledger import Ledger
-from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.responses.api_responses import (
     build_response_requests,
     missing_key,
     planned_responses,
-    response_scope,
     service_problems,
 )
 from tournament_assets.responses.local_responses import CompletedResponses
@@ -280,59 +273,6 @@ def test_the_environment_comes_before_the_config_in_saying_where_the_service_is(
     with batch_bench() as bench:
         completed = bench.complete(asked={"base_url": "http://127.0.0.1:9"})
         assert texts(completed) == ALL
-
-
-class MortalJudge:
-    """Leads to the service as long as the process lives."""
-
-    variables: ClassVar = {"ANTHROPIC_API_KEY": KEY}
-
-    def __init__(self, url: str, life: Life) -> None:
-        self._url = url
-        self._life = life
-
-    @contextmanager
-    def service(self, _config: Judge) -> Iterator[Any]:
-        with closing(AnthropicBatches(base_url=self._url, api_key=KEY)) as service:
-            yield Mortal(service, self._life)
-
-
-def live(bench: BatchBench, life: Life, **changes: Any) -> None:
-    """Let one process answer until it is through or killed."""
-    with suppress(Killed):
-        bench.complete(
-            prompts=FEW,
-            ledger=cast("Ledger", Mortal(bench.ledger, life)),
-            judge=MortalJudge(bench.server.url, life),
-            **changes,
-        )
-
-
-FEW = PROMPTS[:2]
-
-
-def finish(bench: BatchBench, folder: Path, **changes: Any) -> None:
-    """Let the next process do what is left, and see that nothing is left after it."""
-    free_leases(folder)
-    completed = bench.complete(prompts=FEW, **changes)
-    assert texts(completed) == {prompt.prompt_id: echo(prompt) for prompt in FEW}
-    assert not bench.ledger.open_batches(response_scope(claude(**changes)))
-
-
-def test_a_run_that_is_killed_is_finished_by_the_next_and_every_response_is_paid_once(
-    tmp_path: Path,
-) -> None:
-    with batch_bench(ledger_url=file_url(tmp_path)) as bench:
-        # Before one call and after the next: each is two steps.
-        for trial, ends_at in enumerate(count(1, 3), 1):
-            life = Life(ends_at)
-            live(bench, life, revision=str(ends_at))
-            finish(bench, tmp_path, revision=str(ends_at))
-            assert paid(bench.server) == {prompt.text: trial for prompt in FEW}
-            if not life.is_over:
-                break
-        assert ends_at > 50
-        assert bench.server.log.messages == 0
 
 
 def test_responses_have_a_budget_of_their_own_which_long_ones_do_not_exceed() -> None:

@@ -2,10 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import closing, suppress
-from itertools import count
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from starlette.responses import JSONResponse, PlainTextResponse
@@ -21,8 +18,6 @@ from tests.chat_server import (
     response_terms,
 )
 from tests.chat_server import complete as complete_entrant
-from tests.judging.mortal import Killed, Life, Mortal
-from tests.responses.builders import file_url, free_leases
 from tournament_assets.ledger import Ledger
 from tournament_assets.responses.api_responses import (
     build_response_requests,
@@ -135,27 +130,6 @@ def test_a_reply_whose_reader_was_killed_is_read_by_the_next_run(
     assert (response.text, response.diagnostics["thought"]) == ("Yes.", "Hm.")
     assert response.diagnostics["system_fingerprint"] == "fp_1"
     assert len(chat.asked) == 1
-
-
-def test_a_run_that_is_killed_anywhere_is_finished_and_at_most_what_was_under_way_is_asked_twice(
-    chat: ChatServer, tmp_path: Path
-) -> None:
-    few = PROMPTS[:4]
-    for ends_at in count(1, 2):
-        chat.forget()
-        life = Life(ends_at)
-        entrant = api_entrant(chat.url, revision=str(ends_at), max_concurrency=2)
-        with closing(Ledger(file_url(tmp_path))) as ledger:
-            with suppress(Killed):
-                complete_entrant(entrant, few, cast("Ledger", Mortal(ledger, life)))
-            free_leases(tmp_path)
-            assert names(complete_entrant(entrant, few, ledger)) == NAMES[:4]
-            unbilled = ledger.unbilled_batches(on_responses=True)
-            assert [each for each in unbilled if not each.is_lost] == []
-        assert len(chat.asked) <= 4 + 2
-        if not life.is_over:
-            break
-    assert ends_at > 30
 
 
 def test_what_fails_is_missing_with_its_reason_and_an_answer_without_a_text_is_final(
