@@ -71,7 +71,7 @@ def systems_of(plan: TournamentPlan, folder: Path) -> dict[str, str]:
     ledger = Ledger(f"sqlite:///{folder / 'other.sqlite'}")
     try:
         requests = existing_requests(plan, "headline", plan.config.lead("headline"), ledger=ledger)
-        return {name: each[0].params["system"][0]["text"] for name, each in requests.items()}
+        return {name: str(each[0].params["system"]) for name, each in requests.items()}
     finally:
         ledger.close()
 

@@ -178,7 +178,8 @@ def test_messages_are_measured_in_characters_and_the_prefix_once() -> None:
     requests = requests_for(2)
     lengths = [len(request.params["messages"][0]["content"]) for request in requests]
     measured = measure_workload(requests, find_answered=answers_to(requests[0].request_key))
-    assert measured.prefix_tokens == round(len(requests[0].params["system"][0]["text"]) / 4)
+    system: Any = requests[0].params["system"]
+    assert measured.prefix_tokens == round(len(system[0]["text"]) / 4)
     assert measured.message_tokens == sum(round(length / 4) for length in lengths[1:])
     assert measured.distinct_message_tokens == sum(round(length / 4) for length in lengths)
 

@@ -1,7 +1,7 @@
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import overload
+from typing import Any, overload
 
 import pytest
 from hypothesis import given
@@ -159,7 +159,7 @@ def test_each_different_request_is_found_where_it_stands_first(chosen: list[int]
 
 def test_digests_that_begin_alike_are_told_apart() -> None:
     keys = ["0" * 16 + f"{number:048x}" for number in (7, 2, 7, 5)]
-    requests = [ModelRequest(key, {}) for key in keys]
+    requests = [ModelRequest(key, {"model": "m", "max_tokens": 1, "messages": []}) for key in keys]
     assert dict(first_positions(requests)) == {keys[0]: 0, keys[1]: 1, keys[3]: 3}
     with pytest.raises(KeyError):
         first_positions(requests)["0" * 64]
@@ -187,9 +187,8 @@ def test_a_judge_that_answers_in_json_is_told_so_and_held_to_the_schema() -> Non
     assert request.params["output_config"] == {
         "format": {"type": "json_schema", "schema": VERDICT_SCHEMA}
     }
-    assert request.params["system"][0]["text"].startswith(
-        judge_system_prompt("json_schema").strip()
-    )
+    system: Any = request.params["system"]
+    assert system[0]["text"].startswith(judge_system_prompt("json_schema").strip())
     assert request.params["messages"] == plain.params["messages"]
     assert request.request_key == fingerprint(request.params) != plain.request_key
     assert "output_config" not in plain.params

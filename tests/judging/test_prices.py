@@ -7,7 +7,7 @@ from anthropic.types import Model
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.judging.batch_service import Channel, TokenUsage
+from tournament_assets.judging.batch_service import Channel, MessageParams, TokenUsage
 from tournament_assets.judging.costs.prices import (
     Budget,
     BudgetPeriod,
@@ -172,7 +172,11 @@ def test_a_prompt_longer_than_its_price_holds_for_has_none() -> None:
 
     def asking(n_characters: int) -> ModelRequest:
         message = {"role": "user", "content": "x" * n_characters}
-        params = {"model": "claude-haiku-5-5", "max_tokens": 100, "messages": [message]}
+        params: MessageParams = {
+            "model": "claude-haiku-5-5",
+            "max_tokens": 100,
+            "messages": [message],
+        }
         return ModelRequest("key", params)
 
     assert most_usd(asking(90_000), prices, "batch") is not None

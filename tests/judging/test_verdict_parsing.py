@@ -530,9 +530,10 @@ def test_a_reply_that_opens_with_a_brace_sets_out_to_be_an_object() -> None:
 
 def test_the_request_asks_for_the_schema_that_is_read() -> None:
     assert output_config() == {"format": {"type": "json_schema", "schema": VERDICT_SCHEMA}}
-    assert json.loads(json.dumps(VERDICT_SCHEMA)) == VERDICT_SCHEMA
-    assert VERDICT_SCHEMA["additionalProperties"] is False
-    assert set(VERDICT_SCHEMA["required"]) == set(VERDICT_SCHEMA["properties"])
-    assert list(VERDICT_SCHEMA["properties"]) == ["reasoning", "verdict"]
-    for verdict in VERDICT_SCHEMA["properties"]["verdict"]["enum"]:
+    schema = json.loads(json.dumps(VERDICT_SCHEMA))
+    assert schema == VERDICT_SCHEMA
+    assert schema["additionalProperties"] is False
+    assert set(schema["required"]) == set(schema["properties"])
+    assert list(schema["properties"]) == ["reasoning", "verdict"]
+    for verdict in schema["properties"]["verdict"]["enum"]:
         assert parse_structured_verdict(write_object([("reasoning", ""), ("verdict", verdict)]))

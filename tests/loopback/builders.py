@@ -33,7 +33,7 @@ def judge_params(
     system: str = "short",
     ttl: str = "1h",
     model: str = "claude-opus-5-5",
-) -> dict[str, Any]:
+) -> Any:
     return {
         "model": model,
         "max_tokens": 1024,

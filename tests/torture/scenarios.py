@@ -1,6 +1,6 @@
 """What the processes that are killed are at work on, and what goes wrong besides."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,7 +80,7 @@ class Scenario:
             for number, name in enumerate(names)
         }
 
-    def question_of(self, params: Mapping[str, Any]) -> str:
+    def question_of(self, params: Any) -> str:
         """Return under what the judge logs a request: in its own words, whatever came in."""
         if self.service == "anthropic":
             return fingerprint(params)

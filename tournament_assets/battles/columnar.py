@@ -36,7 +36,7 @@ from tournament_assets.tournament.battles import (
     RatingSettings,
 )
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.json_lines import numbered_lines
+from tournament_assets.tournament.json_lines import Json, JsonObject, numbered_lines
 
 NO_VERDICT = "no verdict"
 """Why a row without a winner is left out."""
@@ -128,8 +128,8 @@ def read_frame(frame: pd.DataFrame, columns: Columns) -> tuple[pa.Table, dict[st
         return read_battle_rows(rows, lambda row: _parse(row, columns))
 
 
-def _parse(row: Mapping[str, Any], columns: Columns) -> Iterable[Battle | LeftOut]:
-    values: dict[str, Any] = {
+def _parse(row: JsonObject, columns: Columns) -> Iterable[Battle | LeftOut]:
+    values: dict[str, Json] = {
         field: next((row[name] for name in names if row.get(name) is not None), None)
         for field, names in columns.names.items()
     }

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.tournament.battles import Battle
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.json_lines import JsonObject
 
 NAME = pa.dictionary(pa.int32(), pa.string())
 """A column of few different texts."""
@@ -41,7 +42,7 @@ BATTLE_SCHEMA = pa.schema(
 )
 """The fields of a `Battle`, in their order."""
 
-DEFAULTS: Mapping[str, Any] = {"sample": 1, "inconsistent": False, "weight": 1.0}
+DEFAULTS: JsonObject = {"sample": 1, "inconsistent": False, "weight": 1.0}
 """What an absent value means in the columns that have one for every battle."""
 
 _ROWS_AT_ONCE = 65_536

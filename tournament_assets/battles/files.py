@@ -40,7 +40,7 @@ from tournament_assets.storage.row_files import (
 )
 from tournament_assets.tournament.battles import Battle, BattleSource, RatingSettings
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.json_lines import numbered_lines, parse_rows
+from tournament_assets.tournament.json_lines import JsonObject, numbered_lines, parse_rows
 
 
 @contextmanager
@@ -109,7 +109,7 @@ class BattleFile:
     settings: RatingSettings | None = None
 
 
-def encode_elo_reports(reports: Mapping[str, Mapping[str, Any]]) -> dict[str, bytes]:
+def encode_elo_reports(reports: Mapping[str, JsonObject]) -> dict[str, bytes]:
     """Write what `elo_report` says of each dimension as JSON files, by name.
 
     The first is `elo_ratings.json`, where other tools look for it; its arena names the dimension.
@@ -262,7 +262,7 @@ def read_battle_rows(
     return table, dict(sorted(left_out.items()))
 
 
-def find_prompt(row: Mapping[str, Any], names: Iterable[str]) -> Any:
+def find_prompt(row: JsonObject, names: Iterable[str]) -> Any:
     """Return what names the prompt of a row: the first of the names with a value, or None.
 
     A conversation is written as JSON, so that equal ones are the same prompt.
@@ -273,7 +273,7 @@ def find_prompt(row: Mapping[str, Any], names: Iterable[str]) -> Any:
     return found
 
 
-def need(row: Mapping[str, Any], **kinds: tuple[type, ...]) -> None:
+def need(row: JsonObject, **kinds: tuple[type, ...]) -> None:
     """Refuse a row that lacks something or has something of another kind in its place.
 
     Raises:

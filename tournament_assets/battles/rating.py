@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +41,7 @@ from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.formatting import format_confidence
+from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.prompts import AnswerKey
 
 Method = Literal["elo", "bradley-terry", "davidson"]
@@ -103,7 +104,7 @@ class BattleRatings:
         """Return the rows of one method."""
         return [row for row in self.ratings if row.method == method]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return them as JSON values."""
         values = asdict(self)
         for name in ("elo", "ratings"):

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +24,7 @@ from tournament_assets.storage.row_files import sample_file
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.extras import rows_of_extras
-from tournament_assets.tournament.json_lines import numbered_lines, parse_rows
+from tournament_assets.tournament.json_lines import JsonObject, numbered_lines, parse_rows
 from tournament_assets.tournament.prompts import AnswerKey
 
 BattleFormat = ArenaFormat | RowFormat
@@ -234,15 +233,16 @@ def read_responses(path: Path) -> dict[tuple[str, AnswerKey], str]:
     """
     found: dict[tuple[str, AnswerKey], str] = {}
 
-    def keep(_: str, row: Mapping[str, Any]) -> None:
+    def keep(_: str, row: JsonObject) -> None:
         need(row, model=TEXT, question_id=TEXT_OR_NUMBER)
-        if not isinstance(row.get("response"), str):
+        text = row.get("response")
+        if not isinstance(text, str):
             raise InputError("response is missing; expected the text that was judged")
         sample = row.get("sample", 1)
         if type(sample) is not int or sample < 1:
             raise InputError(f"sample is {sample!r:.80}; expected a whole number of at least 1")
-        key = (row["model"], (str(row["question_id"]), sample))
-        if found.setdefault(key, row["response"]) != row["response"]:
+        key = (str(row["model"]), (str(row["question_id"]), sample))
+        if found.setdefault(key, text) != text:
             raise InputError(
                 f"{key[0]!r} answers {key[1][0]!r} differently above; expected one response"
             )

@@ -5,6 +5,7 @@ A value, what a person would ask about it, and what its checks found.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import pandas as pd
@@ -13,12 +14,14 @@ from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.reports.report_tables import ReportTable, table_markdown
 from tournament_assets.storage.tables import WrittenTable, content_version, make_table
 from tournament_assets.tournament.fingerprints import short
+from tournament_assets.tournament.json_lines import Json, JsonObject
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-AnyRow: TypeAlias = "DataclassInstance | Mapping[str, Any]"
+AnyRow: TypeAlias = "DataclassInstance | JsonObject"
 Value = TypeVar("Value")
+Kept = TypeVar("Kept")
 ShownT = TypeVar("ShownT", bound="AnyRow")
 
 _SHOWN_ROWS = 8
@@ -30,6 +33,10 @@ class Markdown:
     """A text that the UI shows as Markdown; everything in it that a model wrote is escaped."""
 
     text: str
+
+
+Metadata: TypeAlias = Mapping[str, "Json | Path | Markdown"]
+"""What the UI shows, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +161,7 @@ def markdown_list(sentences: Iterable[str]) -> Markdown:
     return Markdown("\n".join(f"- {escape_markdown(each)}" for each in sentences))
 
 
-def known(values: Mapping[str, Any]) -> dict[str, Any]:
+def known(values: Mapping[str, Kept | None]) -> dict[str, Kept]:
     """Return the values that are there: the UI plots numbers and has no place for None."""
     return {name: value for name, value in values.items() if value is not None}
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from tournament_assets.graph.rows import AssetRow
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.judges import Rubric
 
 
@@ -56,7 +56,7 @@ class RunOptions:
 
     def told(
         self, plan: TournamentPlan, rubrics: Mapping[str, Rubric], began_at: datetime
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """Return what the run tells its assets, by the names of their options.
 
         What was not asked is left out.
@@ -85,7 +85,7 @@ class RunOptions:
         return {name: value for name, value in told.items() if value is not None}
 
 
-def asks_again(row: AssetRow, told: Mapping[str, Any]) -> bool:
+def asks_again(row: AssetRow, told: JsonObject) -> bool:
     """Whether a run asks for another attempt at an asset, whatever is stored."""
     return any(told.get(name) for name in _ASK_AGAIN & row.option_names)
 

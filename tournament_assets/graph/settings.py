@@ -8,6 +8,7 @@ from typing import Any
 from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.tournament.json_lines import JsonObject
 
 
 def draw_settings(plan: TournamentPlan) -> Any:
@@ -74,7 +75,7 @@ def reading_settings(plan: TournamentPlan) -> Any:
     ]
 
 
-def deciding_settings(plan: TournamentPlan) -> dict[str, Any]:
+def deciding_settings(plan: TournamentPlan) -> JsonObject:
     """Return what decides when a pair stops; nothing where everything is asked."""
     modes = plan.config.modes
     adaptive = {name: modes[name].adaptive for name in plan.config.adaptive_modes}

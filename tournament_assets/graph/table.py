@@ -5,7 +5,7 @@ add an asset, write its function in `assets/`, its row here, and the class of it
 `tournament/asset_rows.py`.
 """
 
-from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from tournament_assets.graph import settings
@@ -41,6 +41,7 @@ from tournament_assets.tournament.entrants import (
     OpenAiApiEntrant,
 )
 from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.json_lines import JsonObject
 
 JOBS = (
     JobRow("0_observe_inputs", "inputs"),
@@ -83,7 +84,7 @@ the budget does not allow ends the run there.
 """
 
 
-GPU_STEP_TAGS: Mapping[str, Any] = {
+GPU_STEP_TAGS: JsonObject = {
     "dagster-celery/queue": "gpu",
     "dagster-k8s/config": {
         "container_config": {"resources": {"limits": {"nvidia.com/gpu": "1"}}},
@@ -103,18 +104,15 @@ def _generates(plan: TournamentPlan) -> bool:
     return any(isinstance(entrant, LocalEntrant) for entrant in plan.config.entrants)
 
 
-def _gpu_tags(plan: TournamentPlan) -> Mapping[str, Any] | None:
+def _gpu_tags(plan: TournamentPlan) -> JsonObject | None:
     """Ask for a GPU where any entrant is generated here; recorded and served ones need none."""
     return GPU_STEP_TAGS if _generates(plan) else None
 
 
-_OBSERVED: Mapping[str, Any] = {"job": "0_observe_inputs", "stored_as": "file"}
-_TESTED_JUDGE: Mapping[str, Any] = {
-    "stage": "3_judging_tests",
-    "axes": MODE_BY_DIMENSION,
-    "note": "on request",
-    "on_request": True,
-}
+_observed = partial(AssetRow, job="0_observe_inputs", stored_as="file")
+_judge_test = partial(
+    AssetRow, stage="3_judging_tests", axes=MODE_BY_DIMENSION, note="on request", on_request=True
+)
 
 
 def _judge_kinds(plan: TournamentPlan) -> set[str]:
@@ -136,20 +134,15 @@ def _entrant_kinds(plan: TournamentPlan) -> set[str]:
 # What was paid for again when everybody was asked is not to be paid for a third time.
 _BOUGHT_BEFORE = frozenset({"pay_again"})
 # No pool: a step that waits for a judge keeps nobody else from anything.
-_ASKED_JUDGE: Mapping[str, Any] = {"kinds": _judge_kinds}
-_RATED: Mapping[str, Any] = {
-    "stage": "4_ratings",
-    "job": "5_judge_and_rate",
-    "axes": MODE_BY_DIMENSION,
-}
-_REPORTED: Mapping[str, Any] = {"stage": "5_report", "job": "6_report", "axes": MODE}
+_rating = partial(AssetRow, stage="4_ratings", job="5_judge_and_rate", axes=MODE_BY_DIMENSION)
+_report = partial(AssetRow, stage="5_report", job="6_report", axes=MODE)
 
 ASSETS = (
-    AssetRow(observed_inputs.prompt_file, stage="1_prompts", **_OBSERVED),
-    AssetRow(observed_inputs.entrants, stage="2_responses", axes=ENTRANT, **_OBSERVED),
-    AssetRow(observed_inputs.rubrics, stage="3_judging", axes=DIMENSION, **_OBSERVED),
-    AssetRow(observed_inputs.price_list, stage="3_judging", **_OBSERVED),
-    AssetRow(observed_inputs.human_labels, stage="4_ratings", axes=MODE_BY_DIMENSION, **_OBSERVED),
+    _observed(observed_inputs.prompt_file, stage="1_prompts"),
+    _observed(observed_inputs.entrants, stage="2_responses", axes=ENTRANT),
+    _observed(observed_inputs.rubrics, stage="3_judging", axes=DIMENSION),
+    _observed(observed_inputs.price_list, stage="3_judging"),
+    _observed(observed_inputs.human_labels, stage="4_ratings", axes=MODE_BY_DIMENSION),
     AssetRow(
         prompts.prompt_bank,
         stage="1_prompts",
@@ -232,7 +225,7 @@ ASSETS = (
         inputs={"pairs_to_judge": "match_list"},
         after=("rubrics", "judging_estimate"),
         settings=settings.asking_settings,
-        **_ASKED_JUDGE,
+        kinds=_judge_kinds,
     ),
     AssetRow(
         judging.judge_replies,
@@ -243,7 +236,7 @@ ASSETS = (
         after=("rubrics", "judging_estimate", "judge_requests"),
         untold=_BOUGHT_BEFORE,
         settings=settings.asking_settings,
-        **_ASKED_JUDGE,
+        kinds=_judge_kinds,
     ),
     AssetRow(
         judging.judging_decisions,
@@ -284,15 +277,14 @@ ASSETS = (
             )
         },
     ),
-    AssetRow(
+    _rating(
         ratings.elo_traces,
         inputs={"verdicts": "judge_verdicts"},
         settings=settings.rating_settings,
         stored_as="arrays",
         kinds={"numpy"},
-        **_RATED,
     ),
-    AssetRow(
+    _rating(
         ratings.elo_ratings,
         inputs={
             "verdicts": "judge_verdicts",
@@ -300,9 +292,8 @@ ASSETS = (
             "decisions": "judging_decisions",
         },
         settings=settings.rating_settings,
-        **_RATED,
     ),
-    AssetRow(
+    _rating(
         ratings.ratings,
         inputs={
             "verdicts": "judge_verdicts",
@@ -310,25 +301,22 @@ ASSETS = (
             "responses": "entrant_responses",
         },
         settings=settings.rating_settings,
-        **_RATED,
     ),
-    AssetRow(ratings.win_rates, inputs={"verdicts": "judge_verdicts"}, **_RATED),
-    AssetRow(
+    _rating(ratings.win_rates, inputs={"verdicts": "judge_verdicts"}),
+    _rating(
         human_battles.people_ratings,
         inputs={"verdicts": "judge_verdicts", "matches": "match_list", "human": "human_battles"},
         after=("human_labels",),
         settings=settings.rating_settings,
-        **_RATED,
     ),
-    AssetRow(
+    _rating(
         human_battles.people_measures,
         inputs={"verdicts": "judge_verdicts", "matches": "match_list", "human": "human_battles"},
         after=("human_labels",),
         settings=settings.trusting_settings,
         checks=human_battles.people_checks,
-        **_RATED,
     ),
-    AssetRow(
+    _rating(
         trust.measures,
         inputs={
             "replies": "judge_replies",
@@ -342,10 +330,9 @@ ASSETS = (
         },
         settings=settings.trusting_settings,
         checks=trust.trust_checks,
-        **_RATED,
     ),
-    AssetRow(reports.battles, inputs={"verdicts": "judge_verdicts"}, **_REPORTED),
-    AssetRow(
+    _report(reports.battles, inputs={"verdicts": "judge_verdicts"}),
+    _report(
         reports.audit,
         inputs={
             "selected": "selected_prompts",
@@ -359,14 +346,12 @@ ASSETS = (
                 "No entrant misses more verdicts or answers than the others, beyond chance."
             )
         },
-        **_REPORTED,
     ),
-    AssetRow(
+    _report(
         reports.prompt_audit,
         inputs={"verdicts": "judge_verdicts", "replies": "judge_replies"},
-        **_REPORTED,
     ),
-    AssetRow(
+    _report(
         reports.fair_comparison,
         inputs={
             "selected": "selected_prompts",
@@ -374,9 +359,8 @@ ASSETS = (
             "verdicts": "judge_verdicts",
         },
         settings=settings.comparing_settings,
-        **_REPORTED,
     ),
-    AssetRow(
+    _report(
         reports.leaderboard,
         inputs={
             "win_rates": "win_rates",
@@ -386,16 +370,14 @@ ASSETS = (
             "verdicts": "judge_verdicts",
         },
         settings=settings.noticing_settings,
-        **_REPORTED,
     ),
-    AssetRow(
+    _report(
         publishing.report,
         inputs={name: name for name in publishing.REPORT_TABLES},
         settings=settings.reporting_settings,
         kinds={"html", "markdown"},
-        **_REPORTED,
     ),
-    AssetRow(
+    _report(
         publishing.run_artifacts,
         inputs={
             "report": "report",
@@ -418,16 +400,14 @@ ASSETS = (
         stored_as="folder",
         checks=publishing.gate_checks,
         kinds={"json", "parquet", "html"},
-        **_REPORTED,
     ),
-    AssetRow(
+    _report(
         publishing.run_comparison,
         after=("run_artifacts",),
         kinds={"parquet", "markdown"},
         note="this run and the one before",
-        **_REPORTED,
     ),
-    AssetRow(
+    _judge_test(
         judge_repeats.judge_repeats,
         job="check_drift",
         after=("rubrics",),
@@ -437,18 +417,16 @@ ASSETS = (
                 "The judge settles the anchor pairs as it did for the tournament."
             )
         },
-        **_TESTED_JUDGE,
-        **_ASKED_JUDGE,
+        kinds=_judge_kinds,
     ),
-    AssetRow(
+    _judge_test(
         judge_tests.judge_controls,
         job="test_judge",
         after=("rubrics",),
         inputs={"pairs_to_judge": "match_list"},
-        **_TESTED_JUDGE,
-        **_ASKED_JUDGE,
+        kinds=_judge_kinds,
     ),
-    AssetRow(
+    _judge_test(
         judge_tests.judge_agreement,
         job="test_judge",
         inputs={
@@ -457,7 +435,6 @@ ASSETS = (
             "verdicts": Input("judge_verdicts", may_be_missing=True, over="mode"),
         },
         settings=settings.rating_settings,
-        **_TESTED_JUDGE,
     ),
 )
 

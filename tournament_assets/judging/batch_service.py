@@ -4,17 +4,41 @@ The classes hold what a service said, not what it means: a reply's text is parse
 classified, elsewhere.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeGuard, runtime_checkable
+from typing import Literal, Protocol, Required, TypedDict, TypeGuard, runtime_checkable
 
 from tournament_assets.tournament.errors import JudgeError
+from tournament_assets.tournament.json_lines import JsonObject
 
 Channel = Literal["batch", "direct"]
 """How a request is sent: a batch costs half, a direct message is answered at once."""
 UNPARSABLE = "unparsable"
 """The type of a row that stands for a line of the results which is no row at all."""
+
+
+class TextBlock(TypedDict):
+    """A text and what marks it as a prefix for the cache."""
+
+    type: str
+    text: str
+    cache_control: Mapping[str, str]
+
+
+class MessageParams(TypedDict, total=False):
+    """The parameters of a message, in the words of the Messages API."""
+
+    model: Required[str]
+    max_tokens: Required[int]
+    messages: Required[Sequence[Mapping[str, str]]]
+    system: str | Sequence[TextBlock]
+    output_config: JsonObject
+    temperature: float
+    top_p: float
+    stop_sequences: Sequence[str]
+    seed: int
+    extra_body: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +51,7 @@ class SubmittedRequest:
     """
 
     custom_id: str
-    params: Mapping[str, Any]
+    params: MessageParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +151,7 @@ class ReplyRow(Reply):
 class TokenCounter(Protocol):
     """A service that says how many tokens a request has, without answering it."""
 
-    def count_tokens(self, params: Mapping[str, Any]) -> int:
+    def count_tokens(self, params: MessageParams) -> int:
         """Return the input tokens of a request; nothing is billed.
 
         Raises:

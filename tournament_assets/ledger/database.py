@@ -119,7 +119,7 @@ class LedgerDatabase:
             yield connection
 
     def _insert_new(
-        self, connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]
+        self, connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]
     ) -> int:
         """Insert rows; one whose key is there already is left as it is.
 
@@ -141,7 +141,7 @@ class LedgerDatabase:
 _UNSTORABLE = re.compile("[\ud800-\udfff\0]")
 
 
-def storable(row: Mapping[str, Any]) -> dict[str, Any]:
+def storable(row: Mapping[str, object]) -> dict[str, object]:
     """Replace lone surrogates and zeros, which JSON can carry and not every database stores."""
     return {
         name: _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value)

@@ -358,7 +358,7 @@ def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
-def _pair_values(pair: SampledPair) -> dict[str, Any]:
+def _pair_values(pair: SampledPair) -> dict[str, object]:
     return {name: getattr(pair, name) for name in SampledPair.__dataclass_fields__}
 
 

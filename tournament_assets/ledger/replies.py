@@ -4,7 +4,7 @@ And kept responses, by their fingerprints.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -205,14 +205,14 @@ class ReplyRecords(LedgerDatabase):
 _REPLY_NAMES = tuple(each.name for each in fields(Reply) if each.name != "usage")
 
 
-def _reply_values(reply: Reply) -> dict[str, Any]:
+def _reply_values(reply: Reply) -> Mapping[str, object]:
     return {
         **{name: getattr(reply, name) for name in _REPLY_NAMES},
         **{name: getattr(reply.usage, name, None) for name in TOKEN_NAMES},
     }
 
 
-def _imported_row(reply: StoredReply) -> dict[str, Any]:
+def _imported_row(reply: StoredReply) -> Mapping[str, object]:
     return {
         "request_key": reply.request_key,
         "asking": reply.attempt,

@@ -88,7 +88,7 @@ def _validate(document: YamlDocument, path: Path, project: Path) -> ConfigFile:
     return ConfigFile(config=config, path=path, project=project)
 
 
-def config_problems(values: Mapping[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
+def config_problems(values: Mapping[str, object]) -> list[tuple[tuple[str | int, ...], str]]:
     """Find what no single field can show: duplicates, too few entrants, names of nobody.
 
     Args:
@@ -130,7 +130,7 @@ def config_problems(values: Mapping[str, Any]) -> list[tuple[tuple[str | int, ..
 
 
 def _family_problems(
-    values: Mapping[str, Any], entrant_ids: Sequence[Any]
+    values: Mapping[str, object], entrant_ids: Sequence[Any]
 ) -> list[tuple[tuple[str | int, ...], str]]:
     """Find families of nobody."""
     listed = values.get("judges")
@@ -153,7 +153,7 @@ def _family_problems(
 
 
 def _name_problems(
-    values: Mapping[str, Any], entrant_ids: Sequence[Any]
+    values: Mapping[str, object], entrant_ids: Sequence[Any]
 ) -> list[tuple[tuple[str | int, ...], str]]:
     """Find names of the arena's file that stand for nobody, or for somebody who has one already."""
     human_battles = values.get("human_battles")
@@ -182,7 +182,7 @@ def _name_problems(
 
 
 def _gate_problems(
-    values: Mapping[str, Any], entrant_ids: Sequence[Any]
+    values: Mapping[str, object], entrant_ids: Sequence[Any]
 ) -> list[tuple[tuple[str | int, ...], str]]:
     """Find a gate for nobody, or on a dimension that is not judged."""
     gate, judged = values.get("gate"), values.get("dimensions")
@@ -205,7 +205,7 @@ def _gate_problems(
     return problems
 
 
-def _format_problems(values: Mapping[str, Any]) -> list[tuple[KeyPath, str]]:
+def _format_problems(values: Mapping[str, object]) -> list[tuple[KeyPath, str]]:
     human_battles = values.get("human_battles")
     name = human_battles.get("format") if isinstance(human_battles, Mapping) else None
     if not isinstance(name, str):

@@ -17,9 +17,9 @@ from typing import Any, get_args
 from tournament_assets.storage.row_files import FileKind, FileSample, read_rows, sample_file
 from tournament_assets.tournament.entrants import SampleColumn
 from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.json_lines import refuse_half_characters
+from tournament_assets.tournament.json_lines import JsonObject, refuse_half_characters
 
-Row = Mapping[str, Any]
+Row = JsonObject
 RECORDED = "recorded"
 """The finish reason of a response whose file does not say how it ended."""
 OWN = "tournament"
@@ -467,7 +467,9 @@ def _body_of_answer(body: Row) -> tuple[str | None, object, int]:
         said = message.get("content") if isinstance(message, Mapping) else choices[0].get("text")
         return _spoken(said), choices[0].get("finish_reason"), len(choices)
     output = body.get("output")
-    messages = [each for each in output if isinstance(each, Mapping)] if output else []
+    messages = (
+        [each for each in output if isinstance(each, Mapping)] if isinstance(output, list) else []
+    )
     texts = [_spoken(each.get("content")) for each in messages if each.get("type") == "message"]
     cut = body.get("incomplete_details")
     reason = cut.get("reason") if isinstance(cut, Mapping) else body.get("status")

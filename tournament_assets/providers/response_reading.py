@@ -1,14 +1,13 @@
 """What a reply to a prompt means: an entrant's response, or why there is none."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tournament_assets.judging.batch_service import ReplyRow
 from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.providers.openai.wire_format import count_of, first_choice, keepable
 from tournament_assets.providers.service_words import mapping, parse_object, quote_service
 from tournament_assets.tournament.entrants import ApiEntrant, OpenAiApiEntrant
+from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
     Prompt,
@@ -73,7 +72,7 @@ def read_response(
 
 
 def _read_completion(
-    entrant: OpenAiApiEntrant, prompt: Prompt, answer: Mapping[str, Any]
+    entrant: OpenAiApiEntrant, prompt: Prompt, answer: JsonObject
 ) -> GeneratedResponse | NoResponse:
     """Say what a chat completion means; no text is never an empty one."""
     choice = first_choice(answer)

@@ -12,6 +12,7 @@ from typing import Any
 
 from tournament_assets.judging.batch_service import UNPARSABLE, ReplyRow
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
+from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.places import origin_of
 
 _HIDDEN = "[key]"
@@ -19,7 +20,7 @@ _LINE_BEGINNING = 2000  # bytes of a line that is no row; fewer are kept
 _LOG = logging.getLogger(__name__)
 
 
-def parse_object(text: str | bytes) -> Mapping[str, Any] | None:
+def parse_object(text: str | bytes) -> JsonObject | None:
     """Return the JSON object that a text is; None if it is none."""
     try:
         value = json.loads(text)
@@ -40,7 +41,7 @@ class ServiceAnswers(ABC):
     def _tidy(self, text: str) -> str:
         """Shorten what the service said, and take out the key should it repeat it."""
 
-    def _read_object(self, text: str, task: str, *, may_cost: bool = False) -> Mapping[str, Any]:
+    def _read_object(self, text: str, task: str, *, may_cost: bool = False) -> JsonObject:
         answer = parse_object(text)
         if answer is None:
             raise self._unexpected(text, task, "a JSON object", may_cost=may_cost)
@@ -79,7 +80,7 @@ class ServiceAnswers(ABC):
         )
 
 
-def mapping(value: Any) -> Mapping[str, Any]:
+def mapping(value: Any) -> JsonObject:
     """Return a JSON object as it is, and anything else as an empty one."""
     return value if isinstance(value, Mapping) else {}
 

@@ -11,9 +11,14 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tournament_assets.judging.batch_service import AsksDirectly, ReplyRow, TokenUsage
+from tournament_assets.judging.batch_service import (
+    AsksDirectly,
+    MessageParams,
+    ReplyRow,
+    TokenUsage,
+)
 from tournament_assets.judging.costs.prices import BudgetTerms, PriceList, month_start
 from tournament_assets.judging.requests.requests import ModelRequest, printable
 from tournament_assets.judging.settlement.harvest import is_final
@@ -37,6 +42,7 @@ from tournament_assets.tournament.entrants import (
 )
 from tournament_assets.tournament.errors import GenerationError, InputError, JudgeError, Problems
 from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.judge_services import (
     LOOPBACK,
     SERVICES,
@@ -117,8 +123,8 @@ def build_response_requests(
     }
 
 
-def _compose(entrant: ApiEntrant, prompt: Prompt) -> dict[str, Any]:
-    params: dict[str, Any] = {
+def _compose(entrant: ApiEntrant, prompt: Prompt) -> MessageParams:
+    params: MessageParams = {
         "model": entrant.model,
         "max_tokens": entrant.max_new_tokens,
         "messages": [{"role": "user", "content": printable(prompt.text)}],
@@ -514,7 +520,7 @@ class _Purchase:
                 reasons[prompt.name] = f"prompt {prompt.name!r}: {reason}"
         return reasons
 
-    def bill(self, prices: PriceList) -> dict[str, Any]:
+    def bill(self, prices: PriceList) -> JsonObject:
         """Return what the replies to these prompts cost, whenever they were paid for."""
         return _bill(self._requests, self.entrant.model, ledger=self.ledger, prices=prices)
 
@@ -540,7 +546,7 @@ class _Purchase:
 
 def _bill(
     request_keys: Iterable[str], model: str, *, ledger: "Ledger", prices: PriceList
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return what the replies to some requests cost, by name, for metadata.
 
     Args:
@@ -551,7 +557,7 @@ def _bill(
     spendings = ledger.spending_on(request_keys)
     total = sum((spending.usage for spending in spendings), TokenUsage())
     own = prices.add_up(spendings)
-    bill: dict[str, Any] = {
+    bill: dict[str, float] = {
         "input_tokens": total.read_tokens,
         "output_tokens": total.output_tokens,
     }
@@ -563,7 +569,7 @@ def _bill(
     return {**bill, "all_responses_this_month_usd": round(prices.add_up(this_month).usd, 4)}
 
 
-def _work(tally: Tally) -> dict[str, Any]:
+def _work(tally: Tally) -> JsonObject:
     return {
         "requests_submitted_now": tally.submitted,
         "requests_asked_directly_now": tally.direct,

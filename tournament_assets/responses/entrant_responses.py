@@ -25,6 +25,7 @@ from tournament_assets.tournament.entrants import (
     answers_once,
 )
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.prompts import (
     Prompt,
     first_samples,
@@ -58,7 +59,7 @@ def answer_prompts(
     may_pay_again: bool,
     since: datetime,
     log: Callable[[str], None],
-    upstream: Mapping[str, Any],
+    upstream: Mapping[str, object],
     sleep: Sleep = time.sleep,
 ) -> CompletedResponses:
     """Take what exists of an entrant's responses, and get the rest.
@@ -166,7 +167,7 @@ def _read_recorded(
     prompts: Sequence[Prompt],
     bank: Sequence[Prompt],
     plan: TournamentPlan,
-    upstream: Mapping[str, Any],
+    upstream: Mapping[str, object],
 ) -> CompletedResponses:
     wanted = {prompt.prompt_id for prompt in prompts}
     asset = entrant.responses.asset
@@ -197,7 +198,7 @@ def _read_recorded(
     )
 
 
-def _rows_of_asset(asset: str, value: Any) -> list[tuple[str, Mapping[str, Any]]]:
+def _rows_of_asset(asset: str, value: Any) -> list[tuple[str, JsonObject]]:
     rows = value.to_dict("records") if hasattr(value, "to_dict") else value
     if not isinstance(rows, Sequence) or not all(isinstance(row, Mapping) for row in rows):
         raise InputError(

@@ -164,7 +164,7 @@ class _Reader:
             return None
         return value
 
-    def _read_rows(self, file: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _read_rows(self, file: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         # A line at a time: the texts of a large run would fill the memory.
         path = self._folder / file
         if not path.exists():

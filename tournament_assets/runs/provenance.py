@@ -13,7 +13,7 @@ from functools import cache
 from importlib import metadata
 from math import comb
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import pandas as pd
 
@@ -34,6 +34,7 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, PromptRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import combine
+from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.prompts import answer_key
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class Bill:
             total += dollars
         return total
 
-    def metadata(self, config: TournamentConfig) -> dict[str, Any]:
+    def metadata(self, config: TournamentConfig) -> JsonObject:
         """Return what a person would ask about it."""
         usage, cost = self.usage, self.cost_usd(config)
         written, cached = usage.cache_creation_input_tokens, usage.cache_read_input_tokens
@@ -247,7 +248,7 @@ def _version_of(distribution: str) -> str | None:
         return None
 
 
-Recorded = Mapping[str, Any]
+Recorded = Mapping[str, object]
 """What a materialisation says of itself."""
 Records = Callable[[str, str | None], Recorded | None]
 """Returns what is recorded of an asset's partition, newest first; None if there is nothing."""
@@ -455,7 +456,7 @@ def input_hashes(
         },
         "entrants": {
             entrant: {
-                name: recorded[key]
+                name: str(recorded[key])
                 for name, key in (("hash", "entrant_hash"), ("weights", "weights_hash"))
                 if key in recorded
             }
@@ -465,7 +466,7 @@ def input_hashes(
     }
 
 
-def version_values(versions: Versions) -> dict[str, Any]:
+def version_values(versions: Versions) -> JsonObject:
     """Return versions and commit as the manifest has them."""
     commit = versions.program_commit
     return {

@@ -284,12 +284,14 @@ def _match_responses(path: Path, name: str, plan: TournamentPlan) -> MatchedRows
     n_rows = unmatched = 0
     for _, row in read_json_lines(path):
         n_rows += 1
-        prompt = planned.get((str(row.get("prompt_id")), row.get("sample", 1)))
+        sample = row.get("sample", 1)
+        key = (str(row.get("prompt_id")), sample if isinstance(sample, int) else 0)
+        prompt = planned.get(key)
         asked = next((row[key] for key in _PROMPT_NAMES if row.get(key) is not None), None)
         text = next((row[key] for key in _RESPONSE_NAMES if isinstance(row.get(key), str)), None)
         if (
             prompt is None
-            or text is None
+            or not isinstance(text, str)
             or asked not in (None, prompt.text)
             or row.get("entrant_id", name) != name
             or (recorded is not None and recorded.get(prompt.prompt_id) != text)

@@ -7,12 +7,12 @@ time with another pair; it must then be the same reply. All that is wrong in a l
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from reprlib import Repr
-from typing import Any, get_args
+from typing import get_args
 
 from upath import UPath
 
@@ -22,7 +22,12 @@ from tournament_assets.judging.requests.verdict_parsing import FailureClass, cla
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint, short
-from tournament_assets.tournament.json_lines import numbered_lines, parse_object, parse_rows
+from tournament_assets.tournament.json_lines import (
+    JsonObject,
+    numbered_lines,
+    parse_object,
+    parse_rows,
+)
 
 _LARGEST_COUNT = 2**31 - 1  # the largest whole number every ledger can store
 _REQUEST_KEY = re.compile("[0-9a-f]{64}")
@@ -42,7 +47,7 @@ class JudgmentRow:
         problems: What was found wrong so far.
     """
 
-    values: Mapping[str, Any]
+    values: JsonObject
     where: str
     problems: list[str] = field(default_factory=list)
 
@@ -255,14 +260,15 @@ def read_judgments(path: Path | UPath) -> JudgmentFile:
     seen: set[str] = set()
     repeated: set[str] = set()
 
-    def look(where: str, values: Mapping[str, Any]) -> None:
-        row = _to_row(_record(values, where))
+    def look(where: str, values: JsonObject) -> None:
+        record = _record(values, where)
+        row = _to_row(record)
         answer = fingerprint({name: row[name] for name in row.keys() - _PAIR})
         mark = fingerprint([answer, *(row[name] for name in _PAIR)])
         if mark in seen:
             repeated.add(where)
         seen.add(mark)
-        key = (row["request_key"], row["asking"])
+        key = (record.request_key, record.asking)
         first, known = answers.setdefault(key, (where, answer))
         if known != answer:
             raise InputError(
@@ -288,7 +294,7 @@ def parse_judgment(line: str | bytes, *, where: str) -> JudgmentRecord:
     return _record(parse_object(line, where), where)
 
 
-def _record(values: Mapping[str, Any], where: str) -> JudgmentRecord:
+def _record(values: JsonObject, where: str) -> JudgmentRecord:
     row = JudgmentRow(values, where)
     record = JudgmentRecord(
         request_key=row.request_key(),
@@ -320,7 +326,7 @@ def _record(values: Mapping[str, Any], where: str) -> JudgmentRecord:
     return record
 
 
-def _to_row(record: JudgmentRecord) -> dict[str, Any]:
+def _to_row(record: JudgmentRecord) -> JsonObject:
     if record.received_at.utcoffset() is None:
         raise InputError(
             f"the reply to {record.cache_key} was received at {record.received_at}, in no time "

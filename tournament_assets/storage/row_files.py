@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.json_lines import (
     BYTE_ORDER_MARK,
     LONGEST_LINE,
+    JsonObject,
     numbered_lines,
     parse_object,
     read_json_lines,
@@ -40,7 +41,7 @@ class FileSample:
 
     kind: FileKind
     columns: frozenset[str]
-    first: Mapping[str, Any]
+    first: JsonObject
 
 
 def sample_file(path: Path) -> FileSample:
@@ -100,7 +101,7 @@ def _json_sample(kind: FileKind, first: object, path: Path) -> FileSample:
 
 def read_rows(
     path: Path, kind: FileKind, *, needed: Sequence[str] = ()
-) -> list[tuple[str, dict[str, Any]]]:
+) -> list[tuple[str, JsonObject]]:
     """Read a whole file: where each row stands, and the row.
 
     An empty cell of a CSV file is a value that is missing.
@@ -122,7 +123,7 @@ def read_rows(
         return [(at, {name: cell or None for name, cell in row.items()}) for at, row in rows]
     items = read_json_list(path) if kind == "json list" else [(path.name, _load_object(path))]
     problems = Problems(listed=_LISTED_PROBLEMS)
-    found = []
+    found: list[tuple[str, JsonObject]] = []
     for where, item in items:
         if not isinstance(item, dict):
             problems.add(f"{where}: the row is {item!r:.60}; expected a JSON object")
@@ -164,7 +165,7 @@ def _load_object(path: Path) -> Any:
         ) from None
 
 
-def csv_rows(path: Path, *, needed: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def csv_rows(path: Path, *, needed: Sequence[str]) -> Iterator[tuple[str, JsonObject]]:
     """Go through the rows of a CSV file, each as an object with where it ends (`file:line`).
 
     Raises:
@@ -221,9 +222,7 @@ def readable_parquet(path: Path) -> Iterator[None]:
         ) from None
 
 
-def parquet_rows(
-    path: Path, wanted: Iterable[str] | None
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def parquet_rows(path: Path, wanted: Iterable[str] | None) -> Iterator[tuple[str, JsonObject]]:
     """Go through the rows of a Parquet file, each with its `file:row N`.
 
     Args:

@@ -1,10 +1,11 @@
 """What every entrant says of itself, and which of it counts in a fingerprint."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
 from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.places import Frozen, Location
 
 IDENTIFIER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
@@ -32,13 +33,13 @@ class EntrantSpec(Frozen):
     description: str = ""
 
     @property
-    def display_settings(self) -> dict[str, Any]:
+    def display_settings(self) -> JsonObject:
         """What sets this entrant apart, for tables: every field but its names."""
         return self.model_dump(
             mode="json", exclude={"entrant_id", "description"}, exclude_none=True
         )
 
-    def settings_without(self, *names: str) -> dict[str, Any]:
+    def settings_without(self, *names: str) -> JsonObject:
         """Return what counts in a fingerprint, but for its names and the fields that are named."""
         return self.changed(without=("entrant_id", "description", *names))
 

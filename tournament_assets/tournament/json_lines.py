@@ -4,13 +4,17 @@ A file may begin with a byte order mark. Lines without anything in them are pass
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeAlias, TypeVar
 
 from upath import UPath
 
 from tournament_assets.tournament.errors import InputError, Problems
+
+Json: TypeAlias = "str | int | float | bool | Sequence[Json] | Mapping[str, Json] | None"
+"""A value as JSON writes it: what came over a wire, or is written to one."""
+JsonObject: TypeAlias = Mapping[str, Json]
 
 LONGEST_LINE = 64 * 2**20
 """In bytes. No response comes near it, and a file without line feeds is not read into memory."""
@@ -50,7 +54,7 @@ def numbered_lines(
         ) from None
 
 
-def parse_object(line: str | bytes, where: str, *, strict: bool = True) -> dict[str, Any]:
+def parse_object(line: str | bytes, where: str, *, strict: bool = True) -> JsonObject:
     """Read a line as one JSON object.
 
     Args:
@@ -79,7 +83,7 @@ def parse_object(line: str | bytes, where: str, *, strict: bool = True) -> dict[
 
 def parse_rows(
     rows: Iterable[tuple[str, object]],
-    parse: Callable[[str, Mapping[str, Any]], Parsed],
+    parse: Callable[[str, JsonObject], Parsed],
     *,
     listed: int = _LISTED_PROBLEMS,
 ) -> Iterator[Parsed]:
@@ -114,7 +118,7 @@ def parse_rows(
     problems.raise_if_any()
 
 
-def read_json_lines(path: Path | UPath) -> list[tuple[str, dict[str, Any]]]:
+def read_json_lines(path: Path | UPath) -> list[tuple[str, JsonObject]]:
     """Read a whole file: where each row stands (`file:line`), and the row.
 
     A key may stand in it twice, of which the last one counts.
@@ -136,7 +140,7 @@ def read_json_lines(path: Path | UPath) -> list[tuple[str, dict[str, Any]]]:
     return rows
 
 
-def write_json_lines(file: IO[bytes], rows: Iterable[Mapping[str, Any]]) -> None:
+def write_json_lines(file: IO[bytes], rows: Iterable[JsonObject]) -> None:
     """Write one JSON object a line; half a character is written as its escape."""
     for row in rows:
         text = json.dumps(row, ensure_ascii=False, allow_nan=False)
@@ -158,7 +162,7 @@ def refuse_half_characters(row: object, where: str) -> None:
         ) from None
 
 
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repetition(pairs: list[tuple[str, Any]]) -> JsonObject:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key occurs twice")

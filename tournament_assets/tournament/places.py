@@ -3,10 +3,12 @@
 import ipaddress
 import socket
 from collections.abc import Collection
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from tournament_assets.tournament.json_lines import JsonObject
 
 _PRIVATE_ENDINGS = (".localhost", ".local", ".internal")
 
@@ -17,7 +19,7 @@ class Frozen(BaseModel):
     # An input can be a URL with a password in it: no exception repeats what was given.
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
-    def changed(self, *, without: Collection[str] = ()) -> dict[str, Any]:
+    def changed(self, *, without: Collection[str] = ()) -> JsonObject:
         """Return what differs from its default as JSON values: what counts in a fingerprint.
 
         A key that is added with a default changes no fingerprint by it.

@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,11 +19,12 @@ def test_the_key_is_the_hash_of_what_is_sent_and_the_parts_are_fenced() -> None:
         max_tokens=512,
     )
     assert request.request_key == fingerprint(request.params)
-    text = request.params["messages"][0]["content"]
+    params: Any = request.params
+    text = params["messages"][0]["content"]
     fence = text.split('"')[1]
     assert text.count(f'</answer fence="{fence}">') == 1
     assert text.endswith(f'</answer fence="{fence}">')
-    assert request.params["system"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+    assert params["system"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
 
 
 @given(score=st.floats(0, 10), reason=st.text(min_size=1).filter(str.strip))

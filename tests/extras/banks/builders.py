@@ -3,6 +3,7 @@
 from typing import Any
 
 from tournament_assets.extras.banks.multiple_choice import MultipleChoiceQuestion, QuestionFormat
+from tournament_assets.tournament.json_lines import JsonObject
 
 
 def mcq(
@@ -37,5 +38,5 @@ def medqa_row(**changes: Any) -> dict[str, Any]:
     return row | changes
 
 
-def at_lines(*rows: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def at_lines(*rows: JsonObject) -> list[tuple[str, JsonObject]]:
     return [(f"train.json:{number}", row) for number, row in enumerate(rows, start=1)]

@@ -136,7 +136,7 @@ def test_texts_and_identifiers_are_unique_and_all_questions_accounted_for(
     questions: list[MultipleChoiceQuestion], seed: int
 ) -> None:
     build = build_bank_rows(questions, counts=drawable(questions), seed=seed)
-    texts = [row["text"].casefold() for row in build.rows]
+    texts = [str(row["text"]).casefold() for row in build.rows]
     assert len(set(texts)) == len(texts)
     assert len({row["prompt_id"] for row in build.rows}) == len(texts)
     for counts in build.counts.values():

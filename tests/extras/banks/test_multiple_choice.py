@@ -161,7 +161,7 @@ def test_the_format_chooses_how_rows_are_read() -> None:
     assert (medmcqa.source, medqa.source) == ("medmcqa", "medqa")
 
 
-MEDMCQA = {
+MEDMCQA: dict[str, Any] = {
     "question": "Which crystals cause gout?",
     "opa": "Uric acid",
     "opb": "Oxalate",
@@ -169,7 +169,7 @@ MEDMCQA = {
     "opd": "Iron",
     "cop": 0,
 }
-MEDQA = {
+MEDQA: dict[str, Any] = {
     "question": "Which crystals cause gout?",
     "options": {"A": "Uric acid", "B": "Oxalate"},
     "answer": "Oxalate",
@@ -215,7 +215,7 @@ def test_parquet_options_are_read_whatever_their_type(
     tmp_path: Path, options_type: pa.DataType
 ) -> None:
     path = tmp_path / "test.parquet"
-    options: Any = MEDQA["options"]
+    options = MEDQA["options"]
     if not pa.types.is_struct(options_type):
         options = list(options.items())
     if pa.types.is_list(options_type):

@@ -28,8 +28,8 @@ SYSTEM = "Judge well. " * 200 + "\n# dimension: factuality\n"
 Opener = Callable[..., AnthropicBatches]
 
 
-def request(number: int = 1, **params: object) -> SubmittedRequest:
-    return SubmittedRequest(f"nonce-{number:02d}", {**judge_params(), **params})
+def request(number: int = 1, **params: Any) -> SubmittedRequest:
+    return SubmittedRequest(f"nonce-{number:02d}", judge_params() | params)
 
 
 def cached_request(number: int) -> SubmittedRequest:

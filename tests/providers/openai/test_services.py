@@ -1,6 +1,6 @@
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from tests.judging.builders import SETTINGS, requests_for
 from tests.loopback.builders import judge_params
 from tests.providers.scripted_service import Script, run_script
 from tournament_assets.judging.batch_service import (
+    MessageParams,
     ReplyRow,
     SubmittedRequest,
     TokenUsage,
@@ -47,12 +48,12 @@ def judge(url: str, key: str = "") -> Iterator[OpenAiChat]:
         yield service
 
 
-def params(**changes: Any) -> dict[str, Any]:
+def params(**changes: Any) -> Any:
     (request, _) = requests_for(1, settings=SETTINGS)
     return {**request.params, **changes}
 
 
-def ask(chat: ChatServer, asked: Mapping[str, Any] | None = None, *, key: str = "") -> ReplyRow:
+def ask(chat: ChatServer, asked: MessageParams | None = None, *, key: str = "") -> ReplyRow:
     with judge(chat.url, key) as service:
         return service.ask_directly(SubmittedRequest("ours", asked or params()))
 
@@ -80,7 +81,7 @@ def test_the_system_text_the_cap_and_nothing_else_is_sent(chat: ChatServer) -> N
 
 
 def test_a_temperature_and_a_schema_are_sent_if_they_are_asked_for(chat: ChatServer) -> None:
-    config = output_config()
+    config: Any = output_config()
     ask(chat, params(temperature=0.0, output_config=config), key=KEY)
     (sent,) = chat.asked
     assert sent.body["temperature"] == 0.0

@@ -24,7 +24,7 @@ from tournament_assets.extras.archives.documents import (
 )
 from tournament_assets.extras.archives.harness import NewScore, RewritingReader
 from tournament_assets.extras.archives.runs import ArchivedRun
-from tournament_assets.judging.batch_service import AsksDirectly, Channel
+from tournament_assets.judging.batch_service import AsksDirectly, Channel, MessageParams
 from tournament_assets.judging.costs.estimates import ASSUMED_OUTPUT_TOKENS, measure_workload
 from tournament_assets.judging.costs.prices import BudgetTerms, format_usd, load_newest_prices
 from tournament_assets.judging.requests.requests import ModelRequest, printable, with_larger_cap
@@ -333,7 +333,7 @@ def build_score_request(
     message = "\n\n".join(
         f'<{name} fence="{fence}">\n{text}\n</{name} fence="{fence}">' for name, text in shown
     )
-    params: dict[str, Any] = {
+    params: MessageParams = {
         "model": judge.model,
         "max_tokens": max_tokens,
         "system": [

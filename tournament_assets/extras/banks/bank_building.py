@@ -25,7 +25,12 @@ from tournament_assets.extras.banks.recasting import OpenQuestion, WhyLeftOut, r
 from tournament_assets.project.samples import OWN, Sample, detect_format, read_samples, value_at
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.json_lines import read_json_lines, write_json_lines
+from tournament_assets.tournament.json_lines import (
+    Json,
+    JsonObject,
+    read_json_lines,
+    write_json_lines,
+)
 from tournament_assets.tournament.prompts import BANK_FIELDS, parse_prompt_bank
 
 
@@ -55,7 +60,7 @@ class BankBuild:
         counts: For each source of the questions, in the order of their names.
     """
 
-    rows: tuple[dict[str, Any], ...]
+    rows: tuple[JsonObject, ...]
     counts: Mapping[str, SourceCounts]
 
 
@@ -91,7 +96,7 @@ def build_bank_rows(
             left_out[question.source][result] += 1
     pools = _pool_by_source(open_questions, left_out)
     _check_counts(counts, seed=seed, read=read, pools=pools)
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     summary: dict[str, SourceCounts] = {}
     for source in sorted(read.keys() | counts.keys()):
         pool = pools[source]
@@ -172,9 +177,9 @@ def _check_counts(
     problems.raise_if_any()
 
 
-def _bank_row(question: OpenQuestion) -> dict[str, Any]:
+def _bank_row(question: OpenQuestion) -> JsonObject:
     original = question.original
-    row: dict[str, Any] = {
+    row: JsonObject = {
         "prompt_id": question.prompt_id,
         "text": question.text,
         "source": original.source,
@@ -250,7 +255,7 @@ def build_bank_file(recipe: BankRecipe, out: Path) -> BankReport:
         counts={source: count for source, count in wanted.items() if count},
         seed=recipe.seed,
     )
-    rows: list[tuple[str, dict[str, Any]]] = [
+    rows: list[tuple[str, JsonObject]] = [
         (f"{out.name}:{number}", row) for number, row in enumerate(build.rows, start=1)
     ]
     if recipe.curated is not None:
@@ -272,7 +277,7 @@ def refuse_existing_bank(out: Path) -> None:
         )
 
 
-def write_bank(out: Path, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+def write_bank(out: Path, rows: Sequence[tuple[str, JsonObject]]) -> None:
     """Validate the rows of a bank and write them.
 
     Args:
@@ -339,7 +344,7 @@ def import_bank_file(recipe: ImportRecipe, out: Path) -> ImportedBank:
     """
     refuse_existing_bank(out)
     left_out: Counter[str] = Counter()
-    rows: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
+    rows: dict[tuple[Json, Json], tuple[str, JsonObject]] = {}
     format_name = ""
     for path in _files_of(recipe):
         name = _format_of(path, recipe)
@@ -373,8 +378,8 @@ def _format_of(path: Path, recipe: ImportRecipe) -> str | None:
         return None
 
 
-def _imported_row(sample: Sample, recipe: ImportRecipe, *, is_bank: bool) -> dict[str, Any]:
-    row: dict[str, Any] = (
+def _imported_row(sample: Sample, recipe: ImportRecipe, *, is_bank: bool) -> JsonObject:
+    row: dict[str, Json] = (
         dict(sample.row)
         if is_bank
         else {

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from tournament_assets.storage.row_files import read_rows, sample_file
 from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.json_lines import JsonObject
 
 QuestionFormat = Literal["medmcqa", "medqa"]
 _LISTED_PROBLEMS = 20
@@ -47,7 +48,7 @@ class MultipleChoiceQuestion:
 
 
 def parse_questions(
-    rows: Sequence[tuple[str, Mapping[str, Any]]],
+    rows: Sequence[tuple[str, JsonObject]],
     *,
     question_format: QuestionFormat,
     cop_base: Literal[0, 1] | None = None,
@@ -68,7 +69,7 @@ def parse_questions(
 
 
 def parse_medmcqa(
-    rows: Sequence[tuple[str, Mapping[str, Any]]], *, cop_base: Literal[0, 1] | None = None
+    rows: Sequence[tuple[str, JsonObject]], *, cop_base: Literal[0, 1] | None = None
 ) -> list[MultipleChoiceQuestion]:
     """Read the rows of one MedMCQA file.
 
@@ -96,7 +97,7 @@ def parse_medmcqa(
     return questions
 
 
-def _read_cop(where: str, row: Mapping[str, Any], problems: Problems) -> int | None:
+def _read_cop(where: str, row: JsonObject, problems: Problems) -> int | None:
     value = row.get("cop")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -111,7 +112,7 @@ def _read_cop(where: str, row: Mapping[str, Any], problems: Problems) -> int | N
 
 
 def _detect_cop_base(
-    rows: Sequence[tuple[str, Mapping[str, Any]]], cops: Sequence[int | None], problems: Problems
+    rows: Sequence[tuple[str, JsonObject]], cops: Sequence[int | None], problems: Problems
 ) -> Literal[0, 1]:
     found = {cop for cop in cops if cop is not None}
     if 0 in found and len(_LETTERS) in found:
@@ -136,7 +137,7 @@ def _detect_cop_base(
 
 def _parse_medmcqa_row(
     where: str,
-    row: Mapping[str, Any],
+    row: JsonObject,
     cop: int | None,
     cop_base: Literal[0, 1],
     problems: Problems,
@@ -170,7 +171,7 @@ def _parse_medmcqa_row(
     )
 
 
-def parse_medqa(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[MultipleChoiceQuestion]:
+def parse_medqa(rows: Sequence[tuple[str, JsonObject]]) -> list[MultipleChoiceQuestion]:
     """Read the rows of one MedQA file.
 
     Options may be a mapping from letter to text, a list of `{key, value}`, or a list of pairs;
@@ -188,9 +189,7 @@ def parse_medqa(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[MultipleC
     return questions
 
 
-def _parse_medqa_row(
-    where: str, row: Mapping[str, Any], problems: Problems
-) -> MultipleChoiceQuestion:
+def _parse_medqa_row(where: str, row: JsonObject, problems: Problems) -> MultipleChoiceQuestion:
     options = _read_options(where, row.get("options"), problems)
     letter = _read_text(where, row, "answer_idx", problems)
     answer = _read_text(where, row, "answer", problems)
@@ -245,7 +244,7 @@ def _read_options(where: str, value: Any, problems: Problems) -> dict[str, str]:
     return options
 
 
-def _read_stem(where: str, row: Mapping[str, Any], problems: Problems) -> str:
+def _read_stem(where: str, row: JsonObject, problems: Problems) -> str:
     stem = _read_text(where, row, "question", problems)
     found = row.get("question")
     if stem is None and (found is None or isinstance(found, str)):
@@ -253,7 +252,7 @@ def _read_stem(where: str, row: Mapping[str, Any], problems: Problems) -> str:
     return stem or ""
 
 
-def _read_text(where: str, row: Mapping[str, Any], name: str, problems: Problems) -> str | None:
+def _read_text(where: str, row: JsonObject, name: str, problems: Problems) -> str | None:
     value = row.get(name)
     if value is not None and not isinstance(value, str):
         problems.add(f"{where}: {name} is {value!r}; expected a text")
@@ -303,7 +302,7 @@ def read_questions(
     return parse_questions(rows, question_format=found_format, cop_base=cop_base)
 
 
-def read_question_file(path: Path) -> list[tuple[str, dict[str, Any]]]:
+def read_question_file(path: Path) -> list[tuple[str, JsonObject]]:
     """Read the rows of a file, each with where it stands.
 
     Returns:
@@ -320,7 +319,7 @@ def read_question_file(path: Path) -> list[tuple[str, dict[str, Any]]]:
     return rows
 
 
-def detect_format(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> QuestionFormat:
+def detect_format(rows: Sequence[tuple[str, JsonObject]]) -> QuestionFormat:
     """Tell by its columns which set a file belongs to.
 
     Raises:

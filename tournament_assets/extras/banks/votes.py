@@ -38,9 +38,10 @@ _SIDES: Mapping[str, BattleWinner] = {"left": "model_a", "right": "model_b", "ti
 def _parse_evalica(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
     if row["winner"] == "":
         return [LeftOut(NO_WINNER)]
-    if row["winner"] not in _SIDES:
+    winner = _SIDES.get(str(row["winner"]))
+    if winner is None:
         raise InputError(f"winner is {row['winner']!r:.40}; expected 'left', 'right' or 'tie'")
-    return [{"model_a": row["left"], "model_b": row["right"], "winner": _SIDES[row["winner"]]}]
+    return [{"model_a": row["left"], "model_b": row["right"], "winner": winner}]
 
 
 EVALICA = RowFormat(

@@ -8,13 +8,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tournament_assets.ledger.labels import GivenVote, clean_rater
 from tournament_assets.storage.row_files import csv_rows
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.json_lines import parse_rows
+from tournament_assets.tournament.json_lines import JsonObject, parse_rows
 
 _MAX_FOREIGN_BYTES = 256 * 2**20
 _WORDS: Mapping[str, GivenVote] = {
@@ -78,7 +77,7 @@ def read_foreign_votes(path: Path, options: ReadingOptions) -> list[ForeignVote]
     return list(parse_rows(csv_rows(path, needed=()), lambda _, row: _read_vote(row, options)))
 
 
-def _read_vote(row: Mapping[str, Any], options: ReadingOptions) -> ForeignVote:
+def _read_vote(row: JsonObject, options: ReadingOptions) -> ForeignVote:
     name = str(
         row.get("id") or row.get("question_id") or fingerprint(list(map(str, row.values())))[:12]
     )
@@ -89,7 +88,7 @@ def _read_vote(row: Mapping[str, Any], options: ReadingOptions) -> ForeignVote:
     rater = row.get("judge") or options.rater or f"unnamed {name}"
     return ForeignVote(
         name=name,
-        rater=clean_rater(rater[:60]),
+        rater=clean_rater(str(rater)[:60]),
         said=_said(row),
         texts=texts,
         models=_both(flat, ("model_a", "model_b")),
@@ -97,7 +96,7 @@ def _read_vote(row: Mapping[str, Any], options: ReadingOptions) -> ForeignVote:
     )
 
 
-def _said(row: Mapping[str, Any]) -> GivenVote:
+def _said(row: JsonObject) -> GivenVote:
     said = row.get("winner")
     if said in (None, ""):
         marked = [

@@ -6,10 +6,8 @@ import threading
 from collections.abc import (
     Awaitable,
     Callable,
-    Mapping,
     Sequence,
 )
-from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -29,7 +27,7 @@ from tournament_assets.ledger.labels import (
 from tournament_assets.loopback.running import is_loopback
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.tournament.errors import InputError, LedgerError
-from tournament_assets.tournament.json_lines import parse_object
+from tournament_assets.tournament.json_lines import JsonObject, parse_object
 
 _MAX_BODY_BYTES = 256 * 1024
 _MAX_RATERS = 200
@@ -171,14 +169,14 @@ class _Room:
         self._lock = threading.Lock()
         self._pairs = ledger.sampled_pairs(desk.sample.sample_id)
 
-    def enter(self, rater: str) -> dict[str, Any]:
+    def enter(self, rater: str) -> JsonObject:
         with self._lock:
             if rater not in self._raters and len(self._raters) >= _MAX_RATERS:
                 raise _Refused(429, f"there are {_MAX_RATERS} raters; expected no more")
             self._raters.add(rater)
         return self._desk.page_values(rater, self._state(rater))
 
-    def keep(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def keep(self, values: JsonObject) -> JsonObject:
         desk = self._desk
         if values.get("sample") != desk.sample.sample_id:
             raise _Refused(409, "these votes are of another sample; reload the page")
@@ -195,7 +193,7 @@ class _Room:
         )
         return self._state(rater)
 
-    def _state(self, rater: str) -> dict[str, Any]:
+    def _state(self, rater: str) -> JsonObject:
         votes = self._ledger.iterate_votes(self._desk.sample.sample_id)
         return self._desk.rater_state(rater, votes, frozenset(self._raters))
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from tournament_assets.extras.people.label_tools import (
     ForeignVote,
@@ -31,7 +31,7 @@ from tournament_assets.ledger.labels import (
 )
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.json_lines import parse_object
+from tournament_assets.tournament.json_lines import JsonObject, parse_object
 
 VOTES_FORMAT = "tournament-votes"
 MAX_FILE_BYTES = 8 * 2**20
@@ -150,11 +150,11 @@ def _is_number(value: object, most: float) -> bool:
     return type(value) in (int, float) and 0 <= value <= most  # type: ignore[operator]
 
 
-def _when(row: Mapping[str, Any], now: datetime) -> datetime:
+def _when(row: JsonObject, now: datetime) -> datetime:
     given = time_of(row["at"]) if "at" in row else None
     if given is not None:
         return given.astimezone(UTC)
-    return now - min(timedelta(milliseconds=row["age"]), timedelta(days=365))
+    return now - min(timedelta(milliseconds=float(str(row["age"]))), timedelta(days=365))
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ def import_votes(path: Path, *, tournament_id: str, ledger: Ledger) -> ImportedV
     return ImportedVotes(rater, len(votes), ledger.keep_votes(votes), sample)
 
 
-def _read_file(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> JsonObject:
     """Read a JSON object, if its file is not too large to have been written by a page."""
     try:
         with path.open("rb") as file:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tournament_assets.extras.planning.power import JudgingNoise
 from tournament_assets.judging.costs.prices import format_usd
@@ -12,6 +12,7 @@ from tournament_assets.reports.figures.canvas import LIGHT, new_figure, to_png, 
 from tournament_assets.reports.report_tables import Console, ReportTable, print_table, print_text
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.formatting import ABSENT, format_share
+from tournament_assets.tournament.json_lines import JsonObject
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,7 +69,7 @@ class DimensionPlan:
     curve: tuple[tuple[float, int, int, float | None], ...]
 
 
-def plan_json(plans: Sequence[DimensionPlan]) -> list[dict[str, Any]]:
+def plan_json(plans: Sequence[DimensionPlan]) -> list[JsonObject]:
     """Return the plan of every dimension as JSON values, for scripts."""
     return [asdict(plan) for plan in plans]
 

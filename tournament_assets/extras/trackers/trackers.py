@@ -9,7 +9,7 @@ https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-events/
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.errors import InputError, WorkError
 from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.places import url_problem
 from tournament_assets.tournament.verdicts import Outcome
 
@@ -192,7 +193,7 @@ def _records(run: FinishedRun) -> "Sequence[ReadableLogRecord]":
     return records
 
 
-def _attributes(run: FinishedRun, pair: SettledPair) -> Mapping[str, Any]:
+def _attributes(run: FinishedRun, pair: SettledPair) -> JsonObject:
     """Return what is known of a pair."""
     score = _SCORES.get(pair.outcome)
     scored = {} if score is None else {"gen_ai.evaluation.score.value": score}

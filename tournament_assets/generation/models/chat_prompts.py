@@ -1,7 +1,7 @@
 """Prompts as a model reads them, written by its own chat template."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.prompts import Prompt, prompt_seed
 
 NO_TEMPLATE = ""
@@ -60,7 +61,7 @@ def encode_chat(
     *,
     system_prompt: str | None,
     chat_template: str | None = None,
-    arguments: Mapping[str, Any] | None = None,
+    arguments: JsonObject | None = None,
     name: str,
 ) -> tuple[int, ...]:
     """Return the token ids of a conversation that asks for a response.
@@ -106,7 +107,7 @@ def encode_prompts(
     max_new_tokens: int,
     context: int | None,
     chat_template: str | None = None,
-    arguments: Mapping[str, Any] | None = None,
+    arguments: JsonObject | None = None,
     seed: int | None = None,
     is_padded: bool = True,
     name: str,
@@ -171,7 +172,7 @@ def _encode_alone(tokenizer: Any, text: str) -> tuple[int, ...]:
 
 def refuse_unread_arguments(
     tokenizer: Any,
-    arguments: Mapping[str, Any],
+    arguments: JsonObject,
     *,
     chat_template: str | None = None,
     name: str,

@@ -8,7 +8,7 @@ dimension that has none of its own. A label of texts that are others by now coun
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow as pa
@@ -28,6 +28,7 @@ from tournament_assets.graph.assets.trust import check_light
 from tournament_assets.graph.outputs import (
     Made,
     Markdown,
+    Metadata,
     known,
     markdown_table,
 )
@@ -111,7 +112,7 @@ def human_battles(plan: TournamentPlan) -> Made[pd.DataFrame]:
     )
 
 
-def _left_out(found: HumanBattles, *, min_battles: int) -> dict[str, Any]:
+def _left_out(found: HumanBattles, *, min_battles: int) -> Metadata:
     return {
         "entrants": len(found.entrants),
         "entrants_left_out": len(found.too_few),
@@ -185,7 +186,7 @@ def _arena_places(step: Step, verdicts: StoredTable, human: pd.DataFrame) -> Are
     )
 
 
-def _arena_metadata(places: ArenaPlaces) -> dict[str, Any]:
+def _arena_metadata(places: ArenaPlaces) -> Metadata:
     anchors = places.anchors
     rows = {basis: [row for row in places.rows if row.basis == basis] for basis in BASES}
     return {
@@ -269,7 +270,7 @@ def people_checks(plan: TournamentPlan) -> Mapping[str, str]:
 
 def _calibration(
     step: Step, verdicts: StoredTable, matches: StoredTable, ledger: LedgerAccess
-) -> tuple[list[MeasureRow], dict[str, Any]]:
+) -> tuple[list[MeasureRow], Metadata]:
     labels = _labels(step, matches, ledger)
     rows = calibrate_judge(
         labels.beside(verdicts),
@@ -288,7 +289,7 @@ def _calibration(
 
 def _human_agreement(
     step: Step, verdicts: StoredTable, human: pd.DataFrame
-) -> tuple[list[MeasureRow], dict[str, Any]]:
+) -> tuple[list[MeasureRow], Metadata]:
     config, ratings = step.plan.config, step.plan.config.ratings
     judged = [each for each in judgments_of(verdicts) if each.outcome is not Outcome.SAME_TEXT]
     counted = _battles_on(config, step.name, human)
@@ -305,9 +306,7 @@ def _human_agreement(
     )
 
 
-def _agreement_numbers(
-    found: HumanAgreement, counted: pa.Table, on_judged: pa.Table
-) -> dict[str, Any]:
+def _agreement_numbers(found: HumanAgreement, counted: pa.Table, on_judged: pa.Table) -> Metadata:
     without_prompt = counted.column("question_id").null_count
     return {
         "shared_comparisons": found.overall.n,

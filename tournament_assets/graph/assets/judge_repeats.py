@@ -9,7 +9,7 @@ from those verdicts.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tournament_assets.audits.judge_tests import (
     RepeatedPair,
@@ -18,7 +18,7 @@ from tournament_assets.audits.judge_tests import (
     measure_repeats,
 )
 from tournament_assets.graph.assets.judge_tests import JudgeTest
-from tournament_assets.graph.outputs import Check, Made, known, markdown_table
+from tournament_assets.graph.outputs import Check, Made, Metadata, known, markdown_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.requests.controls import (
     draw_anchors,
@@ -230,7 +230,7 @@ def _judge_again(
     options: RepeatOptions,
     ledger: LedgerAccess,
     judge: JudgeAccess,
-) -> tuple[list[Occasion], dict[str, Any]]:
+) -> tuple[list[Occasion], Metadata]:
     """Return this occasion after those before it, and metadata on its bill."""
     with ledger.open() as opened:
         occasion = choose_drift_check(
@@ -329,7 +329,7 @@ def _check(step: Step, result: RepeatResult, description: str, occasion: str) ->
     )
 
 
-def _numbers(result: RepeatResult) -> dict[str, Any]:
+def _numbers(result: RepeatResult) -> Metadata:
     """Return numbers whose names stay from time to time, so that the UI plots them."""
     rates = {
         "flip_rate": result.flips.value,

@@ -5,13 +5,12 @@ What is asked here is paid for like everything else, and stored apart: no rating
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tournament_assets.audits.agreement import align_labels, measure_agreement
 from tournament_assets.audits.judge_tests import (
     SettledControl,
 )
-from tournament_assets.graph.outputs import Made, Markdown, known, markdown_table
+from tournament_assets.graph.outputs import Made, Markdown, Metadata, known, markdown_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.requests.controls import ControlKind, ControlPair, plant_controls
 from tournament_assets.judging.requests.pairs import PairToJudge
@@ -76,7 +75,7 @@ class JudgeTest:
 
     def settle(
         self, requests: Sequence[JudgeRequest], pairs: Sequence[PairToJudge]
-    ) -> tuple[Settled, dict[str, Any]]:
+    ) -> tuple[Settled, Metadata]:
         """Ask what has not been asked; return the settled pairs, and metadata on the bill."""
         step, config = self.step, self.step.plan.config
         if config.has_jury(step.mode):
@@ -187,7 +186,7 @@ def _control_row(
     )
 
 
-def _control_metadata(step: Step, results: Sequence[SettledControl]) -> dict[str, Any]:
+def _control_metadata(step: Step, results: Sequence[SettledControl]) -> Metadata:
     config, confidence = step.plan.config, step.plan.config.ratings.confidence
     found = {
         "identical_controls": control_share(results, ControlKind.IDENTICAL, confidence=confidence),

@@ -5,9 +5,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tournament_assets.graph.outputs import Check, Made, Shown, known, markdown_table
+from tournament_assets.graph.outputs import Check, Made, Metadata, Shown, known, markdown_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.judging.costs.prices import format_usd
@@ -454,7 +454,7 @@ def _refuse_empty(results: Counter[str], asks: _Judging, tally: Tally) -> None:
 
 def _reply_metadata(
     asks: _Judging, requests: list[JudgeRequests], counted: _CountedReplies, tally: Tally
-) -> dict[str, Any]:
+) -> Metadata:
     return {
         "presentations": sum(map(len, requests)),
         "distinct_requests": sum(each.n_distinct for each in requests),

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from tournament_assets.graph.outputs import (
     Made,
     Markdown,
+    Metadata,
     markdown_list,
     markdown_table,
     report_table,
@@ -134,7 +134,7 @@ def elo_ratings(
     )
 
 
-def _elo_metadata(primary: Sequence[EloRow]) -> dict[str, Any]:
+def _elo_metadata(primary: Sequence[EloRow]) -> Metadata:
 
     cells = leaderboard_cells(primary)
     return {
@@ -188,7 +188,7 @@ def ratings(step: Step, inputs: RatingInputs) -> Made[list[RatingRow]]:
     return Made(rows, metadata=_rating_metadata(rows))
 
 
-def _rating_metadata(rows: Sequence[RatingRow]) -> dict[str, Any]:
+def _rating_metadata(rows: Sequence[RatingRow]) -> Metadata:
     order = [row.entrant_id for row in rows if row.method == BRADLEY_TERRY]
     style = [row for row in rows if row.method in (STYLE, EFFECT)]
     columns = ("method", "entrant_id", "rating", "low", "high", "note")

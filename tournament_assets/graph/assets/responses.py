@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import fmean
-from typing import Any
 
 import pandas as pd
 
@@ -13,7 +12,7 @@ from tournament_assets.graph.assets.observed_inputs import (
     entrant_version,
     weights_version,
 )
-from tournament_assets.graph.outputs import Check, Made, known, markdown_table
+from tournament_assets.graph.outputs import Check, Made, Metadata, known, markdown_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.responses.entrant_responses import (
@@ -26,6 +25,7 @@ from tournament_assets.responses.local_responses import CompletedResponses
 from tournament_assets.tournament.asset_rows import RequestsRow, ResponseRow
 from tournament_assets.tournament.entrants import AnyEntrant, get_entrant
 from tournament_assets.tournament.fingerprints import fingerprint, short
+from tournament_assets.tournament.json_lines import Json, JsonObject
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
     Prompt,
@@ -65,7 +65,7 @@ def entrant_responses(
     bank: pd.DataFrame,
     options: ResponseOptions,
     resources: Resources,
-    upstream: Mapping[str, Any],
+    upstream: Mapping[str, object],
 ) -> Made[list[ResponseRow]]:
     """One entrant's response to every selected prompt.
 
@@ -142,7 +142,7 @@ def entrant_requests(
     )
 
 
-def _speeds(answered: Mapping[str, CompletedResponses]) -> dict[str, float]:
+def _speeds(answered: Mapping[str, CompletedResponses]) -> JsonObject:
     """Return how long each entrant took that was asked now, and its tokens per second if known."""
     return {
         f"{figure}_{name}": answers.figures[figure]
@@ -170,9 +170,7 @@ def _row(entrant: AnyEntrant, response: GeneratedResponse) -> ResponseRow:
     )
 
 
-def _metadata(
-    plan: TournamentPlan, entrant: AnyEntrant, answers: CompletedResponses
-) -> dict[str, Any]:
+def _metadata(plan: TournamentPlan, entrant: AnyEntrant, answers: CompletedResponses) -> Metadata:
     responses = answers.responses
     lengths = [len(response.text.split()) for response in responses]
     return {
@@ -190,7 +188,7 @@ def _metadata(
     }
 
 
-def _thought_metadata(responses: Sequence[GeneratedResponse]) -> dict[str, Any]:
+def _thought_metadata(responses: Sequence[GeneratedResponse]) -> Metadata:
     """Say how much thinking aloud was cut; nothing where nothing was."""
     words = [
         response.diagnostics["thought_words"]
@@ -202,9 +200,9 @@ def _thought_metadata(responses: Sequence[GeneratedResponse]) -> dict[str, Any]:
     return {"responses_with_thought_cut": len(words), "mean_words_of_thought": fmean(words)}
 
 
-def _jury_metadata(responses: Sequence[GeneratedResponse]) -> dict[str, Any]:
+def _jury_metadata(responses: Sequence[GeneratedResponse]) -> Metadata:
     """Say what heads and juries did; nothing where there were none."""
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Json] = {}
     heads = count_heads(responses)
     if heads:
         metadata["responses_by_drawn_head"] = {str(head): count for head, count in heads.items()}

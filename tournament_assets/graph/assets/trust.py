@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from tournament_assets.audits.judge_consistency import JudgedPair
-from tournament_assets.graph.outputs import Check, Made, report_table
+from tournament_assets.graph.outputs import Check, Made, Metadata, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
 from tournament_assets.project.plan import TournamentPlan
@@ -163,7 +162,7 @@ def _agreement(step: Step, replies: StoredTable) -> list[MeasureRow]:
     return [*agreement_rows(by_judge, config=config, mode=step.mode, dimension=step.name)]
 
 
-def _lights(rows: Sequence[MeasureRow]) -> dict[str, Any]:
+def _lights(rows: Sequence[MeasureRow]) -> Metadata:
     return {
         f"lights_{state.replace(' ', '_')}": sum(row.state == state for row in rows)
         for state in TrustState

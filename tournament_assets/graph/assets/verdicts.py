@@ -4,12 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
 
 import pandas as pd
 
 from tournament_assets.audits.missingness import mostly_same_text, same_text_sentence
-from tournament_assets.graph.outputs import Check, Made, Shown, report_table
+from tournament_assets.graph.outputs import Check, Made, Metadata, Shown, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.requests.verdict_parsing import settle_panel
 from tournament_assets.project.plan import TournamentPlan
@@ -197,7 +196,7 @@ class _Counts:
             yield row
 
 
-def _counts(settled: _Counts, readings: Counter[Verdict]) -> dict[str, Any]:
+def _counts(settled: _Counts, readings: Counter[Verdict]) -> Metadata:
     outcomes = settled.outcomes
     first_slot = readings[Verdict.A]
     decided = first_slot + readings[Verdict.B]

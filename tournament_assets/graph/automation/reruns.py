@@ -29,6 +29,7 @@ from tournament_assets.graph.recipes import Place
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import WorkError
+from tournament_assets.tournament.json_lines import JsonObject
 
 
 def find_out_of_date(
@@ -250,7 +251,7 @@ def request_stage(
 
 def _rerun_config(
     plan: TournamentPlan, stage: Stage, assets: Sequence[dg.AssetKey], rerun: RerunIdentity
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the run config of a run: what its steps have to know of the rerun around them."""
     moment = began_at_text(rerun.began_at)
     told = {"run_began_at": moment, "rerun": rerun.rerun_id, "occasion": rerun.rerun_id}

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import Any
 
-from tournament_assets.judging.batch_service import Channel, TokenCounter
+from tournament_assets.judging.batch_service import Channel, MessageParams, TokenCounter
 from tournament_assets.judging.costs.prices import (
     Budget,
     Cost,
@@ -425,13 +424,13 @@ def _sum_known(amounts: Iterable[float | None]) -> float | None:
     return total
 
 
-def _cached_prefix(params: Mapping[str, Any]) -> str:
+def _cached_prefix(params: MessageParams) -> str:
     """Return what is marked as a prefix for the cache; a model's own responses have none."""
     system = params.get("system", "")
-    return "" if isinstance(system, str) else str(system[0]["text"])
+    return "" if isinstance(system, str) else system[0]["text"]
 
 
-def _varying_text(params: Mapping[str, Any]) -> str:
+def _varying_text(params: MessageParams) -> str:
     system = params.get("system", "")
     message = str(params["messages"][0]["content"])
     return system + message if isinstance(system, str) else message

@@ -11,10 +11,11 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, overload
+from typing import TypeVar, overload
 
 import numpy as np
 
+from tournament_assets.judging.batch_service import MessageParams, TextBlock
 from tournament_assets.judging.requests.pairs import (
     PRESENTATIONS,
     PairToJudge,
@@ -72,7 +73,7 @@ class ModelRequest:
     """
 
     request_key: str
-    params: Mapping[str, Any]
+    params: MessageParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ class JudgeRequests(Sequence[JudgeRequest]):
     ) -> None:
         self._pairs = pairs
         self._settings = settings
-        self._system = [
+        self._system: Sequence[TextBlock] = [
             {
                 "type": "text",
                 "text": build_system_message(rubric, settings.reply_format, domain=settings.domain),
@@ -205,7 +206,7 @@ class JudgeRequests(Sequence[JudgeRequest]):
         pair = self.pair_of(position)
         presentation = PRESENTATIONS[position % len(PRESENTATIONS)]
         message = build_user_message(pair, presentation, settings)
-        params: dict[str, Any] = {
+        params: MessageParams = {
             "model": settings.judge_model,
             "max_tokens": settings.max_tokens,
             "system": self._system,
@@ -254,7 +255,7 @@ def by_pair(pairs: Iterable[PairToJudge], asked: Sequence[JudgeRequests]) -> Ite
 
 def with_larger_cap(request: AnyRequest) -> AnyRequest:
     """Return the same question with room for twice as long a reply; it keeps its key."""
-    params = {**request.params, "max_tokens": 2 * request.params["max_tokens"]}
+    params: MessageParams = {**request.params, "max_tokens": 2 * request.params["max_tokens"]}
     return replace(request, params=params)
 
 

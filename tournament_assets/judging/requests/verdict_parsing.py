@@ -17,6 +17,7 @@ from typing import Any, Literal
 from tournament_assets.judging.requests.pairs import PRESENTATIONS
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.errors import VerdictParseError
+from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 ReplyFormat = Literal["line", "json_schema"]
@@ -24,7 +25,7 @@ ReplyFormat = Literal["line", "json_schema"]
 
 # The reasoning stands first, so that it is written first: a verdict cannot follow from what comes
 # after it.
-VERDICT_SCHEMA: dict[str, Any] = {
+VERDICT_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {
         "reasoning": {"type": "string"},
@@ -44,7 +45,7 @@ _EXPECTED_OBJECT = (
 )
 
 
-def output_config() -> dict[str, Any]:
+def output_config() -> JsonObject:
     """Return the request's parameter that holds the judge to the schema."""
     return {"format": {"type": "json_schema", "schema": VERDICT_SCHEMA}}
 

@@ -20,6 +20,7 @@ import httpx2
 
 from tournament_assets.judging.batch_service import (
     BatchStatus,
+    MessageParams,
     ReplyRow,
     SubmittedRequest,
     TokenUsage,
@@ -37,6 +38,7 @@ from tournament_assets.providers.service_words import (
 )
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json
+from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.judge_services import LOOPBACK, ServiceConnection
 
 
@@ -168,10 +170,11 @@ class AnthropicBatches(ServiceAnswers):
                     limit=_PAGE, after_id=anthropic.omit if after_id is None else after_id
                 )
             page = self._read_object(response.text(), task)
-            rows, after_id = page.get("data"), page.get("last_id")
+            rows, last_id = page.get("data"), page.get("last_id")
+            after_id = last_id if isinstance(last_id, str) else None
             has_more = page.get("has_more") is True
             # What is not in the list was never accepted, so half a list is worse than none.
-            if not isinstance(rows, list) or (has_more and not isinstance(after_id, str)):
+            if not isinstance(rows, list) or (has_more and after_id is None):
                 expected = "a page of batches and, if there are more, where they begin"
                 raise self._unexpected(page, task, expected)
             for row in rows:
@@ -216,14 +219,14 @@ class AnthropicBatches(ServiceAnswers):
             raise self._unexpected(message, task, "a message with its content", may_cost=True)
         return read_message(request.custom_id, message)
 
-    def count_tokens(self, params: Mapping[str, Any]) -> int:
+    def count_tokens(self, params: MessageParams) -> int:
         """Return the input tokens of a request, by the service's free counting route.
 
         Raises:
             JudgeError: If the service does not say.
         """
         task = "count the tokens of a request"
-        counted = {name: params[name] for name in _COUNTED if name in params}
+        counted = {name: value for name, value in params.items() if name in _COUNTED}
         body = canonical_json(counted).encode()
         answer = self._post(f"{_MESSAGES_PATH}/count_tokens", body, task, seconds=None)
         n_tokens = answer.get("input_tokens")
@@ -257,7 +260,7 @@ class AnthropicBatches(ServiceAnswers):
 
     def _post(
         self, path: str, body: bytes | IO[bytes], task: str, *, seconds: float | None
-    ) -> Mapping[str, Any]:
+    ) -> JsonObject:
         """Send a JSON body; once, and as something that may cost, if it may take its own time."""
         with self._translated_errors(task, may_cost=seconds is not None):
             response = self._client.post(
@@ -287,14 +290,12 @@ class AnthropicBatches(ServiceAnswers):
             },
         )
 
-    def _fetch_batch(self, batch_id: str, task: str) -> Mapping[str, Any]:
+    def _fetch_batch(self, batch_id: str, task: str) -> JsonObject:
         with self._translated_errors(task):
             response = self._client.messages.batches.with_raw_response.retrieve(batch_id)
         return self._read_object(response.text(), task)
 
-    def _read_status(
-        self, batch: Mapping[str, Any], task: str, *, may_cost: bool = False
-    ) -> BatchStatus:
+    def _read_status(self, batch: JsonObject, task: str, *, may_cost: bool = False) -> BatchStatus:
         status = read_status(batch)
         if status is None:
             expected = "a batch with its id and its request counts"
@@ -320,7 +321,7 @@ class AnthropicBatches(ServiceAnswers):
         return quote_service(shown, key=self._client.api_key, length=_QUOTED_LENGTH)
 
 
-def _check_has_results(batch_id: str, batch: Mapping[str, Any]) -> None:
+def _check_has_results(batch_id: str, batch: JsonObject) -> None:
     is_archived = bool(batch.get("archived_at"))
     status = batch.get("processing_status")
     if is_archived or status != "ended":
@@ -351,7 +352,7 @@ _MAX_TOKENS = 2**31 - 1  # what a column of every database holds, and no reply r
 _COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
 
 
-def read_status(batch: Mapping[str, Any]) -> BatchStatus | None:
+def read_status(batch: JsonObject) -> BatchStatus | None:
     """Read how far a batch is; None if it says neither its id nor its counts."""
     counts = batch.get("request_counts")
     batch_id = batch.get("id")
@@ -385,7 +386,7 @@ def read_row(line: bytes) -> ReplyRow | None:
     )
 
 
-def read_message(custom_id: str, message: Mapping[str, Any]) -> ReplyRow:
+def read_message(custom_id: str, message: JsonObject) -> ReplyRow:
     """Read the answer to a direct message as if it were a row of a batch."""
     return _compose_row(
         custom_id=custom_id,
@@ -400,8 +401,8 @@ def _compose_row(
     *,
     custom_id: str,
     result_type: str,
-    message: Mapping[str, Any],
-    error: Mapping[str, Any],
+    message: JsonObject,
+    error: JsonObject,
     raw: str,
 ) -> ReplyRow:
     return ReplyRow(
@@ -417,7 +418,7 @@ def _compose_row(
     )
 
 
-def _join_text(message: Mapping[str, Any]) -> str | None:
+def _join_text(message: JsonObject) -> str | None:
     content = message.get("content")
     if not isinstance(content, list):
         return None
@@ -435,12 +436,12 @@ def _read_usage(usage: Any) -> TokenUsage | None:
     return TokenUsage(**counts)
 
 
-def _text(values: Mapping[str, Any], name: str) -> str | None:
+def _text(values: JsonObject, name: str) -> str | None:
     value = values.get(name)
     return value if isinstance(value, str) else None
 
 
-def _count(counts: Mapping[str, Any], name: str) -> int:
+def _count(counts: JsonObject, name: str) -> int:
     value = counts.get(name)
     return value if isinstance(value, int) else 0
 
@@ -498,7 +499,7 @@ def describe_failure(error: Exception, address: str, *, quote: Callable[[str], s
     return answer + _ADVICE.get(status, "")
 
 
-def _problem(error: Exception) -> Mapping[str, Any]:
+def _problem(error: Exception) -> JsonObject:
     return mapping(mapping(getattr(error, "body", None)).get("error"))
 
 

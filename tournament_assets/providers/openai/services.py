@@ -10,10 +10,10 @@ decided by one look. A file that no batch refers to costs nothing.
 """
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO
 from urllib.parse import quote
 
 import httpx2
@@ -51,6 +51,7 @@ from tournament_assets.providers.service_words import (
 )
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json
+from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.judge_services import ServiceConnection
 from tournament_assets.tournament.places import origin_of
 
@@ -149,9 +150,7 @@ class OpenAiChat(ServiceAnswers):
                 raise
             return error.status_code, ""
 
-    def _post(
-        self, path: str, body: Mapping[str, Any], task: str, *, seconds: float
-    ) -> Mapping[str, Any]:
+    def _post(self, path: str, body: JsonObject, task: str, *, seconds: float) -> JsonObject:
         """Send something that may cost, once."""
         with self._translated_errors(task, may_cost=True):
             response = self._client.post(
@@ -260,7 +259,7 @@ class OpenAiBatches(OpenAiChat):
         """
         with _written_lines(requests) as file:
             task = f"create a batch of {file.n_requests} requests"
-            body = {
+            body: JsonObject = {
                 "input_file_id": self._upload(file, task),
                 "endpoint": _COMPLETIONS,
                 "completion_window": "24h",
@@ -383,24 +382,22 @@ class OpenAiBatches(OpenAiChat):
             raise
         return file_id
 
-    def _fetch_batch(self, batch_id: str, task: str) -> Mapping[str, Any]:
+    def _fetch_batch(self, batch_id: str, task: str) -> JsonObject:
         return self._look(f"/batches/{quote(batch_id, safe='')}", task)
 
-    def _look(self, path: str, task: str) -> Mapping[str, Any]:
+    def _look(self, path: str, task: str) -> JsonObject:
         """Ask for something that costs nothing."""
         with self._translated_errors(task):
             response = self._client.get(path, cast_to=httpx2.Response)
         return self._read_object(response.text, task)
 
-    def _read_batch(
-        self, batch: Mapping[str, Any], task: str, *, may_cost: bool = False
-    ) -> BatchStatus:
+    def _read_batch(self, batch: JsonObject, task: str, *, may_cost: bool = False) -> BatchStatus:
         status = self._read_listing(batch)
         if status is None:
             raise self._unexpected(batch, task, "a batch with its id", may_cost=may_cost)
         return status
 
-    def _read_listing(self, batch: Mapping[str, Any]) -> BatchStatus | None:
+    def _read_listing(self, batch: JsonObject) -> BatchStatus | None:
         return read_batch(
             batch,
             address=self._address,

@@ -7,10 +7,10 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from tournament_assets.judging.batch_service import BatchStatus, ReplyRow, TokenUsage
+from tournament_assets.judging.batch_service import BatchStatus, MessageParams, ReplyRow, TokenUsage
 from tournament_assets.judging.requests.requests import printable
 from tournament_assets.providers.service_words import (
     describe_redirect,
@@ -20,6 +20,7 @@ from tournament_assets.providers.service_words import (
 )
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json
+from tournament_assets.tournament.json_lines import Json, JsonObject
 
 if TYPE_CHECKING:
     import httpx2
@@ -98,7 +99,7 @@ OLD_CAP, NEW_CAP = "max_tokens", "max_completion_tokens"
 _SCHEMA_WORDS = ("response_format", "json_schema", "grammar", "guided")
 
 
-def chat_body(params: Mapping[str, Any], dialect: Dialect) -> dict[str, Any]:
+def chat_body(params: MessageParams, dialect: Dialect) -> JsonObject:
     """Translate the parameters of a message, in the words of the Messages API.
 
     What marks a prefix for the cache is left out: servers of this protocol cache by themselves.
@@ -108,18 +109,17 @@ def chat_body(params: Mapping[str, Any], dialect: Dialect) -> dict[str, Any]:
     turns = [
         {"role": each["role"], "content": _text_of(each["content"])} for each in params["messages"]
     ]
-    body = {
+    body: dict[str, Json] = {
         "model": params["model"],
         "messages": [*leading, *turns],
         dialect.cap: params["max_tokens"],
     }
     schema = mapping(mapping(params.get("output_config")).get("format")).get("schema")
     if schema is not None and dialect.knows_schemas:
-        named = {"name": "reply", "strict": True, "schema": schema}
+        named: JsonObject = {"name": "reply", "strict": True, "schema": schema}
         body["response_format"] = {"type": "json_schema", "json_schema": named}
-    for name, own in _SAMPLING.items():
-        if name in params:
-            body[own] = params[name]
+    given = cast("JsonObject", params)
+    body |= {own: given[name] for name, own in _SAMPLING.items() if name in given}
     return {**body, **params.get("extra_body", {})}
 
 
@@ -132,7 +132,7 @@ _SAMPLING = {
 """What is sent as it is, by its name in the Messages API, which knows no seed."""
 
 
-def read_completion(custom_id: str, answer: Mapping[str, Any], *, raw: str = "") -> ReplyRow | None:
+def read_completion(custom_id: str, answer: JsonObject, *, raw: str = "") -> ReplyRow | None:
     """Read a chat completion as a row of a batch; None if it is none."""
     choice = first_choice(answer)
     message = choice.get("message")
@@ -153,13 +153,13 @@ def read_completion(custom_id: str, answer: Mapping[str, Any], *, raw: str = "")
     )
 
 
-def first_choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+def first_choice(answer: JsonObject) -> JsonObject:
     """Return the first choice of a chat completion; nothing where there is none."""
     choices = answer.get("choices")
     return mapping(choices[0]) if isinstance(choices, list) and choices else {}
 
 
-def _write(answer: Mapping[str, Any]) -> str:
+def _write(answer: JsonObject) -> str:
     """Return an answer as JSON, numbers that are none included."""
     try:
         return canonical_json(answer)
@@ -184,7 +184,7 @@ _NO_ROOM = "token_limit_exceeded"
 
 
 def read_batch(
-    batch: Mapping[str, Any], *, address: str, tidy: Callable[[str], str], keeps_names: bool
+    batch: JsonObject, *, address: str, tidy: Callable[[str], str], keeps_names: bool
 ) -> BatchStatus | None:
     """Read how far a batch is; None if it does not say its id.
 
@@ -220,7 +220,7 @@ def _read_nonce(metadata: Any, *, keeps_names: bool) -> str | None:
     return "" if keeps_names else None
 
 
-def _read_refusal(batch: Mapping[str, Any], address: str, tidy: Callable[[str], str]) -> JudgeError:
+def _read_refusal(batch: JsonObject, address: str, tidy: Callable[[str], str]) -> JudgeError:
     """Say why a batch was refused once the service had looked at it; it processed nothing."""
     found = mapping(batch.get("errors")).get("data")
     problems = [mapping(each) for each in found] if isinstance(found, list) else []
@@ -276,7 +276,7 @@ _ERROR_TYPES = {
 }
 
 
-def _error_type(status: Any, problem: Mapping[str, Any]) -> str:
+def _error_type(status: Any, problem: JsonObject) -> str:
     """Return the name that all judges' errors of this kind have, by which they are treated."""
     if not _NO_CREDIT.isdisjoint((str(problem.get("code")), str(problem.get("type")))):
         return "billing_error"
@@ -320,13 +320,13 @@ def keepable(text: str) -> str:
 _MAX_TOKENS = 2**31 - 1  # what a column of every database holds, and no reply reaches
 
 
-def count_of(usage: Mapping[str, Any], name: str) -> int | None:
+def count_of(usage: JsonObject, name: str) -> int | None:
     """Return a count of tokens; None where the server does not say, or says nonsense."""
     value = usage.get(name)
     return value if type(value) is int and 0 <= value <= _MAX_TOKENS else None
 
 
-def read_usage(answer: Mapping[str, Any]) -> TokenUsage | None:
+def read_usage(answer: JsonObject) -> TokenUsage | None:
     """Return the tokens that an answer took; None where the server does not say all of them."""
     usage = mapping(answer.get("usage"))
     read, written = count_of(usage, "prompt_tokens"), count_of(usage, "completion_tokens")
