@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,10 +35,10 @@ from tournament_assets.battles.registry import (
 )
 from tournament_assets.cli.options import json_option
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, DAVIDSON, EFFECT, STYLE
+from tournament_assets.reports.leaderboard import elo_table, for_terminal
 from tournament_assets.reports.rating_method_tables import rating_table
 from tournament_assets.reports.rendering import escape_terminal, show_controls
 from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
-from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.formatting import (
@@ -297,10 +298,6 @@ def _print_left_out(left_out: Mapping[str, int]) -> None:
         click.echo(f"  left out, {escape_terminal(reason)}: {count}")
 
 
-_ELO_COLUMNS = ("mean\n± SEM", "order\ninterval", "sampling\ninterval", "decisive\nmatches")
-_BRADLEY_TERRY_COLUMNS = ("Bradley–\nTerry", "its sampling\ninterval")
-
-
 def print_battle_ratings(
     ratings: Sequence[BattleRatings], console: Console, settings: RatingSettings
 ) -> None:
@@ -370,45 +367,33 @@ def _unrated(ratings: BattleRatings) -> list[str]:
 
 
 def _table(ratings: BattleRatings) -> ReportTable:
-    elo = {row.entrant_id: row for row in ratings.elo if row.is_primary}
-    bradley_terry = {row.entrant_id: row for row in ratings.by(BRADLEY_TERRY)}
-    lines = []
-    for place, name in enumerate(elo or bradley_terry, start=1):
-        place_of = elo[name].rank if elo else place if bradley_terry[name].rating else None
-        cells = [ABSENT if place_of is None else str(place_of), name]
-        cells += _elo_cells(elo[name]) if elo else []
-        cells += _bradley_terry_cells(bradley_terry[name]) if bradley_terry else []
-        cells += [format_share(ratings.win_rates.get(name))] if ratings.win_rates else []
-        lines.append(tuple(cells))
-    return ReportTable(
-        headers=(
-            *("#", "model"),
-            *(_ELO_COLUMNS if elo else ()),
-            *(_BRADLEY_TERRY_COLUMNS if bradley_terry else ()),
-            *(("win\nrate",) if ratings.win_rates else ()),
-        ),
-        rows=tuple(lines),
-        n_labels=2,
-        spare=(3,) if elo else (),
-    )
+    primary = [row for row in ratings.elo if row.is_primary]
+    strengths = {row.entrant_id: row for row in ratings.by(BRADLEY_TERRY)}
+    names = [row.entrant_id for row in primary] or [*strengths]
+    if primary:
+        table = for_terminal(elo_table(primary, _ELO_COLUMNS))
+    else:
+        places = [str(n) if row.rating else ABSENT for n, row in enumerate(strengths.values(), 1)]
+        table = ReportTable(("#", "model"), tuple(zip(places, names, strict=True)), n_labels=2)
+    if strengths:
+        found = [strengths[name] for name in names]
+        table = table.with_column("Bradley–\nTerry", [format_rating(row.rating) for row in found])
+        intervals = [format_interval(row.low, row.high, absent=ABSENT) for row in found]
+        table = table.with_column("its sampling\ninterval", intervals)
+    if ratings.win_rates:
+        shares = [format_share(ratings.win_rates.get(name)) for name in names]
+        table = table.with_column("win\nrate", shares)
+    return replace(table, headers=("#", "model", *table.headers[2:]))
 
 
-def _elo_cells(row: EloRow) -> list[str]:
-    sem = ABSENT if row.sem is None else f"{row.sem:.1f}"
-    mean = ABSENT if row.mean is None else f"{row.mean:.1f} ± {sem}"
-    return [
-        mean,
-        format_interval(row.order_low, row.order_high, absent=ABSENT),
-        format_interval(row.sampling_low, row.sampling_high, absent=ABSENT),
-        str(row.n_entrant_matches),
-    ]
-
-
-def _bradley_terry_cells(row: RatingRow) -> list[str]:
-    return [
-        format_rating(row.rating),
-        format_interval(row.low, row.high, absent=ABSENT),
-    ]
+_ELO_COLUMNS = (
+    "rank",
+    "entrant",
+    "mean ± SEM",
+    "order interval",
+    "sampling interval",
+    "matches",
+)
 
 
 def _explanations(ratings: Sequence[BattleRatings], settings: RatingSettings) -> list[str]:

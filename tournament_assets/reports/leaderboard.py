@@ -1,7 +1,7 @@
 """The table people read, also in LaTeX: who leads on a dimension, and how sure that is."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 
 import pandas as pd
@@ -141,35 +141,34 @@ def _overall_win_rate(entrant_id: str, pair_rows: Sequence[WinRateRow]) -> float
     return points / settled if settled else None
 
 
+def elo_table(rows: Sequence[EloRow], columns: Sequence[str]) -> ReportTable:
+    """Return some columns of Elo ratings as text, the same wherever they are read.
+
+    Args:
+        columns: Names of `_CELLS`, in the order in which they are to stand.
+    """
+    spare = tuple(place for place, name in enumerate(columns) if name == "order interval")
+    return ReportTable(
+        tuple(columns),
+        tuple(tuple(_CELLS[name](row) for name in columns) for row in rows),
+        n_labels=2,
+        spare=spare,
+    )
+
+
 def leaderboard_cells(rows: Sequence[EloRow]) -> ReportTable:
     """Return the rows as people read them, without the columns of Elo where it rates nobody."""
-    headers: tuple[str, ...] = (
-        "rank",
-        "entrant",
-        "mean ± SEM",
-        "order interval",
-        "sampling interval",
-        "places and group",
-        "decisive matches",
-        "win rate",
+    elo = () if _has_order_only(rows) else ("mean ± SEM", "order interval", "sampling interval")
+    return elo_table(
+        rows, ("rank", "entrant", *elo, "places and group", "decisive matches", "win rate")
     )
-    lines = [_cells(row) for row in rows]
-    if _has_order_only(rows):
-        headers = (*headers[:2], *headers[5:])
-        lines = [(*line[:2], *line[5:]) for line in lines]
-    spare = (headers.index("order interval"),) if "order interval" in headers else ()
-    return ReportTable(headers, tuple(lines), n_labels=2, spare=spare)
 
 
 def with_strengths(cells: ReportTable, rows: Sequence[EloRow]) -> ReportTable:
     """Return the rows with what Bradley-Terry says, which counts what nobody won, too."""
-    strengths = [
-        format_rating(row.bradley_terry) if row.n_entrant_matches else ABSENT for row in rows
-    ]
-    return replace(
-        cells,
-        headers=(*cells.headers, "Bradley-Terry"),
-        rows=tuple((*line, each) for line, each in zip(cells.rows, strengths, strict=True)),
+    return cells.with_column(
+        "Bradley-Terry",
+        [format_rating(row.bradley_terry) if row.n_entrant_matches else ABSENT for row in rows],
     )
 
 
@@ -190,29 +189,43 @@ def _strength_notes(rows: Sequence[EloRow]) -> list[str]:
     return ["Bradley-Terry, in Elo points: pairs without a winner count half a win for each."]
 
 
-def _cells(row: EloRow) -> tuple[str, ...]:
-    rank, rating, order, sampling, places = ABSENT, "not rated", ABSENT, ABSENT, ABSENT
-    if row.n_entrant_matches and row.rank is not None:
-        rank = str(row.rank)
-    if is_rated(row):
-        rating = f"{row.mean:.1f} ± {ABSENT if row.sem is None else format(row.sem, '.1f')}"
-        order = format_interval(row.order_low, row.order_high, absent=ABSENT)
-        sampling = format_interval(row.sampling_low, row.sampling_high, absent="unbounded")
-    if row.rank_best is not None:
-        best, worst = row.rank_best, row.rank_worst
-        span = str(best) if best == worst else f"{best}–{worst}"
-        places = f"{span} {row.group}"
-    matches = f"{row.n_entrant_matches} / {row.n_decisive_matches}"
-    return (
-        rank,
-        row.entrant_id,
-        rating,
-        order,
-        sampling,
-        places,
-        matches,
-        format_share(row.win_rate),
-    )
+def _places(row: EloRow) -> str:
+    if row.rank_best is None:
+        return ABSENT
+    best, worst = row.rank_best, row.rank_worst
+    return f"{best if best == worst else f'{best}–{worst}'} {row.group}"
+
+
+def _if_rated(cell: Callable[[EloRow], str], absent: str = ABSENT) -> Callable[[EloRow], str]:
+    return lambda row: cell(row) if is_rated(row) else absent
+
+
+def _number(value: float | None) -> str:
+    return ABSENT if value is None else f"{value:.1f}"
+
+
+def _sampling(row: EloRow) -> str:
+    return format_interval(row.sampling_low, row.sampling_high, absent="unbounded")
+
+
+_CELLS: Mapping[str, Callable[[EloRow], str]] = {
+    "rank": lambda row: str(row.rank) if row.n_entrant_matches and row.rank else ABSENT,
+    "entrant": lambda row: row.entrant_id,
+    "mean ± SEM": _if_rated(lambda row: f"{row.mean:.1f} ± {_number(row.sem)}", "not rated"),
+    "mean": _if_rated(lambda row: _number(row.mean)),
+    "SEM": _if_rated(lambda row: _number(row.sem)),
+    "order interval": _if_rated(
+        lambda row: format_interval(row.order_low, row.order_high, absent=ABSENT)
+    ),
+    "sampling interval": _if_rated(_sampling),
+    "places and group": _places,
+    "group": lambda row: row.group or ABSENT,
+    "decisive matches": lambda row: f"{row.n_entrant_matches} / {row.n_decisive_matches}",
+    "matches": lambda row: str(row.n_entrant_matches),
+    "win rate": lambda row: format_share(row.win_rate),
+    "win rate, %": lambda row: _number(None if row.win_rate is None else 100 * row.win_rate),
+}
+"""What stands in each column of a table of Elo ratings."""
 
 
 def by_dimension(rows: Sequence[EloRow]) -> dict[str, list[EloRow]]:
@@ -283,8 +296,7 @@ def print_leaderboard(
         console.print()
     for dimension, members in by_dimension(rows).items():
         cells = _known_cells(members)
-        headers = tuple(_TERMINAL_HEADERS.get(header, header) for header in cells.headers)
-        print_table(dimension, replace(cells, headers=headers), console)
+        print_table(dimension, for_terminal(cells), console)
         console.print()
         sentence = verdict_sentence(members, win_rates, dimension=dimension, confidence=confidence)
         print_text(sentence, console)
@@ -301,8 +313,16 @@ _TERMINAL_HEADERS = {
     "sampling interval": "sampling\ninterval",
     "places and group": "places\ngroup",
     "decisive matches": "decisive\nown / all",
+    "matches": "decisive\nmatches",
 }
 """Shorter than the table's own."""
+
+
+def for_terminal(table: ReportTable) -> ReportTable:
+    """Return a table of ratings under headers that a terminal has room for."""
+    return replace(
+        table, headers=tuple(_TERMINAL_HEADERS.get(each, each) for each in table.headers)
+    )
 
 
 def _judge_lines(rows: Sequence[EloRow]) -> list[str]:
@@ -325,12 +345,14 @@ def leaderboard_latex(leaderboard: Mapping[str, Sequence[EloRow]]) -> str:
     Args:
         leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
     """
-    names = tuple(_LATEX_COLUMNS)
-    lines = [_latex_cells(row) for rows in leaderboard.values() for row in rows]
-    table = ReportTable(names, tuple(tuple(each[name] for name in names) for each in lines))
+    rows = [row for rows in leaderboard.values() for row in rows]
+    table = elo_table(rows, tuple(_LATEX_COLUMNS))
+    is_long = max((len(row.entrant_id) for row in rows), default=0) > _LONG_NAME
     return _NOTE + table_latex(
-        table,
-        columns=[_latex_column(name, lines) for name in names],
+        replace(table, headers=tuple(each.removesuffix(" interval") for each in table.headers)),
+        columns=[
+            *({**_LATEX_COLUMNS, "entrant": "p{6.6em}"} if is_long else _LATEX_COLUMNS).values()
+        ],
         blocks=[(dimension, len(rows)) for dimension, rows in leaderboard.items()],
     )
 
@@ -359,37 +381,9 @@ _LATEX_COLUMNS = {
     "entrant": "l",
     "mean": "S[table-format=4.1]",
     "SEM": "S[table-format=3.1]",
-    "order": "r",
-    "sampling": "r",
+    "order interval": "r",
+    "sampling interval": "r",
     "group": "l",
     "matches": "S[table-format=5.0]",
     "win rate, %": "S[table-format=3.1]",
 }
-
-
-def _latex_column(name: str, lines: Sequence[Mapping[str, str]]) -> str:
-    if name == "entrant" and max((len(each[name]) for each in lines), default=0) > _LONG_NAME:
-        return "p{6.6em}"
-    return _LATEX_COLUMNS[name]
-
-
-def _latex_cells(row: EloRow) -> dict[str, str]:
-    has_rating = is_rated(row)
-    has_place = row.n_entrant_matches and row.rank is not None
-    return {
-        "rank": str(row.rank) if has_place else ABSENT,
-        "entrant": row.entrant_id,
-        "mean": f"{row.mean:.1f}" if has_rating else ABSENT,
-        "SEM": f"{row.sem:.1f}" if has_rating and row.sem is not None else ABSENT,
-        "order": _interval(row, "order") if has_rating else ABSENT,
-        "sampling": _interval(row, "sampling") if has_rating else ABSENT,
-        "group": row.group or ABSENT,
-        "matches": str(row.n_entrant_matches),
-        "win rate, %": ABSENT if row.win_rate is None else f"{100 * row.win_rate:.1f}",
-    }
-
-
-def _interval(row: EloRow, name: str) -> str:
-    return format_interval(
-        getattr(row, f"{name}_low"), getattr(row, f"{name}_high"), absent="unbounded"
-    )
