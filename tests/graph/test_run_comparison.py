@@ -135,9 +135,9 @@ def test_the_first_thing_said_is_the_verdict(project: SmallProject) -> None:
     )
     metadata = compare(project).metadata
     assert next(iter(metadata)) == "verdict"
-    assert metadata["verdict"].startswith(f"{flipped} of {settled} ")
+    assert f"{flipped} of {settled} judgments whose requests differ" in metadata["verdict"]
     causes, _ = metadata["verdict"].split("sloppy", 1)
-    assert "version 1 to version 2 <b>new</b> | bold" in causes
+    assert "version 1, then 2 <b>new</b> | bold" in causes
     assert "careful" in causes
     assert metadata["judgments_flipped"] == flipped
     assert metadata["cost_now_usd"] == 0.0

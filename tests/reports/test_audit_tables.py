@@ -11,12 +11,11 @@ from tournament_assets.audits.prompt_findings import FindingKind
 from tournament_assets.reports.audit_tables import (
     KIND_TITLES,
     AuditReport,
-    audit_markdown,
     audit_values,
     missing_section,
-    print_audit,
     prompts_section,
 )
+from tournament_assets.reports.report_tables import document_markdown, print_document
 from tournament_assets.tournament.asset_rows import CoverageRow, PromptFindingRow
 from tournament_assets.tournament.config import CheckThresholds
 
@@ -169,7 +168,7 @@ def test_nothing_to_say_is_said_without_empty_tables() -> None:
 
 
 def test_a_table_has_as_many_cells_in_each_row_as_headers() -> None:
-    for section in report(AUDIT, PROMPTS).sections(12):
+    for section in report(AUDIT, PROMPTS).document(12).sections:
         for _, table in section.tables:
             assert {len(row) for row in table.rows} == {len(table.headers)}
 
@@ -180,10 +179,10 @@ def test_what_is_red_is_printed_first_and_hostile_names_stay_text() -> None:
     prompts = [replace(row, prompt_id="<b>|p") for row in PROMPTS]
     found = report(audit, prompts)
     out = io.StringIO()
-    print_audit(found, Console(file=out, width=120), limit=5)
+    print_document(found.document(5), Console(file=out, width=120))
     assert out.getvalue().startswith("Judge outage")
     assert "[bold]x" in out.getvalue()
-    page = audit_markdown(found, limit=5)
+    page = document_markdown(found.document(5))
     assert re.match(r"> \*\*\w+:\*\* Judge outage", page.splitlines()[2])
     assert "<script>" not in page
     assert "<b>" not in page

@@ -9,17 +9,18 @@ from rich.console import Console
 
 from tests.judging.prices import OPUS
 from tournament_assets.judging.costs.estimates import JudgingEstimate, Observation, Workload
-from tournament_assets.judging.costs.prices import Budget, Cost
+from tournament_assets.judging.costs.prices import Bill, Budget
 from tournament_assets.reports.cost_estimate import (
     budget_sentence,
     caching_problems,
     caching_sentence,
+    estimate_document,
     estimate_json,
     estimate_rows,
     estimate_totals,
     estimate_warnings,
-    print_estimate,
 )
+from tournament_assets.reports.report_tables import print_document
 
 FACTUALITY = Workload(
     presentations=1000,
@@ -48,7 +49,7 @@ def estimate(**changed: Any) -> JudgingEstimate:
         assumed_responses=0,
         is_free=False,
         observation=None,
-        month=Cost(1.5),
+        month=Bill(1.5),
         budget=None,
     )
     return replace(made, **changed)
@@ -64,7 +65,7 @@ def budget(limit: float = 50.0) -> Budget:
 
 def printed(made: JudgingEstimate) -> str:
     buffer = io.StringIO()
-    print_estimate(made, Console(file=buffer, width=100))
+    print_document(estimate_document(made), Console(file=buffer, width=100))
     return buffer.getvalue()
 
 
@@ -107,7 +108,7 @@ def test_columns_that_hold_only_zeros_are_not_shown() -> None:
 def test_without_an_observation_the_assumed_reply_and_the_break_even_rate_are_told() -> None:
     words = " ".join(printed(estimate()).split())
     assert re.findall(r"at (\d+), \w+ is assumed", words) == ["450"]
-    assert re.findall(r"warning: .* (\d+) %", words) == ["51"]
+    assert re.findall(r"warning: .*?(\d+) %", words) == ["51"]
     assert "observed" not in words
 
 
@@ -140,7 +141,7 @@ def test_the_budget_line_says_what_was_spent_what_is_under_way_and_what_is_left(
     without = budget_sentence(estimate())
     assert re.findall(r"\$[\d.]+\d", without) == ["$1.50"]
     assert "judging.budget.usd" in without
-    assert "claude-old" in budget_sentence(estimate(month=Cost(1.5, ("claude-old",))))
+    assert "claude-old" in budget_sentence(estimate(month=Bill(1.5, ("claude-old",))))
 
 
 def test_a_plan_above_the_budget_is_the_first_warning() -> None:

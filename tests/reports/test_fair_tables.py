@@ -8,10 +8,11 @@ from tournament_assets.audits.fair_comparison import Families, fair_comparison_r
 from tournament_assets.reports.fair_tables import (
     Compared,
     FairReport,
-    fair_markdown,
+    fair_document,
     fair_section,
     fair_sentences,
 )
+from tournament_assets.reports.report_tables import document_markdown
 from tournament_assets.tournament.asset_rows import PromptRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.verdicts import Judgment, Outcome
@@ -164,7 +165,7 @@ def test_names_are_harmless_in_markdown() -> None:
         version="abc",
         page="none",
     )
-    text = fair_markdown(report)
+    text = document_markdown(fair_document(report))
     assert "<b>" not in text
     assert "&lt;b&gt;bob" in text
     assert "dot\\|dash" in text

@@ -2,8 +2,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tournament_assets.reports.rendering import escape_markdown, render_template
-from tournament_assets.reports.report_tables import ReportSection, ReportTable
+from tournament_assets.reports.rendering import escape_markdown
+from tournament_assets.reports.report_tables import (
+    Document,
+    ReportSection,
+    ReportTable,
+    document_markdown,
+)
 
 _SIGNS = st.text(alphabet="ab1 _*`[]()<>&|!#-+=~.:/\\{}$@\"'\n", max_size=30)
 
@@ -38,12 +43,7 @@ def test_ids_stay_readable_in_the_source() -> None:
 
 def test_code_is_not_altered_and_stays_code() -> None:
     command = "tournament run <b> ```\n# not a heading"
-    template = render_template(
-        "sections.md.jinja",
-        title="demo",
-        warnings=[],
-        sections=[ReportSection("Provenance", command=command)],
-    )
+    template = document_markdown(Document("demo", [ReportSection("Provenance", command=command)]))
     tokens = MarkdownIt("commonmark").parse(template)
     code = [token.content for token in tokens if token.type == "code_block"]
     assert code == [f"{command}\n"]
@@ -51,14 +51,8 @@ def test_code_is_not_altered_and_stays_code() -> None:
 
 def test_signs_that_turn_the_direction_of_a_text_are_shown_as_escapes() -> None:
     assert "\u202e" not in escape_markdown("a\u202eb")
-    page = render_template(
-        "fair_comparison.md.jinja",
-        title="tone\u2067",
-        facts=["j\u202d"],
-        sentences=["ada\u200f leads"],
-        tables=[("tone", ReportTable(("name",), (("a\u202eb",),)))],
-        origin="o",
-        columns=ReportTable(("name",), ()),
-    )
+    table = ReportTable(("name",), (("a\u202eb",),))
+    section = ReportSection("tone\u2067", ("ada\u200f leads",), (("tone", table),))
+    page = document_markdown(Document("j\u202d", [section]))
     assert not set(page) & set("\u2067\u202e\u200f\u202d")
     assert "u202e" in page

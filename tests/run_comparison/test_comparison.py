@@ -8,19 +8,24 @@ import pytest
 from markdown_it import MarkdownIt
 from rich.console import Console
 
+from tournament_assets.reports.report_tables import document_markdown, print_document
 from tournament_assets.run_comparison.comparison import (
+    RunComparison,
     compare_runs,
-    comparison_markdown,
+    comparison_document,
     comparison_values,
-    print_comparison,
     summary,
     verdict_line,
-    verdict_sentences,
 )
 from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.estimates import Rating
 from tournament_assets.tournament.verdicts import Outcome
+
+
+def comparison_markdown(comparison: RunComparison) -> str:
+    return document_markdown(comparison_document(comparison, limit=5))
+
 
 HOSTILE = "<b>|`x`[a](b)"
 HASHES = {"judge_requests": {"facts": "1"}}
@@ -103,7 +108,7 @@ def test_ratings_of_runs_of_different_size_carry_the_caution() -> None:
     assert re.findall(r"Caution: .* (\w+) \((\d), then (\d)\)", summary(comparison)[2]) == [
         ("facts", "2", "3")
     ]
-    *_, places = comparison_markdown(comparison, limit=5).split("## Ratings and places")
+    *_, places = comparison_markdown(comparison).split("## Ratings and places")
     assert "Caution" in places
     assert {each["same_pairs"] for each in comparison_values(comparison)["ratings"]} == {False}
     assert "Caution" in summary(compare_runs(run(A, B), run(A, Outcome.UNJUDGED)))[2]
@@ -120,10 +125,10 @@ def test_what_was_edited_in_a_rubric_is_shown() -> None:
     comparison = compare_runs(then, now)
     (edit,) = comparison_values(comparison)["rubric_edits"]
     assert edit["diff"][-4:] == ("-# version: 1", "-Be right.", "-Be brief.", "+Be <b>right</b>.")
-    markdown = comparison_markdown(comparison, limit=5)
+    markdown = comparison_markdown(comparison)
     assert "    +Be <b>right</b>.\n" in markdown  # an indented block knows no markup
     console = Console(file=StringIO(), width=120)
-    print_comparison(comparison, console, limit=5)
+    print_document(comparison_document(comparison, limit=5), console)
     assert isinstance(console.file, StringIO)
     printed = console.file.getvalue().splitlines()
     assert printed[printed.index("-Be brief.") + 1] == "+Be <b>right</b>."
@@ -189,9 +194,7 @@ def test_a_partial_run_is_called_partial_first() -> None:
 
 
 def test_names_from_outside_stay_text_in_markdown() -> None:
-    markdown = comparison_markdown(
-        compare_runs(run(A, entrant=HOSTILE), run(B, entrant=HOSTILE)), limit=5
-    )
+    markdown = comparison_markdown(compare_runs(run(A, entrant=HOSTILE), run(B, entrant=HOSTILE)))
     tokens = MarkdownIt("commonmark").enable("table").parse(markdown)
     inline = [token for token in tokens if token.type == "inline"]
     kinds = {child.type for token in inline for child in token.children or []}
@@ -203,61 +206,10 @@ def test_names_from_outside_stay_text_in_markdown() -> None:
 
 def test_a_wide_terminal_shows_every_table_whole() -> None:
     console = Console(file=StringIO(), width=120)
-    print_comparison(compare_runs(run(A, TIE), run(B, TIE, mode="x")), console, limit=5)
+    comparison = compare_runs(run(A, TIE), run(B, TIE, mode="x"))
+    print_document(comparison_document(comparison, limit=5), console)
     assert isinstance(console.file, StringIO)
     printed = console.file.getvalue()
     for words in ("Flips by dimension and stratum", "ada wins", "bob wins", "1390–1420", "0.0"):
         assert words in printed
     assert max(map(len, printed.splitlines())) <= 120
-
-
-def inputs(version: str | None, text: str = "1", **more: object) -> dict[str, object]:
-    rubric = {} if version is None else {"facts": {"version": version, "hash": text}}
-    return {"judge_requests": {"facts": text}, "rubrics": rubric, **more}
-
-
-@pytest.mark.parametrize(
-    ("then", "now", "cause"),
-    [
-        (inputs("1"), inputs("2", "2"), r"facts's rubric .* 1 to version 2\."),
-        (inputs("1"), inputs("1", "2"), r"facts's rubric was edited \("),
-        (inputs(None), inputs("1"), r"facts's rubric was added\."),
-        (inputs("1"), inputs(None), r"facts's rubric was taken out\."),
-        (
-            inputs("1", responses={"ada": "1", "bob": "1"}, config="1"),
-            inputs("1", responses={"ada": "2", "bob": "2"}, config="2"),
-            "the responses of ada and bob .*; the configuration ",
-        ),
-        (
-            {"judge_requests": {"facts": "1"}},
-            {"judge_requests": {"facts": "2"}},
-            r"the judge's requests .* facts\.",
-        ),
-    ],
-)
-def test_what_changed_stands_beside_what_flipped(
-    then: dict[str, object], now: dict[str, object], cause: str
-) -> None:
-    said = verdict_sentences(compare_runs(run(A, A, inputs=then), run(A, TIE, inputs=now)))
-    assert re.match(f"1 of 2 .* after {cause}", said)
-    assert not re.search(r"from \d", said)
-
-
-def test_where_nothing_differs_it_says_so() -> None:
-    said = verdict_sentences(compare_runs(run(A), run(B)))
-    assert said.startswith("1 of 1 ")
-    assert "nothing differs" in said
-    nothing = verdict_sentences(compare_runs(run(A), run(Outcome.UNJUDGED)))
-    assert nothing.startswith("No pair")
-
-
-def test_places_that_change_are_told() -> None:
-    order = (Rating(1410.0, entrant="bob", rank=1), Rating(1390.0, entrant="ada", rank=2))
-    said = verdict_sentences(compare_runs(run(A), replace(run(A), standings={"facts": order})))
-    assert re.findall(r"(\w+) from (\d) to (\d)", said) == [("bob", "2", "1"), ("ada", "1", "2")]
-
-
-def test_a_partial_run_does_not_pass_for_whole() -> None:
-    said = verdict_sentences(compare_runs(run(A, is_partial=False), run(A, is_partial=True)))
-    assert "nothing differs" in said
-    assert re.search(r"second \w+ is PARTIAL", said)

@@ -15,12 +15,13 @@ from click.testing import CliRunner
 from tests.projects import FinishedPilot
 from tests.run_comparison.test_run_reading import RATING, VERDICT
 from tournament_assets.cli import main
+from tournament_assets.reports.report_tables import document_markdown
 from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.run_comparison.gate import (
     Gate,
     GateSettings,
     Passage,
-    gate_markdown,
+    gate_document,
     gate_sentences,
     hold_gate,
     read_looks,
@@ -202,7 +203,7 @@ def test_an_unknown_dimension_is_refused() -> None:
 
 
 def test_markdown_holds_the_table_and_no_markup_of_a_name() -> None:
-    page = gate_markdown(hold_gate(run(BETTER, name="a_*run*"), SETTINGS))
+    page = document_markdown(gate_document(hold_gate(run(BETTER, name="a_*run*"), SETTINGS)))
     assert "\\*run\\*" in page
     assert "| facts" in page
 
@@ -214,7 +215,7 @@ def test_the_command_ends_with_the_exit_code(tmp_path: Path) -> None:
     passed = CliRunner().invoke(main, [*asked, "--json", "--markdown", str(summary)])
     assert passed.exit_code == 0, passed.output
     assert json.loads(passed.stdout)["passage"] == "not worse"
-    assert summary.read_text().startswith("## Gate: new")
+    assert summary.read_text().startswith("# Gate: new")
     assert (tmp_path / "gate_history.jsonl").is_file()
     worse = CliRunner().invoke(main, ["gate", str(folder), "--candidate=old", "--baseline=new"])
     assert worse.exit_code == 1

@@ -19,16 +19,13 @@ from tournament_assets.launching import StoredTables
 from tournament_assets.project.config_files import load_config
 from tournament_assets.reports.audit_tables import (
     AuditReport,
-    audit_markdown,
     audit_values,
-    print_audit,
 )
 from tournament_assets.reports.fair_tables import (
     FairReport,
-    fair_markdown,
+    fair_document,
     fair_values,
     families_of,
-    print_fair_report,
 )
 from tournament_assets.storage.tables import content_version, make_table, rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, PromptFindingRow, RatingRow
@@ -73,10 +70,9 @@ def audit_command(
     """  # noqa: D301 (\b tells click to keep the lines that follow)
     report = _read_audit(config_path, mode)
     show_report(
-        lambda console: print_audit(report, console, limit=limit),
+        report.document(limit),
         lambda: audit_values(report),
         as_json=as_json,
-        markdown=lambda: audit_markdown(report, limit=limit),
         markdown_path=markdown_path,
     )
     if not report.passed:
@@ -137,10 +133,9 @@ def fair_comparison_command(
     """  # noqa: D301 (\b tells click to keep the lines that follow)
     report = load_fair_report(config_path, mode, excluded=excluded, environment=os.environ)
     show_report(
-        lambda console: print_fair_report(report, console),
+        fair_document(report),
         lambda: fair_values(report),
         as_json=as_json,
-        markdown=lambda: fair_markdown(report),
         markdown_path=markdown_path,
         width=140,
     )

@@ -9,6 +9,11 @@ from typing import Any
 import click
 from rich.console import Console
 
+from tournament_assets.reports.report_tables import (
+    Document,
+    document_markdown,
+    print_document,
+)
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError
 
@@ -42,34 +47,32 @@ def open_console(width: int = 100) -> Console:
 
 
 def show_report(
-    printed: Callable[[Console], None],
+    document: Document,
     values: Callable[[], Any],
     *,
     as_json: bool,
-    markdown: Callable[[], str] | None = None,
     markdown_path: Path | None = None,
     width: int = 120,
 ) -> None:
     """Print a report as tables or as JSON, and write it as a page where one is wanted.
 
     Args:
-        printed: Prints it as tables.
+        document: The report.
         values: Makes what is printed as JSON.
         as_json: Whether that is wanted.
-        markdown: Makes the page.
-        markdown_path: Where it goes; None for nowhere.
+        markdown_path: Where the page goes; None for nowhere.
         width: Of the tables, in characters, where there is no terminal.
 
     Raises:
         InputError: If the page cannot be written.
     """
-    if markdown is not None and markdown_path is not None:
+    if markdown_path is not None:
         try:
-            page = markdown().encode("utf-8", errors="backslashreplace")
+            page = document_markdown(document).encode("utf-8", errors="backslashreplace")
             write_bytes_atomically(markdown_path, page)
         except OSError as error:
             raise InputError(f"{markdown_path}: cannot be written: {error}") from error
     if as_json:
         click.echo(json.dumps(values(), indent=2))
     else:
-        printed(open_console(width))
+        print_document(document, open_console(width))

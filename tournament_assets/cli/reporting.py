@@ -5,19 +5,18 @@ from pathlib import Path
 import click
 
 from tournament_assets.cli.options import json_option, markdown_option, show_report
+from tournament_assets.reports.report_tables import document_markdown
 from tournament_assets.run_comparison.comparison import (
     compare_runs,
-    comparison_markdown,
+    comparison_document,
     comparison_values,
-    print_comparison,
 )
 from tournament_assets.run_comparison.gate import (
     HISTORY,
     GateSettings,
-    gate_markdown,
+    gate_document,
     gate_values,
     hold_gate,
-    print_gate,
     read_looks,
     remember,
 )
@@ -71,10 +70,9 @@ def compare_command(
     then, now = read_finished_runs([run_a, run_b])
     comparison = compare_runs(then, now, tolerance=tolerance)
     show_report(
-        lambda console: print_comparison(comparison, console, limit=limit),
+        comparison_document(comparison, limit=limit),
         lambda: comparison_values(comparison),
         as_json=as_json,
-        markdown=lambda: comparison_markdown(comparison, limit=limit),
         markdown_path=markdown_path,
     )
     if comparison.verdict.sameness.exit_code:
@@ -179,9 +177,9 @@ def gate_command(
     remember(looks_file, gate, looks)
     if markdown_path is not None:
         with markdown_path.open("a", encoding="utf-8") as page:
-            page.write(gate_markdown(gate))
+            page.write(document_markdown(gate_document(gate)))
     show_report(
-        lambda console: print_gate(gate, console),
+        gate_document(gate),
         lambda: gate_values(gate),
         as_json=as_json,
     )

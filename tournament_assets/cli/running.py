@@ -31,11 +31,16 @@ from tournament_assets.launching import (
 from tournament_assets.project.config_files import find_project
 from tournament_assets.project.existing_work import find_failed_presentations
 from tournament_assets.reports.cost_estimate import (
+    estimate_document,
     estimate_json,
-    print_estimate,
 )
 from tournament_assets.reports.leaderboard import print_leaderboard
-from tournament_assets.reports.report_tables import ReportTable, print_table
+from tournament_assets.reports.report_tables import (
+    Document,
+    ReportSection,
+    ReportTable,
+    print_table,
+)
 from tournament_assets.runs.preflight import Health
 
 
@@ -260,7 +265,7 @@ def estimate_command(
         counts_tokens=count_tokens,
     )
     show_report(
-        lambda console: print_estimate(estimate, console),
+        estimate_document(estimate),
         lambda: estimate_json(estimate),
         as_json=as_json,
         width=100,
@@ -293,7 +298,7 @@ def doctor_command(config_paths: tuple[Path, ...], as_json: bool) -> None:
         n_labels=4,
     )
     show_report(
-        lambda console: print_table("", table, console),
+        Document("", [ReportSection("", tables=(("", table),))]),
         lambda: [asdict(each) for each in findings],
         as_json=as_json,
         width=140,

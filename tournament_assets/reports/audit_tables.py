@@ -16,14 +16,7 @@ from tournament_assets.audits.missingness import (
     copy_sentences,
     find_outages,
 )
-from tournament_assets.reports.rendering import render_template
-from tournament_assets.reports.report_tables import (
-    Console,
-    ReportSection,
-    ReportTable,
-    print_section,
-    print_text,
-)
+from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
 from tournament_assets.reports.sections import Doubt
 from tournament_assets.reports.trust_tables import red_sentences
 from tournament_assets.tournament.asset_rows import CoverageRow, MeasureRow, PromptFindingRow
@@ -467,11 +460,15 @@ class AuditReport:
         """What must be said first."""
         return find_outages(self.audit, self.checks)
 
-    def sections(self, limit: int) -> tuple[ReportSection, ReportSection]:
+    def document(self, limit: int) -> Document:
         """Return both sections, with so many rows of each table about prompts at most."""
-        return (
-            missing_section(self.audit, checks=self.checks),
-            prompts_section(self.prompt_audit, limit=limit),
+        return Document(
+            f"{self.tournament_id}, {self.mode}: audit",
+            (
+                missing_section(self.audit, checks=self.checks),
+                prompts_section(self.prompt_audit, limit=limit),
+            ),
+            warnings=self.first_sentences,
         )
 
     @property
@@ -487,34 +484,6 @@ class AuditReport:
             *red_sentences(self.trust),
             *copy_sentences(self.audit),
         )
-
-
-def print_audit(report: AuditReport, console: Console, *, limit: int) -> None:
-    """Print both audits, what is red first.
-
-    Args:
-        limit: The most rows of each table about prompts.
-    """
-    for sentence in report.first_sentences:
-        print_text(sentence, console, style="bold red")
-        console.print()
-    for section in report.sections(limit):
-        print_section(section, console, style="bold underline")
-        console.print()
-
-
-def audit_markdown(report: AuditReport, *, limit: int) -> str:
-    """Return both audits as a page in Markdown.
-
-    Args:
-        limit: The most rows of each table about prompts.
-    """
-    return render_template(
-        "sections.md.jinja",
-        title=f"{report.tournament_id}, {report.mode}: audit",
-        warnings=report.first_sentences,
-        sections=report.sections(limit),
-    )
 
 
 def audit_values(report: AuditReport) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from tournament_assets.judging.costs.estimates import (
     JudgingEstimate,
 )
 from tournament_assets.judging.costs.prices import format_usd
-from tournament_assets.reports.report_tables import Console, ReportTable, print_table, print_text
+from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
 from tournament_assets.tournament.asset_rows import RequestsRow
 from tournament_assets.tournament.formatting import ABSENT, format_share, join_names
 
@@ -170,26 +170,28 @@ def _dollars(amount: float | None) -> str:
     return ABSENT if amount is None else format_usd(amount)
 
 
-def print_estimate(estimate: JudgingEstimate, console: Console) -> None:
-    """Print what is to be asked by dimension, what it costs, and what to know about both."""
+def estimate_document(estimate: JudgingEstimate) -> Document:
+    """Return what is to be asked by dimension, what it costs, and what to know about both."""
     names = ", ".join(each.judge_model for each in estimate.by_judge)
     title = f"Judging by {names} ({estimate.mode})"
-    print_table(title, workload_table(estimate), console)
-    console.print()
+    tables = [(title, workload_table(estimate))]
+    said = [*rounds_sentences(estimate), *response_sentences(estimate)]
     if estimate.costs_nothing:
-        console.print("Nothing to pay: this judge costs nothing.")
-    elif estimate.price is not None:
-        prices = ReportTable(("prompt cache", "US dollars"), tuple(price_rows(estimate)))
-        print_table(f"Prices of {estimate.prices_of}, in batches", prices, console)
-        console.print()
-    if not estimate.costs_nothing:
-        print_text(budget_sentence(estimate), console)
-    for line in (*rounds_sentences(estimate), *response_sentences(estimate)):
-        print_text(line, console)
-    for line in estimate_notes(estimate):
-        print_text(line, console, style="dim")
-    for warning in estimate_warnings(estimate):
-        print_text(f"warning: {warning}", console, style="yellow")
+        said.insert(0, "Nothing to pay: this judge costs nothing.")
+    else:
+        said.insert(0, budget_sentence(estimate))
+        if estimate.price is not None:
+            prices = ReportTable(("prompt cache", "US dollars"), tuple(price_rows(estimate)))
+            tables.append((f"Prices of {estimate.prices_of}, in batches", prices))
+    return Document(
+        "",
+        [
+            ReportSection("", tables=tuple(tables)),
+            ReportSection("", tuple(said)),
+            ReportSection("", tuple(estimate_notes(estimate)), is_note=True),
+        ],
+        [f"warning: {each}" for each in estimate_warnings(estimate)],
+    )
 
 
 def workload_table(estimate: JudgingEstimate) -> ReportTable:

@@ -17,14 +17,7 @@ from tournament_assets.audits.fair_comparison import (
     neighbours,
 )
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
-from tournament_assets.reports.rendering import render_template
-from tournament_assets.reports.report_tables import (
-    Console,
-    ReportSection,
-    ReportTable,
-    print_table,
-    print_text,
-)
+from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
 from tournament_assets.storage.tables import AnyTable, judge_models_of
 from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
@@ -424,17 +417,17 @@ class FairReport:
     page: str
 
 
-def fair_markdown(report: FairReport) -> str:
-    """Return the comparison as Markdown, with the column that every number comes from."""
+def fair_document(report: FairReport) -> Document:
+    """Return the comparison as people read it, with the column that every number comes from."""
     section = fair_section(report.rows, report.families, confidence=report.confidence)
-    return render_template(
-        "fair_comparison.md.jinja",
-        title=f"Fair comparison: {report.tournament_id}, {report.mode}",
-        facts=_facts(report),
-        sentences=section.sentences,
-        tables=section.tables,
-        origin=_origin(report),
-        columns=_COLUMNS,
+    return Document(
+        f"Fair comparison: {report.tournament_id}, {report.mode}",
+        (
+            ReportSection("", tuple(_facts(report)), is_note=True),
+            ReportSection("", section.sentences),
+            *(ReportSection(title, tables=(("", table),)) for title, table in section.tables),
+            ReportSection("Where every number comes from", (_origin(report),), (("", _COLUMNS),)),
+        ),
     )
 
 
@@ -452,18 +445,6 @@ def fair_values(report: FairReport) -> dict[str, Any]:
         "summary": list(section.sentences),
         "fair_comparison": [asdict(row) for row in report.rows],
     }
-
-
-def print_fair_report(report: FairReport, console: Console) -> None:
-    """Print the comparison on a terminal."""
-    section = fair_section(report.rows, report.families, confidence=report.confidence)
-    for line in _facts(report):
-        print_text(line, console, style="dim")
-    for title, cells in section.tables:
-        print_table(title, cells, console)
-    console.print()
-    for sentence in section.sentences:
-        print_text(sentence, console)
 
 
 def _facts(report: FairReport) -> list[str]:

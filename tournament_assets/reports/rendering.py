@@ -11,12 +11,19 @@ import functools
 import hashlib
 import html
 import re
+from itertools import takewhile
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from tournament_assets.tournament.formatting import format_share
+from tournament_assets.tournament.formatting import (
+    format_kappa,
+    format_plural,
+    format_rate,
+    format_share,
+    join_names,
+)
 
 # What would begin markup, and no more, so that the source stays readable: an underscore inside a
 # word means nothing, and ids are full of them; lists and rules begin at the start of a line only.
@@ -129,6 +136,17 @@ def render_sentences(name: str, **values: Any) -> tuple[str, ...]:
     return tuple(plain.get_template(name).render(**values).splitlines())
 
 
+def render_paragraphs(name: str, **values: Any) -> list[str]:
+    """Return the paragraphs of a template of plain sentences, which blank lines divide.
+
+    Args:
+        name: The file's name in `templates/`; it holds a sentence a line.
+        values: What the template names.
+    """
+    lines = iter(render_sentences(name, **values))
+    return [" ".join([first, *takewhile(bool, lines)]) for first in lines if first]
+
+
 def _on_one_line(value: object) -> object:
     return " ".join(value.split()) if isinstance(value, str) else value
 
@@ -163,6 +181,12 @@ def _environment() -> Environment:
     )
     environment.filters["md"] = markdown_text
     environment.filters["code"] = markdown_code
-    environment.filters["share"] = format_share
+    environment.filters |= {
+        "share": format_share,
+        "plural": format_plural,
+        "names": join_names,
+        "rate": format_rate,
+        "kappa": format_kappa,
+    }
     environment.filters["zip"] = zip
     return environment

@@ -16,8 +16,8 @@ from tournament_assets.reports.rendering import (
     escape_latex,
     escape_terminal,
     render_macro,
+    render_template,
 )
-from tournament_assets.tournament.estimates import Estimate
 
 _LIGHTS = {
     "green": "light good",
@@ -168,7 +168,7 @@ def _light(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ThemedPicture:
+class Picture:
     """A picture that a page shows; what it says stands in a table too.
 
     Attributes:
@@ -190,14 +190,21 @@ class LadderBar:
         text: The rating, or why there is none.
         interval: Its sampling interval in Elo points.
         group: The letters it shares with those it is level with.
-        place: Where the rating stands and its interval begins and ends; no value without a
-            rating, and no end where the judgments set no bound.
+        mean: Where the rating stands; None if there is none.
+        low: Where the interval begins.
+        high: Where it ends.
+        is_open_below: Whether the judgments set no lower bound.
+        is_open_above: Whether they set no upper bound.
     """
 
     text: str
     interval: str = ""
     group: str = ""
-    place: Estimate = field(default_factory=Estimate)
+    mean: float | None = None
+    low: float = 0.0
+    high: float = 100.0
+    is_open_below: bool = False
+    is_open_above: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +220,7 @@ class Ladder:
     """
 
     dimensions: tuple[str, ...]
-    bands: tuple[Estimate | None, ...]
+    bands: tuple[LadderBar | None, ...]
     lines: tuple[tuple[str, tuple[LadderBar, ...]], ...]
     ticks: tuple[tuple[float, str], ...]
     caption: str = ""
@@ -241,6 +248,7 @@ class ReportSection:
         is_open: Whether a page shows it unfolded.
         one_at_a_time: Whether the tables are alike, one a dimension, so that a page shows one and
             lets the reader choose.
+        is_note: Whether a terminal shows it in small print.
     """
 
     title: str
@@ -248,11 +256,12 @@ class ReportSection:
     tables: tuple[tuple[str, ReportTable], ...] = ()
     finding: str = ""
     folds: "tuple[ReportSection, ...]" = ()
-    pictures: tuple[ThemedPicture, ...] = ()
+    pictures: tuple[Picture, ...] = ()
     ladders: tuple[Ladder, ...] = ()
     command: str = ""
     is_open: bool = False
     one_at_a_time: bool = False
+    is_note: bool = False
 
     @property
     def choices(self) -> dict[str, list[tuple[str, ReportTable]]]:
@@ -322,24 +331,50 @@ def _latex_cell(text: str, column: str) -> str:
     return cell
 
 
-def print_sections(title: str, sections: Sequence[ReportSection], console: Console) -> None:
-    """Print a title, then each section: its heading, its sentences, its tables."""
-    print_text(title, console, style="bold underline")
-    for section in sections:
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Sections that belong together, for a terminal, a Markdown page and a notebook alike.
+
+    Attributes:
+        title: What stands above them; nothing if empty.
+        warnings: What stands before everything else.
+    """
+
+    title: str
+    sections: Sequence[ReportSection]
+    warnings: Sequence[str] = ()
+
+
+def document_markdown(document: Document) -> str:
+    """Return a document as a Markdown page."""
+    return render_template("sections.md.jinja", document=document)
+
+
+def print_document(document: Document, console: Console) -> None:
+    """Print warnings, the title, then each section: its heading, its sentences, its tables."""
+    for warning in document.warnings:
+        print_text(warning, console, style="bold red")
         console.print()
-        print_section(section, console, style="bold")
+    if document.title:
+        print_text(document.title, console, style="bold underline")
+    for number, section in enumerate(document.sections):
+        if number or document.title:
+            console.print()
+        _print_section(section, console)
 
 
-def print_section(section: ReportSection, console: Console, *, style: str) -> None:
-    """Print a section's heading, sentences and tables."""
-    print_text(section.title, console, style=style)
+def _print_section(section: ReportSection, console: Console) -> None:
+    if section.title:
+        print_text(section.title, console, style="bold")
     for sentence in section.sentences:
-        print_text(sentence, console)
+        print_text(sentence, console, style="dim" if section.is_note else "")
+    if section.command:
+        print_text(section.command, console)
     for heading, table in section.tables:
         print_table(heading, table, console)
     for fold in section.folds:
         console.print()
-        print_section(fold, console, style="bold")
+        _print_section(fold, console)
 
 
 def print_text(text: str, console: Console, *, style: str = "") -> None:

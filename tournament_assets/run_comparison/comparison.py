@@ -3,28 +3,25 @@
 This is how one reviews a rubric edit: the same prompts and responses, judged by either text.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from difflib import unified_diff
 from typing import Any
 
 from tournament_assets.audits.agreement import MANY_RESAMPLES
-from tournament_assets.reports.rendering import render_template
-from tournament_assets.reports.report_tables import Console, ReportTable, print_table, print_text
+from tournament_assets.reports.rendering import render_paragraphs
+from tournament_assets.reports.report_tables import Document, ReportSection
 from tournament_assets.run_comparison.comparison_text import (
-    INPUT_WORDS,
+    changed_inputs,
     changed_table,
-    cost_sentence,
     cost_table,
-    flip_sentences,
+    dollars,
     flip_table,
-    grouped_phrases,
-    input_sentences,
     input_table,
-    move_sentences,
     move_table,
-    partial_sentences,
-    size_cautions,
+    noisy_dimensions,
+    requests_asked,
+    size_caution,
 )
 from tournament_assets.run_comparison.differences import (
     ComparedPair,
@@ -41,7 +38,7 @@ from tournament_assets.run_comparison.differences import (
 )
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.config import CheckThresholds
-from tournament_assets.tournament.formatting import format_confidence, join_names
+from tournament_assets.tournament.formatting import format_confidence
 from tournament_assets.tournament.verdicts import Outcome
 
 _CONFIDENCE = MANY_RESAMPLES.confidence
@@ -83,6 +80,11 @@ class RubricEdit:
 
     dimension: str
     diff: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The diff as a text."""
+        return "\n".join(self.diff)
 
 
 def compare_runs(
@@ -158,34 +160,36 @@ def verdict_line(comparison: RunComparison) -> str:
     )
 
 
-def _edit_lines(comparison: RunComparison) -> list[tuple[str, str]]:
-    return [
-        (f"What was edited in the rubric of {edit.dimension}", "\n".join(edit.diff))
-        for edit in comparison.rubric_edits
-    ]
-
-
 def summary(comparison: RunComparison) -> list[str]:
     """Return paragraphs that say it in plain words: inputs, flips, places, cost."""
-    then, now = comparison.then, comparison.now
-    costs = _costs(comparison)
-    paragraphs = [
-        [
-            *partial_sentences(then.manifest, now.manifest),
-            *input_sentences(comparison.inputs, comparison.flips),
+    then, now, moves = comparison.then, comparison.now, comparison.moves
+    once = {"first": (True, False), "second": (False, True)}
+    known = [move for move in moves if move.difference is not None]
+    return render_paragraphs(
+        "comparison.jinja",
+        partial=[
+            name
+            for name, run in (("first", then), ("second", now))
+            if run.manifest.get("is_partial")
         ],
-        flip_sentences(comparison.flips, confidence=_CONFIDENCE),
-        move_sentences(comparison.moves, sizes=comparison.sizes),
-        [
-            cost_sentence(
-                _total(then),
-                _total(now),
-                shared=sum(shared for *_, shared in costs.values()),
-                requests=sum(len(requests) for requests in now.requests.values()),
-            )
-        ],
-    ]
-    return [" ".join(sentences) for sentences in paragraphs]
+        changed=changed_inputs(comparison.inputs),
+        requests=comparison.inputs.names("inputs.judge_requests."),
+        asked=requests_asked(comparison.flips),
+        noisy=noisy_dimensions(comparison.inputs, comparison.flips),
+        flips=comparison.flips,
+        confidence=_CONFIDENCE,
+        caution=size_caution(comparison.sizes),
+        places=[move for move in moves if move.is_of_place],
+        rated_once={
+            name: [f"{move.entrant_id} ({move.dimension})" for move in moves if move.rated == rated]
+            for name, rated in once.items()
+        },
+        largest=max(known, key=lambda move: abs(move.difference or 0.0), default=None),
+        cost_then=dollars(_total(then)),
+        cost_now=dollars(_total(now)),
+        shared=sum(shared for *_, shared in _costs(comparison).values()),
+        answered=sum(len(requests) for requests in now.requests.values()),
+    )
 
 
 def _total(run: FinishedRun) -> float | None:
@@ -214,17 +218,16 @@ def _costs(
     }
 
 
-def comparison_sections(
-    comparison: RunComparison, *, limit: int
-) -> list[tuple[str, ReportTable, str]]:
-    """Return the tables of a comparison, each with its title and a remark, which may be empty.
+def comparison_document(comparison: RunComparison, *, limit: int) -> Document:
+    """Return a comparison as people read it: in words, what was edited, then as tables.
 
     Args:
         limit: The most changed judgments to list.
     """
+    folders = (f"then: {comparison.then.folder}", f"now: {comparison.now.folder}")
     changed = comparison.flips.changed
     left = len(changed) - limit
-    sections = [
+    tables = (
         ("Inputs that differ", input_table(comparison.inputs.changes), ""),
         ("Flips by dimension and stratum", flip_table(comparison.flips), ""),
         (
@@ -232,14 +235,24 @@ def comparison_sections(
             changed_table(changed[:limit]),
             f"{left} more; raise --limit, or print all by --json." if left > 0 else "",
         ),
-        (
-            "Ratings and places",
-            move_table(comparison.moves),
-            " ".join(size_cautions(comparison.sizes)),
-        ),
+        ("Ratings and places", move_table(comparison.moves), size_caution(comparison.sizes)),
         ("Cost", cost_table(_costs(comparison)), ""),
+    )
+    sections = [
+        ReportSection("", folders),
+        *(ReportSection("", (each,)) for each in (verdict_line(comparison), *summary(comparison))),
+        *(
+            ReportSection(f"What was edited in the rubric of {edit.dimension}", command=edit.text)
+            for edit in comparison.rubric_edits
+        ),
+        *(
+            ReportSection(title, (remark,) if remark else (), (("", table),))
+            for title, table, remark in tables
+            if table.rows
+        ),
+        ReportSection("", _notes(), is_note=True),
     ]
-    return [section for section in sections if section[1].rows]
+    return Document("Two runs compared", sections)
 
 
 def _notes() -> tuple[str, ...]:
@@ -256,46 +269,6 @@ def _notes() -> tuple[str, ...]:
         "Each sampling interval is of one run alone. Runs that share prompts share much of that "
         "error, so it is not an interval of the difference.",
     )
-
-
-def comparison_markdown(comparison: RunComparison, *, limit: int) -> str:
-    """Return the comparison as a Markdown page.
-
-    Args:
-        limit: The most changed judgments to list.
-    """
-    return render_template(
-        "run_comparison.md.jinja",
-        then=str(comparison.then.folder),
-        now=str(comparison.now.folder),
-        paragraphs=[verdict_line(comparison), *summary(comparison)],
-        edits=_edit_lines(comparison),
-        sections=comparison_sections(comparison, limit=limit),
-        notes=_notes(),
-    )
-
-
-def print_comparison(comparison: RunComparison, console: Console, *, limit: int) -> None:
-    """Print the comparison: first in words, then as tables.
-
-    Args:
-        limit: The most changed judgments to list.
-    """
-    print_text(f"then: {comparison.then.folder}\nnow:  {comparison.now.folder}", console)
-    for paragraph in (verdict_line(comparison), *summary(comparison)):
-        console.print()
-        print_text(paragraph, console)
-    for title, diff in _edit_lines(comparison):
-        console.print()
-        print_text(title, console, style="bold")
-        print_text(diff, console)
-    for title, cells, remark in comparison_sections(comparison, limit=limit):
-        print_table(title, cells, console)
-        if remark:
-            print_text(remark, console)
-    console.print()
-    for note in _notes():
-        print_text(note, console, style="dim")
 
 
 def _pair_values(pair: ComparedPair) -> dict[str, Any]:
@@ -345,69 +318,3 @@ def comparison_values(comparison: RunComparison) -> dict[str, Any]:
             },
         },
     }
-
-
-_PARTIAL = "is_partial"
-_RUBRICS, _RESPONSES, _REQUESTS = "inputs.rubrics.", "inputs.responses.", "inputs.judge_requests."
-
-
-def verdict_sentences(comparison: RunComparison) -> str:
-    """Say what came of what changed, and whose place; no run that is PARTIAL passes for whole."""
-    flips = comparison.flips.total.flips
-    asked = "whose requests differ " if comparison.flips.asked_otherwise else ""
-    if not flips.n and asked:
-        said = "No pair whose requests differ was settled in both runs"
-    elif not flips.n:
-        said = "No pair was settled in both runs, so no judgment can be said to have flipped"
-    else:
-        said = f"{flips.count} of {flips.n} judgments {asked}flipped"
-    causes = _causes(comparison.inputs)
-    if causes:
-        said += f" after {'; '.join(causes)}"
-    else:
-        said += ", and nothing differs in the inputs"
-    partial = partial_sentences(comparison.then.manifest, comparison.now.manifest)
-    cautions = size_cautions(comparison.sizes)
-    return " ".join([f"{said}.", *cautions, _place_sentence(comparison.moves), *partial])
-
-
-def _place_sentence(moves: Sequence[RatingMove]) -> str:
-    places = [move for move in moves if move.is_of_place]
-    if not places:
-        return "No entrant changes place."
-    changed = "; ".join(
-        f"{move.entrant_id} from {move.then.rank} to {move.now.rank} on {move.dimension}"
-        for move in places
-        if move.then is not None and move.now is not None
-    )
-    return f"Places change: {changed}."
-
-
-def _causes(inputs: InputComparison) -> list[str]:
-    causes = [_rubric_cause(name, inputs) for name in inputs.names(_RUBRICS)]
-    answering = inputs.names(_RESPONSES)
-    if answering:
-        causes.append(f"the responses of {join_names(answering)} changed")
-    grouped, changes = grouped_phrases(inputs)
-    others = grouped + [
-        INPUT_WORDS.get(change.name, change.name) for change in changes if change.name != _PARTIAL
-    ]
-    if others:
-        causes.append(f"{join_names(others)} changed")
-    asked = inputs.names(_REQUESTS)
-    if asked and not causes:
-        causes.append(f"the judge's requests differ on {join_names(asked)}")
-    return causes
-
-
-def _rubric_cause(dimension: str, inputs: InputComparison) -> str:
-    version = next(
-        (each for each in inputs.changes if each.name == f"{_RUBRICS}{dimension}.version"), None
-    )
-    if version is None:
-        return f"{dimension}'s rubric was edited (its version line is the same)"
-    if version.then is None:
-        return f"{dimension}'s rubric was added"
-    if version.now is None:
-        return f"{dimension}'s rubric was taken out"
-    return f"{dimension}'s rubric went from version {version.then} to version {version.now}"

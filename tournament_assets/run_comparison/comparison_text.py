@@ -1,5 +1,6 @@
 """What a comparison of two runs says, in sentences and tables."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,8 +20,7 @@ from tournament_assets.tournament.formatting import (
     ABSENT,
     format_estimate,
     format_interval,
-    format_kappa,
-    format_rate,
+    format_plural,
     format_share,
     join_names,
 )
@@ -41,91 +41,30 @@ _ENTRANTS, _PRICES = "inputs.entrants.", "inputs.price_list."
 _LIBRARIES, _COMMIT = "versions.libraries.", "versions.commit"
 
 
-def grouped_phrases(inputs: InputComparison) -> tuple[list[str], list[InputChange]]:
-    """Say what differs that a manifest records in several fields, and return all other changes.
-
-    Rubrics, responses and requests are left out of both: they are said in words of their own.
-
-    Args:
-        inputs: What differs.
-    """
+def changed_inputs(inputs: InputComparison) -> list[str]:
+    """Return what differs between the inputs, a phrase each, but for what the judge was asked."""
     answering = inputs.names(_RESPONSES)
-    phrases = [
+    phrases = [_rubric_phrase(name, inputs) for name in inputs.names(_RUBRICS)]
+    if answering:
+        phrases.append(f"the responses of {join_names(answering)}")
+    phrases += [
         f"what {name} is (settings, files or weights)"
         for name in inputs.names(_ENTRANTS)
         if name not in answering
     ]
-    if any(change.name.startswith(_PRICES) for change in inputs.changes):
+    if inputs.names(_PRICES):
         phrases.append("the price list")
-    if any(change.name.startswith(_COMMIT) for change in inputs.changes):
+    if inputs.names(_COMMIT):
         phrases.append("the program's commit")
-    libraries = inputs.names(_LIBRARIES)
-    if libraries:
+    if libraries := inputs.names(_LIBRARIES):
         phrases.append(f"the versions of {join_names(libraries)}")
     grouped = (_RUBRICS, _RESPONSES, _REQUESTS, _ENTRANTS, _PRICES, _COMMIT, _LIBRARIES)
-    return phrases, [each for each in inputs.changes if not each.name.startswith(grouped)]
-
-
-def input_sentences(inputs: InputComparison, flips: FlipReport) -> list[str]:
-    """Say what differs between the inputs, and what that means for the flips.
-
-    Args:
-        inputs: What differs.
-        flips: What became of the judgments.
-    """
-    phrases = [_rubric_phrase(name, inputs) for name in inputs.names(_RUBRICS)]
-    answering = inputs.names(_RESPONSES)
-    if answering:
-        phrases.append(f"the responses of {join_names(answering)}")
-    grouped, others = grouped_phrases(inputs)
-    phrases += grouped
-    for change in others:
-        phrase = INPUT_WORDS.get(change.name, change.name)
-        if not change.name.startswith("inputs."):
-            phrase += f" ({change.then!s}, then {change.now!s})"
-        phrases.append(phrase)
-    asked = inputs.names(_REQUESTS)
-    if not phrases and not asked:
-        sentences = ["Nothing differs in the inputs."]
-    else:
-        sentences = [f"Inputs that differ: {'; '.join(phrases) or 'only what was asked'}."]
-    sentences += _asked_sentences(asked, flips)
-    # Two entrants that swap responses leave the set of requests as it is, and still flip pairs.
-    noisy = [
-        str(each.dimension)
-        for each in flips.by_dimension
-        if each.flips.count
-        and each.dimension not in flips.asked_otherwise
-        and not each.shown_otherwise
-        and not answering
-    ]
-    if noisy:
-        sentences.append(
-            f"On {join_names(noisy)} the judge was asked the same, so what flipped there is its "
-            "own noise, or was read otherwise."
-        )
-    return sentences
-
-
-def _asked_sentences(hashes_differ: Sequence[str], flips: FlipReport) -> list[str]:
-    if not flips.pairs:
-        return (
-            [f"The judge's requests differ on {join_names(hashes_differ)}."]
-            if hashes_differ
-            else []
-        )
-    asked = flips.asked_otherwise
-    if not asked:
-        return (
-            ["The judge's requests about the pairs that both runs have are the same."]
-            if hashes_differ
-            else []
-        )
-    totals: dict[str, int] = {}
-    for pair in flips.pairs:
-        totals[pair.dimension] = totals.get(pair.dimension, 0) + 1
-    where = [f"{name} ({count} of {_count(totals[name], 'pair')})" for name, count in asked.items()]
-    return [f"The judge's requests differ on {join_names(where)}."]
+    for change in inputs.changes:
+        if not change.name.startswith(grouped):
+            values = f" ({change.then!s}, then {change.now!s})"
+            is_hash = change.name.startswith("inputs.")
+            phrases.append(INPUT_WORDS.get(change.name, change.name) + ("" if is_hash else values))
+    return phrases
 
 
 def _rubric_phrase(dimension: str, inputs: InputComparison) -> str:
@@ -139,180 +78,46 @@ def _rubric_phrase(dimension: str, inputs: InputComparison) -> str:
     return f"the rubric of {dimension} (version {version.then}, then {version.now})"
 
 
-def flip_sentences(flips: FlipReport, *, confidence: float) -> list[str]:
-    """Say how many judgments flipped, and how far the runs agree.
-
-    Args:
-        flips: What became of the judgments.
-    """
-    total, rest = flips.total, flips.rest
-    alone = _alone(flips)
-    if not total.flips.n and (rest is None or not rest.flips.n):
-        return ["No pair was settled in both runs, so nothing can be said of flips.", *alone]
-    sentences = [_flip_sentence(flips, confidence=confidence)]
-    if rest is not None:
-        noise = ", which is the judge's own noise, or was read otherwise"
-        sentences.append(
-            f"The other {_count(rest.flips.n, 'pair')} that both runs settled had the same "
-            f"requests{_copies_clause(flips)}: {rest.flips.count} flipped"
-            f"{noise if rest.flips.count else ''}."
-        )
-    if total.shown_otherwise:
-        sentences.append(
-            f"{total.shown_otherwise} of these on pairs whose prompt or responses differ: what "
-            "flipped there is not the judge's doing alone."
-        )
-    if any(pair.responses_changed is None for pair in flips.pairs):
-        sentences.append(
-            "Not every response is in the run directories (matches/matches.jsonl), so it is not "
-            "known everywhere whether the judge was shown the same."
-        )
-    lost, gained = (
-        sum(pair.change is change for pair in flips.pairs)
-        for change in (Change.LOST, Change.GAINED)
-    )
-    if lost or gained:
-        sentences.append(
-            f"Settled only in the first run: {_count(lost, 'pair')}; only in the second: "
-            f"{_count(gained, 'pair')}."
-        )
-    return [*sentences, *alone]
-
-
-def _flip_sentence(flips: FlipReport, *, confidence: float) -> str:
-    total = flips.total
-    if not total.flips.n:
-        return "No pair whose requests differ was settled in both runs."
-    is_touched = bool(flips.asked_otherwise)
-    said = f"{total.flips.count} of {total.flips.n} judgments"
-    if is_touched:
-        said += " whose requests differ"
-    if is_touched and total.questions.n < total.flips.n:
-        noun = "question" if total.questions.n == 1 else "different questions"
-        said += f" ({total.questions.n} {noun})"
-    said += " flipped"
-    if not is_touched and not total.flips.count:
-        return (
-            f"{said}: the judge's requests differ for no pair that both runs have"
-            f"{_copies_clause(flips)}."
-        )
-    return (
-        f"{said} ({format_rate(total.flips, confidence=confidence)}); "
-        f"{format_kappa(total.agreement.kappa, confidence=confidence)}."
-    )
-
-
-def _copies_clause(flips: FlipReport) -> str:
-    if not flips.copies:
-        return ""
-    return f" (the judge was not asked about {flips.copies} of them: both responses are the same)"
-
-
-def _alone(flips: FlipReport) -> list[str]:
-    counts = sum(flips.only_then.values()), sum(flips.only_now.values())
-    if not any(counts):
-        return []
+def requests_asked(flips: FlipReport) -> list[str]:
+    """Return the dimensions on which the judge was asked otherwise, with the number of pairs."""
+    totals = Counter(pair.dimension for pair in flips.pairs)
     return [
-        f"Only the first run has {_count(counts[0], 'pair')}, only the second "
-        f"{_count(counts[1], 'pair')}; they are in no number of flips."
+        f"{name} ({count} of {format_plural(totals[name], 'pair')})"
+        for name, count in flips.asked_otherwise.items()
     ]
 
 
-def size_cautions(sizes: Mapping[str, tuple[int, int]]) -> list[str]:
+def noisy_dimensions(inputs: InputComparison, flips: FlipReport) -> list[str]:
+    """Return the dimensions on which judgments flipped although the judge was asked the same."""
+    # Two entrants that swap responses leave the set of requests as it is, and still flip pairs.
+    return [
+        str(each.dimension)
+        for each in flips.by_dimension
+        if each.flips.count
+        and each.dimension not in flips.asked_otherwise
+        and not each.shown_otherwise
+        and not inputs.names(_RESPONSES)
+    ]
+
+
+def size_caution(sizes: Mapping[str, tuple[int, int]]) -> str:
     """Say where ratings cannot be compared because the runs are of different size.
 
     Args:
         sizes: Settled pairs of either run, by dimension, where the runs are of different size.
     """
-    counts = [f"{name} ({then}, then {now})" for name, (then, now) in sizes.items()]
-    if not counts:
-        return []
-    return [
-        f"Caution: the runs settled different pairs on {join_names(counts)}. Elo ratings spread "
-        "with the number of matches, so a move of a rating there mixes size with strength."
-    ]
-
-
-def move_sentences(
-    moves: Sequence[RatingMove], *, sizes: Mapping[str, tuple[int, int]]
-) -> list[str]:
-    """Say whose place changes, who is rated in one run only, and the largest move of a rating.
-
-    Args:
-        moves: Everybody's standings in both runs.
-        sizes: Settled pairs of either run, by dimension, where the runs are of different size.
-    """
-    places = [
-        f"on {move.dimension} {move.entrant_id} goes from {move.then.rank} to {move.now.rank}"
-        for move in moves
-        if move.is_of_place and move.then is not None and move.now is not None
-    ]
-    sentences = size_cautions(sizes)
-    sentences.append(
-        f"Places change: {'; '.join(places)}." if places else "No entrant changes place."
-    )
-    for name, one_sided in (
-        ("first", [move for move in moves if _is_rated_in(move, first=True)]),
-        ("second", [move for move in moves if _is_rated_in(move, first=False)]),
-    ):
-        if one_sided:
-            listed = join_names([f"{move.entrant_id} ({move.dimension})" for move in one_sided])
-            sentences.append(f"Rated in the {name} run only: {listed}.")
-    known = [(abs(move.difference), move) for move in moves if move.difference is not None]
-    if known:
-        size, move = max(known, key=lambda each: each[0])
-        if size == 0:
-            sentences.append("No rating moves.")
-        else:
-            sentences.append(
-                f"The largest move of a rating is {move.entrant_id}'s on {move.dimension}, "
-                f"{move.difference:+.1f} Elo points."
-            )
-    return sentences
-
-
-def _is_rated_in(move: RatingMove, *, first: bool) -> bool:
-    rated = [each is not None and each.value is not None for each in (move.then, move.now)]
-    return rated == ([True, False] if first else [False, True])
-
-
-def cost_sentence(then: float | None, now: float | None, *, shared: int, requests: int) -> str:
-    """Say what the replies behind each run cost.
-
-    Args:
-        then: Dollars for the first run's replies; None where a price is not known.
-        now: The same of the second run.
-        shared: Answered requests of the second run that the first has too.
-        requests: Answered requests of the second run.
-    """
+    if not sizes:
+        return ""
+    counts = join_names([f"{name} ({then}, then {now})" for name, (then, now) in sizes.items()])
     return (
-        f"The replies behind the first run cost {dollars(then)}, those behind the second "
-        f"{dollars(now)}, whenever they were bought; {shared} of the second's {requests} answered "
-        "requests are the first's too, and one ledger pays for those once."
+        f"Caution: the runs settled different pairs on {counts}. Elo ratings spread "
+        "with the number of matches, so a move of a rating there mixes size with strength."
     )
-
-
-def partial_sentences(then: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
-    """Say which run was rated before every reply had come.
-
-    Args:
-        then: The first run's manifest.
-        now: The second run's manifest.
-    """
-    return [
-        f"The {name} run is PARTIAL: it was rated before every reply had come."
-        for name, manifest in (("first", then), ("second", now))
-        if manifest.get("is_partial")
-    ]
 
 
 def dollars(value: float | None) -> str:
     """Return a price, or that it is not known."""
     return "an unknown price" if value is None else f"${value:.2f}"
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
 _HASH_LENGTH = 64

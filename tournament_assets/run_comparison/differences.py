@@ -25,7 +25,7 @@ from tournament_assets.audits.agreement import (
     measure_proportion,
 )
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Estimate, Rating, Resampling
+from tournament_assets.tournament.estimates import Proportion, Rating, Resampling
 from tournament_assets.tournament.fingerprints import canonical_json
 from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Judgment, Outcome
@@ -183,8 +183,8 @@ class FlipCount:
 
     dimension: str | None
     source: str | None
-    flips: Estimate
-    questions: Estimate
+    flips: Proportion
+    questions: Proportion
     changes: Mapping[Change, int]
     shown_otherwise: int
     agreement: Agreement
@@ -217,6 +217,10 @@ class FlipReport:
     def copies(self) -> int:
         """Pairs about which neither run asked, because both responses are the same."""
         return sum(pair.is_copy for pair in self.pairs)
+
+    def count(self, change: str) -> int:
+        """Return the number of pairs of which this became."""
+        return sum(pair.change == change for pair in self.pairs)
 
     @property
     def asked_otherwise(self) -> dict[str, int]:
@@ -366,7 +370,7 @@ def _count_flips(
     )
 
 
-def _flips_of_questions(pairs: Sequence[ComparedPair], *, confidence: float) -> Estimate:
+def _flips_of_questions(pairs: Sequence[ComparedPair], *, confidence: float) -> Proportion:
     flipped: dict[tuple[object, ...], bool] = {}
     for pair in pairs:
         if Outcome.UNJUDGED in (pair.then, pair.now) or pair.is_copy:
@@ -581,6 +585,14 @@ class RatingMove:
         ):
             return None
         return self.now.value - self.then.value
+
+    @property
+    def rated(self) -> tuple[bool, bool]:
+        """Whether the entrant is rated in the first run, and in the second."""
+        first, second = (
+            each is not None and each.value is not None for each in (self.then, self.now)
+        )
+        return first, second
 
     @property
     def is_of_place(self) -> bool:

@@ -20,14 +20,7 @@ from tournament_assets.audits.non_inferiority import (
     holm,
     prompt_scores,
 )
-from tournament_assets.reports.rendering import escape_markdown
-from tournament_assets.reports.report_tables import (
-    Console,
-    ReportTable,
-    print_table,
-    print_text,
-    table_markdown,
-)
+from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
 from tournament_assets.run_comparison.differences import judgment_of
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.errors import InputError, Problems
@@ -76,7 +69,7 @@ class GateSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class GateLook:
+class Look:
     """A time that a candidate was looked at, with the points of the prompts it was bet on.
 
     Attributes:
@@ -133,7 +126,7 @@ class Gate:
     passage: Passage
     dimensions: tuple[GatedDimension, ...]
     looks_before: int
-    looks: tuple[GateLook, ...]
+    looks: tuple[Look, ...]
 
 
 def identity(run: FinishedRun, entrant: str) -> str:
@@ -142,9 +135,7 @@ def identity(run: FinishedRun, entrant: str) -> str:
     return entrant if responses is None else f"{entrant}@{str(responses)[:16]}"
 
 
-def hold_gate(
-    run: FinishedRun, settings: GateSettings, *, history: Sequence[GateLook] = ()
-) -> Gate:
+def hold_gate(run: FinishedRun, settings: GateSettings, *, history: Sequence[Look] = ()) -> Gate:
     """Hold a run's candidate against its baseline.
 
     Args:
@@ -182,7 +173,7 @@ def hold_gate(
         else Passage.NOT_WORSE
     )
     looks = tuple(
-        GateLook(run.folder.name, *who, name, whole.value, points)
+        Look(run.folder.name, *who, name, whole.value, points)
         for name, (_, _, points) in zip(dimensions, found, strict=True)
     )
     return Gate(
@@ -200,7 +191,7 @@ def _look_at(
     dimension: str,
     settings: GateSettings,
     entrants: Sequence[str],
-    before: Sequence[GateLook],
+    before: Sequence[Look],
 ) -> tuple[DifferenceTest, tuple[float, float], dict[str, float]]:
     judgments = [judgment_of(each) for each in run.verdicts[dimension]]
     test = compare_with_margin(
@@ -304,7 +295,7 @@ def _at(value: Any, *keys: str) -> Any:
     return value
 
 
-def read_looks(path: Path) -> list[GateLook]:
+def read_looks(path: Path) -> list[Look]:
     """Read earlier looks; there are none where the file is not there.
 
     Raises:
@@ -315,7 +306,7 @@ def read_looks(path: Path) -> list[GateLook]:
     return list(parse_rows(numbered_lines(path), _look))
 
 
-def _look(_where: str, row: Mapping[str, Any]) -> GateLook:
+def _look(_where: str, row: Mapping[str, Any]) -> Look:
     points = row.get("points")
     if not isinstance(points, dict) or not all(
         isinstance(each, int | float) and 0 <= each <= 1 for each in points.values()
@@ -325,10 +316,10 @@ def _look(_where: str, row: Mapping[str, Any]) -> GateLook:
     missing = [name for name in names if not isinstance(row.get(name), str)]
     if missing:
         raise InputError(f"has no {missing!r}; expected a line that the gate wrote")
-    return GateLook(**{name: row[name] for name in names}, points=points)
+    return Look(**{name: row[name] for name in names}, points=points)
 
 
-def remember(path: Path, gate: Gate, history: Sequence[GateLook]) -> None:
+def remember(path: Path, gate: Gate, history: Sequence[Look]) -> None:
     """Add this look to the file of looks, unless it is there already.
 
     Raises:
@@ -412,15 +403,8 @@ def gate_values(gate: Gate) -> dict[str, Any]:
     }
 
 
-def print_gate(gate: Gate, console: Console) -> None:
-    """Print what a gate says, and the table of its dimensions."""
-    for sentence in gate_sentences(gate):
-        print_text(sentence, console)
-    print_table("", gate_table(gate), console)
-
-
-def gate_markdown(gate: Gate) -> str:
-    """Return the gate as a page in Markdown."""
-    title = f"Gate: {gate.settings.candidate} against {gate.settings.baseline} ({gate.run})"
-    paragraphs = [f"## {escape_markdown(title)}", *map(escape_markdown, gate_sentences(gate))]
-    return "\n\n".join([*paragraphs, table_markdown(gate_table(gate))]) + "\n"
+def gate_document(gate: Gate) -> Document:
+    """Return a gate as people read it: what it says, and the table of its dimensions."""
+    asked = gate.settings
+    section = ReportSection("", tuple(gate_sentences(gate)), (("", gate_table(gate)),))
+    return Document(f"Gate: {asked.candidate} against {asked.baseline} ({gate.run})", [section])

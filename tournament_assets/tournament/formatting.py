@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from tournament_assets.tournament.estimates import Estimate
+from tournament_assets.tournament.estimates import Estimate, Proportion
 
 ABSENT = "\N{EN DASH}"
 """Stands where there is no number."""
@@ -48,7 +48,7 @@ def format_estimate(found: Estimate, spell: Callable[[float | None], str] = form
     return f"{spell(found.value)} ({spell(found.low)} to {spell(found.high)})"
 
 
-def format_kappa(kappa: Estimate, *, confidence: float | None = None) -> str:
+def format_kappa(kappa: Estimate, confidence: float | None = None) -> str:
     """Return kappa in words, with its interval or why there is none.
 
     Args:
@@ -63,14 +63,14 @@ def format_kappa(kappa: Estimate, *, confidence: float | None = None) -> str:
     return f"kappa {kappa.value:.2f} ({of}{kappa.low:.2f} to {kappa.high:.2f})"
 
 
-def format_proportion(share: Estimate, noun: str, *, confidence: float) -> str:
+def format_proportion(share: Proportion, noun: str, *, confidence: float) -> str:
     """Return what was counted, its share and the interval: `3 of 9 pairs (33.3 %; …)`."""
     if share.value is None or share.low is None or share.high is None:
         return f"0 of 0 {noun}"
     return f"{share.count} of {share.n} {noun} ({format_rate(share, confidence=confidence)})"
 
 
-def format_rate(share: Estimate, *, confidence: float) -> str:
+def format_rate(share: Estimate, confidence: float) -> str:
     """Return a share with its interval: `33.3 %; 95 % interval 12.1 % to 64.6 %`."""
     if share.low is None or share.high is None:
         return format_share(share.value)

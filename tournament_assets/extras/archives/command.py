@@ -40,7 +40,7 @@ from tournament_assets.ledger import Ledger
 from tournament_assets.project.project_files import default_ledger_url
 from tournament_assets.providers.openers import JudgeConnection, judge_problems
 from tournament_assets.reports.rendering import escape_terminal
-from tournament_assets.reports.report_tables import print_sections
+from tournament_assets.reports.report_tables import Document, print_document
 from tournament_assets.tournament.errors import InputError, JudgeError
 from tournament_assets.tournament.judges import Judge
 
@@ -91,9 +91,8 @@ def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool)
     """  # noqa: D301 (\b tells click to keep the lines that follow)
     contents = read_archive(load_archive_config(archive), exclude=exclude)
     audit = audit_archive(contents)
-    title, sections = contents.config.shown_title, archive_audit_sections(audit)
     show_report(
-        lambda console: print_sections(title, sections, console),
+        Document(contents.config.shown_title, archive_audit_sections(audit)),
         lambda: archive_audit_values(audit),
         as_json=as_json,
     )
@@ -118,7 +117,7 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
     contents = read_archive(described)
     failed = list(find_failed_judgings(described, contents))
     console = open_console(width=120)
-    print_sections(described.config.shown_title, failure_sections(failed), console)
+    print_document(Document(described.config.shown_title, failure_sections(failed)), console)
     warning = rule_warning(contents)
     if warning:
         console.print(warning, style="yellow", markup=False)
@@ -194,9 +193,8 @@ def archive_report_command(
     comparison = compare_archive(contents)
     if markdown_path is not None:
         write_archive_report(markdown_path, comparison)
-    title, sections = contents.config.shown_title, archive_report_sections(comparison)
     show_report(
-        lambda console: print_sections(title, sections, console),
+        Document(contents.config.shown_title, archive_report_sections(comparison)),
         lambda: archive_report_values(comparison),
         as_json=as_json,
     )

@@ -30,8 +30,13 @@ from tournament_assets.extras.archives.models import (
 )
 from tournament_assets.extras.archives.runs import ArchiveContents
 from tournament_assets.extras.archives.tables import Table, format_score, place_by
-from tournament_assets.reports.rendering import render_sentences, render_template
-from tournament_assets.reports.report_tables import ReportSection, ReportTable
+from tournament_assets.reports.rendering import render_sentences
+from tournament_assets.reports.report_tables import (
+    Document,
+    ReportSection,
+    ReportTable,
+    document_markdown,
+)
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.formatting import (
@@ -179,15 +184,10 @@ def archive_report_markdown(comparison: ArchiveComparison, *, tables_folder: str
     config = comparison.config
     sources = [f"{section}: {file} ({columns})" for section, file, columns in _SOURCES]
     where = f"Every table of this page is made of the files in the folder {tables_folder}:"
-    return render_template(
-        "sections.md.jinja",
-        title=config.shown_title,
-        warnings=(),  # the verdict begins with them
-        sections=[
-            *archive_report_sections(comparison),
-            ReportSection("Where the numbers are", (where, *sources)),
-        ],
-    )
+    # The verdict begins with the warnings.
+    sections = archive_report_sections(comparison)
+    origin = ReportSection("Where the numbers are", (where, *sources))
+    return document_markdown(Document(config.shown_title, [*sections, origin]))
 
 
 _SOURCES = (

@@ -10,9 +10,9 @@ from tournament_assets.cli.options import config_option, json_option, show_repor
 from tournament_assets.extras.planning.planner import plan_prompts
 from tournament_assets.extras.planning.tables import (
     DimensionPlan,
+    plan_document,
     plan_files,
     plan_json,
-    print_plan,
 )
 from tournament_assets.launching import estimate_tournament, opened_ledger
 from tournament_assets.run_comparison.run_reading import read_finished_runs
@@ -59,7 +59,7 @@ def plan_command(
         for path, content in plan_files(plans, picture).items():
             write_bytes_atomically(path, content)
     show_report(
-        lambda console: print_plan(plans, console),
+        plan_document(plans),
         lambda: plan_json(plans),
         as_json=as_json,
         width=100,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tournament_assets.extras.planning.power import JudgingNoise
 from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.reports.figures.canvas import LIGHT, new_figure, to_png, to_svg
-from tournament_assets.reports.report_tables import Console, ReportTable, print_table, print_text
+from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.formatting import ABSENT, format_share
 from tournament_assets.tournament.json_lines import JsonObject
@@ -74,20 +74,23 @@ def plan_json(plans: Sequence[DimensionPlan]) -> list[JsonObject]:
     return [asdict(plan) for plan in plans]
 
 
-def print_plan(plans: Sequence[DimensionPlan], console: Console) -> None:
-    """Print for every dimension what it takes to separate two entrants, way by way."""
-    for plan in plans:
-        print_text(noise_sentence(plan), console)
-        print_table(f"{plan.dimension}: to separate two entrants", plan_table(plan), console)
-        console.print()
-    print_text(
+def plan_document(plans: Sequence[DimensionPlan]) -> Document:
+    """Return for every dimension what it takes to separate two entrants, way by way."""
+    note = (
         "Gaps are in Elo points of Bradley-Terry with ties as half wins. Adaptive: a pair stops "
         "once it is decided; the bill is the expected one, the tail included. The bank's question "
         "is decided by the whole bank whatever the gap, so that row says what stopping saves on "
-        "the prompts of the first row.",
-        console,
-        style="dim",
+        "the prompts of the first row."
     )
+    sections = [
+        ReportSection(
+            "",
+            (noise_sentence(plan),),
+            ((f"{plan.dimension}: to separate two entrants", plan_table(plan)),),
+        )
+        for plan in plans
+    ]
+    return Document("", [*sections, ReportSection("", (note,), is_note=True)])
 
 
 def noise_sentence(plan: DimensionPlan) -> str:

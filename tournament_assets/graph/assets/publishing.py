@@ -14,6 +14,7 @@ from tournament_assets.graph.rows import Step
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.reports.economies import entrant_economies
+from tournament_assets.reports.report_tables import document_markdown
 from tournament_assets.reports.run.page import READS, iterate_pages
 from tournament_assets.reports.run.run_files import RunTables, build_run_files
 from tournament_assets.reports.run.section_table import SECTIONS
@@ -426,9 +427,9 @@ def _comparison_metadata(comparison: RunComparison) -> dict[str, Any]:
         "cost_then_usd": cost["then_usd"],
         "cost_now_usd": cost["now_usd"],
     }
-    page = comparing.comparison_markdown(comparison, limit=_LISTED_JUDGMENTS)
+    page = document_markdown(comparing.comparison_document(comparison, limit=_LISTED_JUDGMENTS))
     return {
-        "verdict": comparing.verdict_sentences(comparison),
+        "verdict": " ".join(comparing.summary(comparison)),
         "comes_to_the_same": comparing.verdict_line(comparison),
         "comparison": Markdown(page),
         "judgments_flipped": flips.total.flips.count,
