@@ -20,8 +20,6 @@ from tests.projects import (
     N_WITH_GOLD,
     FinishedPilot,
     make_project,
-    recorded_responses,
-    write_json_lines,
 )
 from tournament_assets.cli.battles import battles_group
 from tournament_assets.graph.automation.jobs import Stage
@@ -295,24 +293,6 @@ def test_another_judge_model_and_number_of_orderings_can_be_asked_for(
 
 def test_a_tournament_with_one_dimension_runs(alone: RunSummary) -> None:
     assert set(alone.leaderboard["dimension"]) == {"calibration"}
-
-
-def test_a_prompt_that_one_entrant_did_not_answer_is_left_out_for_everyone(
-    finished_pilot: FinishedPilot, tmp_path: Path
-) -> None:
-    project = finished_pilot.copy(tmp_path / "project")
-    matches = json_lines(finished_pilot.summary.directory / "matches" / "matches.jsonl")
-    dropped = matches[0]["prompt_id"]
-    write_json_lines(
-        project.folder / "responses_mixed.jsonl",
-        [row for row in recorded_responses("mixed") if row["prompt_id"] != dropped],
-    )
-    made = project.tables("match_list")
-    kept = {each for name in PILOT_PAIRS for each in made.frame("match_list", name)["prompt_id"]}
-    assert {row["prompt_id"] for row in matches} - kept == {dropped}
-    (warning,) = made.warnings
-    assert warning.startswith("response_coverage")
-    assert dropped in warning
 
 
 def test_all_bad_inputs_are_named_at_once_before_anything_is_spent(tmp_path: Path) -> None:

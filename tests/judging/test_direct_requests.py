@@ -42,27 +42,6 @@ def test_what_is_about_to_be_asked_is_written_down_first() -> None:
     assert bench.ledger.answered(attempt=2) == set(keys_of(1))
 
 
-def test_four_are_asked_at_once_and_no_more() -> None:
-    class Counting(FakeJudge):
-        under_way = most = 0
-        gate = threading.Barrier(4, timeout=60)
-
-        def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
-            with self._lock:
-                self.under_way += 1
-                self.most = max(self.most, self.under_way)
-            self.gate.wait()
-            with self._lock:
-                self.under_way -= 1
-            return reply_row(request.custom_id)
-
-    bench = Bench()
-    bench.judge = Counting(bench.clock)
-    ask_directly(bench.session(), requests_for(4), attempt=1)
-    assert bench.judge.most == 4
-    assert len(bench.ledger.replies) == 8
-
-
 @pytest.mark.parametrize(
     "kind", [JudgeFailure.NOT_ACCEPTED, JudgeFailure.TRANSIENT, JudgeFailure.AMBIGUOUS]
 )

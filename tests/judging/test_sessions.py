@@ -1,5 +1,4 @@
 import threading
-import time
 from dataclasses import replace
 
 import pytest
@@ -127,22 +126,3 @@ def test_a_lease_that_is_lost_is_not_renewed_any_more(monkeypatch: pytest.Monkey
         thread.join(60)
         assert not thread.is_alive()
     assert ledger.leases == {SCOPE: "somebody else's"}
-
-
-def test_two_runs_in_one_process_take_turns_and_send_everything_once() -> None:
-    bench = Bench()
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            bench.settle(requests_for(3), sleep=lambda _: time.sleep(0.001))
-        except BaseException as error:  # noqa: BLE001 - shown by the test
-            errors.append(error)
-
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert errors == []
-    assert bench.judge.asked == [6]

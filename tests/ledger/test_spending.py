@@ -83,15 +83,6 @@ def test_what_was_billed_before_a_moment_does_not_count(ledger: Ledger, ledger_u
     assert ledger.spending_since(moment + timedelta(seconds=1)) == []
 
 
-def test_a_run_is_not_billed_for_what_was_written_before_it(ledger: Ledger) -> None:
-    begin_batch(ledger, "n1")
-    ledger.record_rows("n1", [("k1", billed(1, 1, 1, 1))])
-    run_began = datetime.now(UTC)
-    ledger.record_rows("n1", [("k2", billed(2, 2, 2, 2))])
-    (spending,) = ledger.spending_since(run_began)
-    assert spending.usage == TokenUsage(2, 2, 2, 2)
-
-
 def test_imported_replies_were_billed_elsewhere(ledger: Ledger) -> None:
     ledger.import_replies([stored("k1"), stored("k2", usage=None)])
     assert ledger.spending_since() == []

@@ -6,11 +6,9 @@ import httpx2
 import pytest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from tests.loopback.builders import judge_params, wait_for
-from tests.loopback.faults.servers import FaultyServer
+from tests.loopback.builders import judge_params
 from tests.providers.scripted_service import KEY, Script, refusal, run_script
 from tournament_assets.judging.batch_service import SubmittedRequest
-from tournament_assets.providers.anthropic import message_batches as adapter
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches, classify_failure
 from tournament_assets.providers.service_words import read_retry_after
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
@@ -154,30 +152,6 @@ def test_a_refused_connection_has_certainly_not_been_heard(
         task(service)
     assert caught.value.failure is expected
     service.close()
-
-
-def test_a_connection_that_is_lost_after_the_request_leaves_it_open_what_became_of_it() -> None:
-    with FaultyServer(faults=["create_drop", "create_drop_after"]) as server:
-        service = AnthropicBatches(base_url=server.url, api_key=KEY)
-        for batches in (0, 1):
-            with pytest.raises(JudgeError, match=r"\(APIConnectionError\)") as caught:
-                service.create_batch([REQUEST])
-            assert caught.value.failure is JudgeFailure.AMBIGUOUS
-            assert server.log.batches == batches
-        service.close()
-
-
-def test_an_answer_that_does_not_come_in_time_leaves_it_open_as_well(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(adapter, "_CREATE_SECONDS", 1.0)
-    with FaultyServer(faults=["create_hang:20"]) as server:
-        service = AnthropicBatches(base_url=server.url, api_key=KEY)
-        with pytest.raises(JudgeError, match=r"\(APITimeoutError\)") as caught:
-            service.create_batch([REQUEST])
-        assert caught.value.failure is JudgeFailure.AMBIGUOUS
-        wait_for(lambda: server.log.batches == 1)
-        service.close()
 
 
 @pytest.mark.parametrize(

@@ -279,18 +279,6 @@ def test_an_address_that_cannot_be_read_is_refused_without_showing_it() -> None:
     assert "hunter2" not in str(caught.value)
 
 
-def test_archived_results_are_said_to_be_archived(connect: Opener, impostor: Impostor) -> None:
-    archived = impostor.batch(results_url=None, archived_at="2026-01-01T00:00:00Z")
-    impostor.answers = [JSONResponse(archived)]
-    with pytest.raises(JudgeError, match="are archived"):
-        list(connect(impostor.url).iterate_results("b1"))
-
-
-def test_an_unknown_status_has_not_ended(connect: Opener, impostor: Impostor) -> None:
-    impostor.answers = [JSONResponse(impostor.batch(processing_status="pondering"))]
-    assert not connect(impostor.url).get_batch("b1").has_ended
-
-
 def test_text_blocks_are_joined_and_thinking_is_left_out(
     connect: Opener, impostor: Impostor
 ) -> None:
@@ -365,18 +353,6 @@ def test_a_bill_with_a_figure_that_cannot_be_one_is_no_bill(
     (row,) = rows_of(connect(impostor.url), impostor, succeeded(usage=usage))
     assert (row.text, row.usage) == ("VERDICT: A", None)
     assert json.loads(row.raw)["result"]["message"]["usage"] == usage
-
-
-def test_a_stream_that_breaks_off_is_an_error_after_its_rows(
-    connect: Opener, impostor: Impostor
-) -> None:
-    impostor.results = json.dumps(succeeded("r1")).encode() + b"\n"
-    impostor.missing_bytes = 50
-    received: list[str] = []
-    rows = connect(impostor.url).iterate_results("b1")
-    with pytest.raises(JudgeError, match="RemoteProtocolError"):
-        received.extend(row.custom_id for row in rows)
-    assert received == ["r1"]
 
 
 def test_a_reader_that_stops_early_closes_the_stream(connect: Opener, impostor: Impostor) -> None:
