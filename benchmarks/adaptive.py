@@ -29,8 +29,8 @@ from tournament_assets.ratings.sequential import (
     StoppingRule,
     aimed_capital,
     hashed_order,
-    horvitz_thompson_weights,
     log_capital,
+    tail_prompts,
 )
 from tournament_assets.storage.tables import pair_key
 from tournament_assets.tournament.asset_rows import VerdictRow
@@ -200,11 +200,10 @@ def tail_weights(judged: NDArray[np.int64], *, n_prompts: int, share: float) -> 
     order = hashed_order([f"prompt_{each}" for each in range(n_prompts)])
     for index, stopped in enumerate(judged):
         for pair, n_before in enumerate(stopped.tolist()):
-            rows.append(
-                horvitz_thompson_weights(
-                    order, n_before=n_before, pair=("pair", str(pair)), share=share, salt=str(index)
-                )
-            )
+            later = order[n_before:]
+            tail = tail_prompts(later, pair=("pair", str(pair)), share=share, salt=str(index))
+            weights = [1 / share if each in set(tail) else 0.0 for each in later]
+            rows.append(np.array([1.0] * (n_prompts - len(later)) + weights))
     return np.stack(rows).reshape(*judged.shape, n_prompts)
 
 

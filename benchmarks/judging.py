@@ -32,7 +32,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tournament_assets.judging.requests.pairs import build_match_list, filter_pairs_for_dimension
-from tournament_assets.judging.requests.requests import RequestSettings, build_requests
+from tournament_assets.judging.requests.requests import JudgeRequests, RequestSettings
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import JudgingOptions, WaitingPolicy
 from tournament_assets.judging.settlement.settlement import settle_requests
@@ -123,7 +123,7 @@ def judge_tournament(n_entrants: int, folder: Path, url: str) -> tuple[int, int,
             started = time.perf_counter()
             pairs = build_match_list(prompts, responses, entrants=entrants).pairs
             for dimension, rules in config.dimensions.items():
-                requests = build_requests(
+                requests = JudgeRequests(
                     filter_pairs_for_dimension(pairs, needs_gold_answer=rules.needs_gold_answer),
                     load_rubric(config, project, dimension),
                     RequestSettings(

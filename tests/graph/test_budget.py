@@ -11,7 +11,6 @@ from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import (
     JudgeRequests,
     RequestSettings,
-    build_requests,
 )
 from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import BudgetError
@@ -31,7 +30,7 @@ def requests(count: int, model: str = OPUS) -> JudgeRequests:
         for number in range(count // 2)
     ]
     settings = RequestSettings(model, 2048, shows_gold_answer=False, shows_expected_behavior=False)
-    return build_requests(pairs, RUBRIC, settings)
+    return JudgeRequests(pairs, RUBRIC, settings)
 
 
 class Treasurer:

@@ -11,7 +11,6 @@ from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import (
     JudgeRequests,
     RequestSettings,
-    build_requests,
 )
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
@@ -45,7 +44,7 @@ def requests_for(n_pairs: int, *, settings: RequestSettings = SETTINGS) -> Judge
         replace(PAIR, prompt_id=f"p{number}", prompt_text=f"Question {number}?")
         for number in range(n_pairs)
     ]
-    return build_requests(pairs, RUBRIC, settings)
+    return JudgeRequests(pairs, RUBRIC, settings)
 
 
 def keys_of(n_pairs: int) -> list[str]:

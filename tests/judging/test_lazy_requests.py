@@ -12,13 +12,12 @@ from tournament_assets.judging.requests.pairs import PairToJudge, Presentation
 from tournament_assets.judging.requests.requests import (
     JudgeRequest,
     JudgeRequests,
+    KeyPositions,
     ModelRequest,
     Selection,
-    build_requests,
     build_system_message,
     build_user_message,
     custom_id,
-    first_positions,
     request_keys,
     with_larger_cap,
 )
@@ -88,7 +87,7 @@ pairs = st.lists(
 
 @given(pairs)
 def test_the_keys_are_those_of_a_slow_and_obvious_computation(pairs: list[PairToJudge]) -> None:
-    requests = build_requests(pairs, RUBRIC, SETTINGS)
+    requests = JudgeRequests(pairs, RUBRIC, SETTINGS)
     expected = list(slow_keys(pairs))
     assert [request.request_key for request in requests] == expected
     # Once more: now the keys are remembered.
@@ -112,13 +111,13 @@ def test_positions_count_from_either_end_and_no_further() -> None:
 
 
 def test_no_pairs_make_no_requests() -> None:
-    assert len(build_requests([], RUBRIC, SETTINGS)) == 0
-    assert list(build_requests([], RUBRIC, SETTINGS)) == []
+    assert len(JudgeRequests([], RUBRIC, SETTINGS)) == 0
+    assert list(JudgeRequests([], RUBRIC, SETTINGS)) == []
 
 
 def test_a_request_is_built_only_when_it_is_looked_at() -> None:
     watched = Watched([PAIR] * 5)
-    requests = build_requests(watched, RUBRIC, SETTINGS)
+    requests = JudgeRequests(watched, RUBRIC, SETTINGS)
     assert len(requests) == 10
     assert watched.looks == 0
     assert requests[7].prompt_id == "p1"
@@ -128,14 +127,14 @@ def test_a_request_is_built_only_when_it_is_looked_at() -> None:
 def test_of_many_requests_only_the_keys_are_kept_and_as_bytes() -> None:
     n_pairs, length = 300, 10_000
     long = [replace(PAIR, prompt_text=f"{number}" + "x" * length) for number in range(n_pairs)]
-    first_positions([])  # what this imports is not counted
+    KeyPositions([])  # what this imports is not counted
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
-    requests = build_requests(long, RUBRIC, SETTINGS)
+    requests = JudgeRequests(long, RUBRIC, SETTINGS)
     for request in requests:
         assert request.request_key
     kept = tracemalloc.get_traced_memory()[0] - before
-    positions = first_positions(requests)
+    positions = KeyPositions(requests)
     found = tracemalloc.get_traced_memory()[0] - before - kept
     tracemalloc.stop()
     # The requests themselves would be 2 * 300 * 20 KB: the system prefix and the prompt. A key as
@@ -152,7 +151,7 @@ def test_each_different_request_is_found_where_it_stands_first(chosen: list[int]
     expected: dict[str, int] = {}
     for position, request in enumerate(requests):
         expected.setdefault(request.request_key, position)
-    positions = first_positions(requests)
+    positions = KeyPositions(requests)
     assert list(positions.items()) == list(expected.items())
     assert all((each.request_key in positions) == (each in requests) for each in distinct)
 
@@ -160,14 +159,14 @@ def test_each_different_request_is_found_where_it_stands_first(chosen: list[int]
 def test_digests_that_begin_alike_are_told_apart() -> None:
     keys = ["0" * 16 + f"{number:048x}" for number in (7, 2, 7, 5)]
     requests = [ModelRequest(key, {"model": "m", "max_tokens": 1, "messages": []}) for key in keys]
-    assert dict(first_positions(requests)) == {keys[0]: 0, keys[1]: 1, keys[3]: 3}
+    assert dict(KeyPositions(requests)) == {keys[0]: 0, keys[1]: 1, keys[3]: 3}
     with pytest.raises(KeyError):
-        first_positions(requests)["0" * 64]
+        KeyPositions(requests)["0" * 64]
 
 
 def test_a_request_whose_key_is_known_is_not_built_to_tell_it() -> None:
     watched = Watched([PAIR] * 5)
-    requests = build_requests(watched, RUBRIC, SETTINGS)
+    requests = JudgeRequests(watched, RUBRIC, SETTINGS)
     first = list(requests.keys())
     looks = watched.looks
     assert looks == 10
@@ -183,7 +182,7 @@ def test_all_requests_share_one_system_prefix() -> None:
 
 
 def test_a_judge_that_answers_in_json_is_told_so_and_held_to_the_schema() -> None:
-    request, plain = (build_requests([PAIR], RUBRIC, each)[0] for each in (STRUCTURED, SETTINGS))
+    request, plain = (JudgeRequests([PAIR], RUBRIC, each)[0] for each in (STRUCTURED, SETTINGS))
     assert request.params["output_config"] == {
         "format": {"type": "json_schema", "schema": VERDICT_SCHEMA}
     }

@@ -17,8 +17,8 @@ from tournament_assets.judging.requests import requests as requests_module
 from tournament_assets.judging.requests.pairs import PairToJudge, Presentation
 from tournament_assets.judging.requests.requests import (
     JudgeRequest,
+    JudgeRequests,
     RequestSettings,
-    build_requests,
     build_system_message,
     build_user_message,
     custom_id,
@@ -39,7 +39,7 @@ CURATED_PAIR = replace(PAIR, source="curated", gold_answer=None, expected_behavi
 def keys(
     pair: PairToJudge = PAIR, rubric: Rubric = RUBRIC, settings: RequestSettings = SETTINGS
 ) -> list[str]:
-    return [request.request_key for request in build_requests([pair], rubric, settings)]
+    return [request.request_key for request in JudgeRequests([pair], rubric, settings)]
 
 
 def parts_of(message: str) -> dict[str, str]:
@@ -143,7 +143,7 @@ def test_lone_surrogates_are_sent_as_the_replacement_character() -> None:
     parts = parts_of(message(broken))
     assert parts["response_a"] == "half\ufffdemoji"
     assert parts["prompt"] == "\ufffd"
-    for request in build_requests([broken], RUBRIC, SETTINGS):
+    for request in JudgeRequests([broken], RUBRIC, SETTINGS):
         assert serialised_size(request) > 0
 
 
@@ -155,7 +155,7 @@ def test_what_was_written_is_what_the_judge_is_shown(a: str, b: str, prompt: str
 
 def test_both_presentations_of_every_pair_are_built_in_the_order_of_the_pairs() -> None:
     pairs = [replace(PAIR, prompt_id="p2"), PAIR]
-    built = build_requests(pairs, RUBRIC, SETTINGS)
+    built = JudgeRequests(pairs, RUBRIC, SETTINGS)
     assert [(request.prompt_id, request.presentation.value) for request in built] == [
         ("p2", "ab"),
         ("p2", "ba"),
@@ -166,7 +166,7 @@ def test_both_presentations_of_every_pair_are_built_in_the_order_of_the_pairs() 
 
 
 def test_a_request_is_what_the_provider_expects_with_a_cached_prefix() -> None:
-    request = build_requests([PAIR], RUBRIC, SETTINGS)[0]
+    request = JudgeRequests([PAIR], RUBRIC, SETTINGS)[0]
     assert request.params == {
         "model": "judge-1",
         "max_tokens": 1024,
@@ -305,7 +305,7 @@ def test_a_name_that_was_not_given_leads_nowhere(suffix: str) -> None:
 
 
 def test_the_size_of_a_request_covers_its_bytes() -> None:
-    request = build_requests([replace(PAIR, response_a="é" * 1000)], RUBRIC, SETTINGS)[0]
+    request = JudgeRequests([replace(PAIR, response_a="é" * 1000)], RUBRIC, SETTINGS)[0]
     content = json.dumps(request.params, ensure_ascii=False, separators=(",", ":")).encode()
     name = custom_id("0" * 12, request.request_key)
     assert serialised_size(request) >= len(content) + len(f'{{"custom_id":"{name}","params":}},')
@@ -366,7 +366,7 @@ def thousand_requests() -> Iterator[JudgeRequest]:
         ("clinical_utility", replace(CLAUDE, max_tokens=1024)),
         ("factuality", structured),
     ):
-        yield from build_requests(pairs, rubric_of(dimension), given_settings)
+        yield from JudgeRequests(pairs, rubric_of(dimension), given_settings)
 
 
 def digests(requests: list[JudgeRequest]) -> list[str]:

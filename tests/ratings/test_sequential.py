@@ -23,7 +23,6 @@ from tournament_assets.ratings.sequential import (
     decide,
     evidence,
     hashed_order,
-    horvitz_thompson_weights,
     log_capital,
     round_ends,
     tail_prompts,
@@ -49,9 +48,6 @@ def test_a_larger_tail_holds_a_smaller_one_for_either_order_of_the_pair() -> Non
     assert 0 < len(small) < len(large) < 143
     assert set(small) < set(large)
     assert tail_prompts(PROMPTS, pair=("ada", "cy"), share=0.4) != large
-    weights = horvitz_thompson_weights(PROMPTS, n_before=40, pair=("ada", "bob"), share=0.4)
-    assert set(weights[:40]) == {1.0}
-    assert set(weights[40:]) == {0.0, 2.5}
 
 
 def test_rounds_end_with_the_whole_bank() -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.judging.builders import PAIR, RUBRIC, SCOPE, SETTINGS
-from tournament_assets.judging.requests.requests import JudgeRequest, JudgeRequests, build_requests
+from tournament_assets.judging.requests.requests import JudgeRequest, JudgeRequests
 from tournament_assets.judging.requests.verdict_parsing import parse_verdict
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.loopback.lexical_judge import judge_lexically
@@ -67,7 +67,7 @@ class Scenario:
             )
             for number in range(self.n_pairs)
         ]
-        return build_requests(pairs, RUBRIC, SETTINGS)
+        return JudgeRequests(pairs, RUBRIC, SETTINGS)
 
     @property
     def parts(self) -> dict[JudgingScope, Sequence[JudgeRequest]]:

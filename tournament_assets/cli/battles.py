@@ -279,12 +279,10 @@ def battles_rate_command(
 
 
 def _read(file: Path, format_name: str | None, reading: Mapping[str, Any]) -> BattleFile:
-
     return read_battles(file, format_name=format_name, options=FormatOptions(**reading))
 
 
 def _require_dimension(battles: BattleFile, dimension: str) -> None:
-
     found = different_names(battles.table, "dimension")
     if dimension not in found:
         raise InputError(

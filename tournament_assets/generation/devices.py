@@ -154,7 +154,6 @@ def _try(
     folder: Path,
     is_alone: bool,
 ) -> CardLease | None:
-
     folder.mkdir(parents=True, exist_ok=True)
     held: dict[int, FileLock] = {}
     for each in allowed:

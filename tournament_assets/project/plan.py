@@ -8,7 +8,6 @@ from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import (
     JudgeRequests,
     RequestSettings,
-    build_requests,
 )
 from tournament_assets.judging.settlement.records import VERDICTS, JudgingScope, verdicts_of
 from tournament_assets.project.config_files import ConfigFile
@@ -64,11 +63,6 @@ def plan_of(config_file: ConfigFile, environment: Mapping[str, str]) -> Tourname
     )
 
 
-def mode_of(values: Mapping[str, str]) -> Mode:
-    """Return the mode among a partition's values."""
-    return values["mode"]
-
-
 def upstream_assets(plan: TournamentPlan) -> tuple[str, ...]:
     """Return the keys of the assets of the project around that entrants' responses come from."""
     keys = (
@@ -113,7 +107,7 @@ def requests_for_pairs(
 ) -> JudgeRequests:
     """Build both presentations of some pairs as a tournament's config says, for one judge."""
     judging, rules = plan.config.judging, plan.config.dimensions[rubric.dimension]
-    return build_requests(
+    return JudgeRequests(
         pairs,
         rubric,
         RequestSettings(

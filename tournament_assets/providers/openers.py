@@ -17,28 +17,24 @@ Opener = Callable[[ServiceConnection], AbstractContextManager[AsksDirectly]]
 
 
 def _loopback(connection: ServiceConnection) -> AbstractContextManager[AsksDirectly]:
-
     from tournament_assets.providers.anthropic.message_batches import open_loopback
 
     return open_loopback(connection)
 
 
 def _anthropic(connection: ServiceConnection) -> AbstractContextManager[AsksDirectly]:
-
     from tournament_assets.providers.anthropic.message_batches import open_anthropic
 
     return open_anthropic(connection)
 
 
 def _openai_batch(connection: ServiceConnection) -> AbstractContextManager[AsksDirectly]:
-
     from tournament_assets.providers.openai.services import open_batches
 
     return open_batches(connection)
 
 
 def _openai_api(connection: ServiceConnection) -> AbstractContextManager[AsksDirectly]:
-
     from tournament_assets.providers.openai.services import open_chat
 
     return open_chat(connection)

@@ -168,7 +168,7 @@ def tail_prompts(
     """Return which of a stopped pair's remaining prompts are judged all the same.
 
     Early stops keep lucky runs, which pushes ratings outwards. The tail's prompts, each weighing
-    1 / share, stand for the rest of the bank: see `horvitz_thompson_weights`.
+    1 / share (Horvitz and Thompson), stand for the rest of the bank without bias.
 
     Args:
         prompt_ids: What is left of the bank, in the order to keep.
@@ -180,28 +180,6 @@ def tail_prompts(
         raise InputError(f"the tail's share is {share!r}; expected a share from 0 to 1")
     key = ("tail", salt, *sorted(pair))
     return tuple(each for each in prompt_ids if _hash(*key, each) / 2**256 < share)
-
-
-def horvitz_thompson_weights(
-    prompt_ids: Sequence[str], *, n_before: int, pair: tuple[str, str], share: float, salt: str = ""
-) -> NDArray[np.float64]:
-    """Weigh a pair's prompts by one over the probability of having been judged.
-
-    Their weighted sum is unbiased for the sum over the bank, whenever the pair stopped.
-
-    Args:
-        prompt_ids: The whole bank in hashed order.
-        n_before: Prompts judged by the end of the round in which the pair stopped.
-        pair: As for `tail_prompts`, and so are the others.
-        share: Probability with which a later prompt is in the tail.
-        salt: As for `hashed_order`.
-
-    Returns:
-        1 up to the stop, then 1 / share in the tail and 0 for what is not judged.
-    """
-    tail = set(tail_prompts(prompt_ids[n_before:], pair=pair, share=share, salt=salt))
-    later = [1 / share if each in tail else 0.0 for each in prompt_ids[n_before:]]
-    return np.array([1.0] * min(n_before, len(prompt_ids)) + later)
 
 
 def evidence(shares: Shares, rule: StoppingRule, *, n_decided: int = 0) -> PairEvidence:

@@ -26,9 +26,9 @@ from tournament_assets.judging.costs.prices import (
 )
 from tournament_assets.judging.requests.requests import (
     JudgeRequest,
+    KeyPositions,
     ModelRequest,
     Selection,
-    first_positions,
     request_keys,
 )
 from tournament_assets.judging.settlement.records import JudgingScope
@@ -475,7 +475,7 @@ def _refuse_unaffordable(
         return
     asked: list[Selection] = []
     for asking in askings:
-        positions = first_positions(asking.requests)
+        positions = KeyPositions(asking.requests)
         unanswered = [positions[key] for key in left[asking.scope].unanswered]
         asked.append(Selection(asking.requests, unanswered))
     in_batches = all(asking.judge.row.channel == "batch" for asking in askings)

@@ -211,7 +211,6 @@ def _draw_next(
 
 
 def _verdicts(plan: TournamentPlan, mode: str, dimension: str) -> AnyTable:
-
     stored = StoredTables(plan, mode, environment=os.environ)
     tables = stored.by("dimension", "judge_verdicts", [dimension])
     stored.raise_if_missing()

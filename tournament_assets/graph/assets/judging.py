@@ -12,7 +12,7 @@ from tournament_assets.graph.rows import Step
 from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.judging.requests.pairs import PairToJudge, draw_share, split_identical
-from tournament_assets.judging.requests.requests import JudgeRequests, by_pair, first_positions
+from tournament_assets.judging.requests.requests import JudgeRequests, KeyPositions, by_pair
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import Tally
 from tournament_assets.project.plan import TournamentPlan, requests_for_pairs
@@ -221,7 +221,7 @@ def _asked_rows(
 
 
 def _count_answered(asking: Asking, ledger: "Ledger") -> int:
-    keys = iter(first_positions(asking.requests))
+    keys = iter(KeyPositions(asking.requests))
     parts = iter(lambda: list(islice(keys, _KEYS_AT_ONCE)), [])
     return sum(len(ledger.answered_keys(part)) for part in parts)
 

@@ -135,7 +135,6 @@ def elo_ratings(
 
 
 def _elo_metadata(primary: Sequence[EloRow]) -> Metadata:
-
     cells = leaderboard_cells(primary)
     return {
         "leaderboard": report_table(cells, columns=cells.headers[:-1]),

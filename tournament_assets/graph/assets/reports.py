@@ -153,7 +153,6 @@ def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[EloRow]]:
 def _ranked(
     step: Step, dimension: str, inputs: LeaderboardInputs, judge_model: str
 ) -> list[EloRow]:
-
     config = step.plan.config
     adaptive = config.mode(step.mode).stops
     stops = "" if adaptive is None else f"; {STOPS_EARLY} ({adaptive.goal})"
@@ -171,7 +170,6 @@ def _ranked(
 def _prompts_behind_lead(
     config: TournamentConfig, ratings: pd.DataFrame, verdicts: AnyTable
 ) -> tuple[str, ...]:
-
     rated = [
         row
         for row in rows_of(EloRow, ratings)
@@ -192,7 +190,6 @@ def _prompts_behind_lead(
 def _findings(
     config: TournamentConfig, ranked: Mapping[str, Sequence[EloRow]], win_rates: Frames
 ) -> dict[str, Any]:
-
     findings: dict[str, Any] = {}
     confidence = config.ratings.confidence
     for dimension, rows in ranked.items():

@@ -164,7 +164,7 @@ class JudgeRequests(Sequence[JudgeRequest]):
     @property
     def n_distinct(self) -> int:
         """How many different requests they are: pairs of the same texts share theirs."""
-        return len(first_positions(self))
+        return len(KeyPositions(self))
 
     def keys(self) -> Iterator[str]:
         """Yield the requests' keys; a request whose key is known is not built for it."""
@@ -230,13 +230,6 @@ class JudgeRequests(Sequence[JudgeRequest]):
             params=params,
             sample=pair.sample,
         )
-
-
-def build_requests(
-    pairs: Sequence[PairToJudge], rubric: Rubric, settings: RequestSettings
-) -> JudgeRequests:
-    """Return the presentations of every pair, in the order of the pairs."""
-    return JudgeRequests(pairs, rubric, settings)
 
 
 def by_pair(pairs: Iterable[PairToJudge], asked: Sequence[JudgeRequests]) -> Iterator[JudgeRequest]:
@@ -308,7 +301,6 @@ class KeyPositions(Mapping[str, int]):
     """
 
     def __init__(self, requests: Iterable[ModelRequest]) -> None:
-
         joined = bytearray()
         for key in request_keys(requests):
             joined += bytes.fromhex(key)
@@ -327,12 +319,10 @@ class KeyPositions(Mapping[str, int]):
         return len(self._positions)
 
     def __iter__(self) -> Iterator[str]:
-
         for place in np.argsort(self._positions):
             yield self._digests[place].astype(">u8").tobytes().hex()
 
     def __getitem__(self, key: str) -> int:
-
         digest = np.frombuffer(bytes.fromhex(key), dtype=">u8").astype(np.uint64)
         place = int(np.searchsorted(self._leading, digest[0]))
         while place < len(self) and self._leading[place] == digest[0]:
@@ -340,11 +330,6 @@ class KeyPositions(Mapping[str, int]):
                 return int(self._positions[place])
             place += 1
         raise KeyError(key)
-
-
-def first_positions(requests: Iterable[ModelRequest]) -> KeyPositions:
-    """Return where each different request stands first, by its key."""
-    return KeyPositions(requests)
 
 
 class Selection(Sequence[ModelRequest]):

@@ -24,8 +24,8 @@ from tournament_assets.judging.batch_service import (
 )
 from tournament_assets.judging.requests.requests import (
     JudgeRequest,
+    KeyPositions,
     Selection,
-    first_positions,
     read_custom_id,
 )
 from tournament_assets.judging.requests.verdict_parsing import (
@@ -528,7 +528,7 @@ def find_failed_requests(
     """
     keys = list(dict.fromkeys(request_keys))
     failed = {
-        key: FailedRequest(key, _failure_of(words), attempt=1)
+        key: FailedRequest(key, _BY_RESULT.get(words, FailureClass.ERRORED), attempt=1)
         for key, words in ledger.failed_keys(keys).items()
     }
     replies = ledger.iterate_replies(keys)
@@ -575,7 +575,7 @@ def rejudge_requests(
     """
     if options.reply_format is None:
         raise ValueError("these replies are not verdicts; expected a format to read them in")
-    positions = first_positions(requests)
+    positions = KeyPositions(requests)
     with open_session(
         scope, ledger=ledger, service=service, progress=progress, options=options
     ) as session:
@@ -601,8 +601,3 @@ def rejudge_requests(
             )
             ask_directly(session, selected, attempt=attempt)
         return session.tally
-
-
-def _failure_of(words: str) -> FailureClass:
-    """Read how a request failed in passing: the result's type, or the name of its error."""
-    return _BY_RESULT.get(words, FailureClass.ERRORED)

@@ -25,10 +25,10 @@ from tournament_assets.judging.batch_service import (
     takes_batches,
 )
 from tournament_assets.judging.requests.requests import (
+    KeyPositions,
     ModelRequest,
     Selection,
     custom_id,
-    first_positions,
 )
 from tournament_assets.judging.requests.verdict_parsing import (
     ReplyFormat,
@@ -395,7 +395,7 @@ class _Settlement:
     def __init__(self, session: JudgingSession, requests: Sequence[ModelRequest]) -> None:
         self._session = session
         self._requests = requests
-        self._positions = first_positions(requests)
+        self._positions = KeyPositions(requests)
         self._given_up: AbstractSet[str] = frozenset()
 
     def run(self) -> None:

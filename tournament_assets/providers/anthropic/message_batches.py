@@ -114,7 +114,6 @@ class AnthropicBatches(ServiceAnswers):
     """
 
     def __init__(self, *, base_url: str | None, api_key: str) -> None:
-
         api_key = clean_key(api_key, name="ANTHROPIC_API_KEY")
         if not api_key:
             raise JudgeError("ANTHROPIC_API_KEY is not set; expected an API key")
