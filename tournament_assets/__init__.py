@@ -17,16 +17,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tournament_assets.definitions import TournamentComponent
     from tournament_assets.python_api import Run, Tournament, compare, load, open_run, rate
-    from tournament_assets.python_results import Comparison, Estimate, GateResult, Picture, Ratings
+    from tournament_assets.python_results import (
+        Comparison,
+        GateResult,
+        Picture,
+        PriceEstimate,
+        Ratings,
+    )
     from tournament_assets.tournament.battles import RatingSettings
     from tournament_assets.tournament.errors import InputError, TournamentError, WorkError
 
 __all__ = [
     "Comparison",
-    "Estimate",
     "GateResult",
     "InputError",
     "Picture",
+    "PriceEstimate",
     "RatingSettings",
     "Ratings",
     "Run",
@@ -42,7 +48,7 @@ __all__ = [
 
 _ELSEWHERE = {
     "Comparison": "python_results",
-    "Estimate": "python_results",
+    "PriceEstimate": "python_results",
     "GateResult": "python_results",
     "InputError": "tournament.errors",
     "Picture": "python_results",

@@ -32,9 +32,9 @@ from tournament_assets.project.config_files import find_project, load_config
 from tournament_assets.project.plan import plan_of
 from tournament_assets.python_results import (
     Comparison,
-    Estimate,
     GateResult,
     Picture,
+    PriceEstimate,
     Ratings,
     show_html,
 )
@@ -205,7 +205,7 @@ class Tournament:
 
     def estimate(
         self, mode: Mode, *, judge_model: str | None = None, count_tokens: bool = False
-    ) -> Estimate:
+    ) -> PriceEstimate:
         """Return what judging would cost; nothing is asked.
 
         Args:
@@ -217,7 +217,7 @@ class Tournament:
         """
         from tournament_assets.launching import estimate_tournament
 
-        return Estimate(
+        return PriceEstimate(
             estimate_tournament(
                 self.config_path,
                 self._known(mode),

@@ -7,7 +7,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -60,7 +60,7 @@ _SHOWN_CHANGES = 20
 
 
 @dataclass(frozen=True)
-class Estimate:
+class PriceEstimate:
     """What judging a mode would cost.
 
     Attributes:
@@ -141,7 +141,8 @@ class Ratings:
     @cached_property
     def frame(self) -> pd.DataFrame:
         """A row for each dimension, method and model, best first: rows of table "ratings"."""
-        return _frame([row for each in self.dimensions for row in _rated_models(each)], RatingRow)
+        rows = [asdict(row) for each in self.dimensions for row in _rated_models(each)]
+        return _frame(rows, derive_schema(RatingRow))
 
     def _repr_html_(self) -> str:
         confidence = format_confidence(self.settings.confidence)
@@ -193,15 +194,29 @@ def _rated_models(ratings: BattleRatings) -> list[RatingRow]:
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ComparedRating:
-    dimension: Annotated[str, "the quality that was judged"]
-    entrant_id: Annotated[str, "the entrant that is rated"]
-    rank_a: Annotated[int | None, "the place in the first run"]
-    rank_b: Annotated[int | None, "the place in the second run"]
-    mean_a: Annotated[float | None, "the mean rating in the first run, in Elo points"]
-    mean_b: Annotated[float | None, "the mean rating in the second run, in Elo points"]
-    difference: Annotated[float | None, "by how much it rose, in Elo points"]
+_COMPARED = pa.schema(
+    [
+        ("dimension", pa.string()),
+        ("entrant_id", pa.string()),
+        ("rank_a", pa.int64()),
+        ("rank_b", pa.int64()),
+        ("mean_a", pa.float64()),
+        ("mean_b", pa.float64()),
+        ("difference", pa.float64()),
+    ]
+)
+_GATED = pa.schema(
+    [
+        ("dimension", pa.string()),
+        ("passage", pa.string()),
+        ("difference", pa.float64()),
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+        ("p_not_worse", pa.float64()),
+        ("p_worse", pa.float64()),
+    ]
+)
+"""Columns of the frames that two runs, and the gate, give."""
 
 
 @dataclass(frozen=True)
@@ -232,34 +247,23 @@ class Comparison:
         whoever is in one run alone has no value in the other.
         """
         rows = [
-            _ComparedRating(
-                dimension=move.dimension,
-                entrant_id=move.entrant_id,
-                rank_a=None if move.then is None else move.then.rank,
-                rank_b=None if move.now is None else move.now.rank,
-                mean_a=None if move.then is None else move.then.value,
-                mean_b=None if move.now is None else move.now.value,
-                difference=move.difference,
-            )
+            {
+                "dimension": move.dimension,
+                "entrant_id": move.entrant_id,
+                "rank_a": None if move.then is None else move.then.rank,
+                "rank_b": None if move.now is None else move.now.rank,
+                "mean_a": None if move.then is None else move.then.value,
+                "mean_b": None if move.now is None else move.now.value,
+                "difference": move.difference,
+            }
             for move in self.values.moves
         ]
-        return _frame(rows, _ComparedRating)
+        return _frame(rows, _COMPARED)
 
     def _repr_html_(self) -> str:
         document = comparison_document(self.values, limit=_SHOWN_CHANGES)
         names = " and ".join(run.folder.name for run in (self.values.then, self.values.now))
         return show_html(names, document.sections)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _GatedDimension:
-    dimension: Annotated[str, "the quality that was judged"]
-    passage: Annotated[str, "not worse, worse or undecided"]
-    difference: Annotated[float | None, "candidate less baseline, in Elo points"]
-    low: Annotated[float | None, "lower bound of the difference"]
-    high: Annotated[float | None, "upper bound of the difference"]
-    p_not_worse: Annotated[float, "Holm's, over all dimensions"]
-    p_worse: Annotated[float, "likewise"]
 
 
 @dataclass(frozen=True)
@@ -294,18 +298,18 @@ class GateResult:
         Columns: `dimension`, `passage`, `difference`, `low`, `high`, `p_not_worse`, `p_worse`.
         """
         rows = [
-            _GatedDimension(
-                dimension=each.test.dimension,
-                passage=each.passage.value,
-                difference=each.test.difference.value,
-                low=each.test.difference.low,
-                high=each.test.difference.high,
-                p_not_worse=each.p_not_worse,
-                p_worse=each.p_worse,
-            )
+            {
+                "dimension": each.test.dimension,
+                "passage": each.passage.value,
+                "difference": each.test.difference.value,
+                "low": each.test.difference.low,
+                "high": each.test.difference.high,
+                "p_not_worse": each.p_not_worse,
+                "p_worse": each.p_worse,
+            }
             for each in self.values.dimensions
         ]
-        return _frame(rows, _GatedDimension)
+        return _frame(rows, _GATED)
 
     def _repr_html_(self) -> str:
         first, *others = self.sentences
@@ -315,9 +319,9 @@ class GateResult:
         return show_html(title, [table], first_lines=(first,))
 
 
-def _frame(rows: Sequence[Any], row_type: type) -> pd.DataFrame:
+def _frame(rows: list[dict[str, Any]], schema: pa.Schema) -> pd.DataFrame:
     """Put rows into a frame in which an absent number stays absent and an integer an integer."""
-    table = pa.Table.from_pylist([asdict(row) for row in rows], schema=derive_schema(row_type))
+    table = pa.Table.from_pylist(rows, schema=schema)
     frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
     return frame
 

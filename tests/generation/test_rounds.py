@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSettings
 from tournament_assets.generation.hydra.decoding import decode, start_rounds
 from tournament_assets.generation.hydra.hydra_model import HydraModel
-from tournament_assets.generation.hydra.rounds import Rounds, Verdict, round_up, verify
+from tournament_assets.generation.hydra.rounds import Rounds, VerifiedRound, round_up, verify
 from tournament_assets.generation.models.base_models import decoding_threads
 from tournament_assets.generation.models.chat_prompts import EncodedPrompt
 from tournament_assets.tournament.errors import InputError
@@ -222,7 +222,7 @@ def test_a_draft_that_the_verifiers_do_not_want_is_replaced() -> None:
     )
     assert verdict.accepted.tolist() == [True, False, False]
     assert not verdict.tokens.any()
-    rounds = Verdict(*[column[None] for column in verdict.columns])
+    rounds = VerifiedRound(*[column[None] for column in verdict.columns])
     read = rounds.read(torch.tensor([[True, True, False]]))
     assert [(token.draft, token.token, token.resampled) for token in read] == [
         (0, 0, False),
@@ -232,7 +232,7 @@ def test_a_draft_that_the_verifiers_do_not_want_is_replaced() -> None:
 
 
 def test_verdicts_of_several_rounds_are_read_prompt_by_prompt() -> None:
-    rounds = Verdict.zeros(3, 2, n_heads=4, device=torch.device("cpu"))
+    rounds = VerifiedRound.zeros(3, 2, n_heads=4, device=torch.device("cpu"))
     rounds.tokens.copy_(torch.arange(6).reshape(3, 2))  # by round and prompt
     kept = torch.tensor([[1, 1], [1, 0], [1, 0]]).bool()
     assert [token.token for token in rounds.read(kept)] == [0, 2, 4, 1]

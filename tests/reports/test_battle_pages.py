@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tests.rows import table_of, table_rows
 from tournament_assets.reports.battle_pages import (
-    Battle,
     BattlePages,
     BattleTables,
+    ShownBattle,
     battle_data,
     describe_responses,
     lay_out_battles,
@@ -154,7 +154,7 @@ def _data(tables: BattleTables) -> dict[str, Any]:
     return battle_data(_battles(tables), describe_responses(tables.responses))
 
 
-def _battles(tables: BattleTables) -> list[Battle]:
+def _battles(tables: BattleTables) -> list[ShownBattle]:
     return [battle for name in tables.match_lists for battle in read_battles(tables, name)]
 
 

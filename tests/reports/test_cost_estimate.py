@@ -9,7 +9,7 @@ from rich.console import Console
 
 from tests.judging.prices import OPUS
 from tournament_assets.judging.costs.estimates import JudgingEstimate, Observation, Workload
-from tournament_assets.judging.costs.prices import Bill, Budget
+from tournament_assets.judging.costs.prices import Budget, Cost
 from tournament_assets.reports.cost_estimate import (
     budget_sentence,
     caching_problems,
@@ -49,7 +49,7 @@ def estimate(**changed: Any) -> JudgingEstimate:
         assumed_responses=0,
         is_free=False,
         observation=None,
-        month=Bill(1.5),
+        month=Cost(1.5),
         budget=None,
     )
     return replace(made, **changed)
@@ -141,7 +141,7 @@ def test_the_budget_line_says_what_was_spent_what_is_under_way_and_what_is_left(
     without = budget_sentence(estimate())
     assert re.findall(r"\$[\d.]+\d", without) == ["$1.50"]
     assert "judging.budget.usd" in without
-    assert "claude-old" in budget_sentence(estimate(month=Bill(1.5, ("claude-old",))))
+    assert "claude-old" in budget_sentence(estimate(month=Cost(1.5, ("claude-old",))))
 
 
 def test_a_plan_above_the_budget_is_the_first_warning() -> None:

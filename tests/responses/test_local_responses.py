@@ -15,7 +15,7 @@ from tournament_assets.ledger import Ledger
 from tournament_assets.responses.local_responses import (
     CompletedResponses,
     Generator,
-    Place,
+    ModelPlace,
     complete_responses,
     find_place,
     release_models,
@@ -119,7 +119,7 @@ class FakeCards:
         return self._cards
 
 
-def place(folder: Path, device: str, *gigabytes: float) -> Place:
+def place(folder: Path, device: str, *gigabytes: float) -> ModelPlace:
     return find_place(
         Generator(device=device, dtype="float16"),
         EntrantFiles(TINY),

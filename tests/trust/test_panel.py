@@ -14,7 +14,7 @@ from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 from tournament_assets.trust.measures import MEASURES, TrustState, lights_of, measure_judge
-from tournament_assets.trust.panel import Evidence, control_share, injection_share
+from tournament_assets.trust.panel import JudgeEvidence, control_share, injection_share
 
 A, B, TIE = Verdict.A, Verdict.B, Verdict.TIE
 NAMES = ("ada", "bob", "cyd")
@@ -48,7 +48,7 @@ def pair(prompt: str, a: str, b: str, *verdicts: Verdict) -> JudgedPair:
 def panel(
     pairs: list[JudgedPair], thresholds: CheckThresholds = STRICT, **evidence: Any
 ) -> dict[tuple[str, str | None], MeasureRow]:
-    found = Evidence(
+    found = JudgeEvidence(
         pairs=pairs, entrants=NAMES, resampling=Resampling(100), **{**NOTHING, **evidence}
     )
     rows = measure_judge(found, thresholds, dimension="f")

@@ -31,7 +31,7 @@ from tournament_assets.tournament.errors import (
     JudgeError,
     JudgeWaitingError,
 )
-from tournament_assets.tournament.judges import Budget
+from tournament_assets.tournament.judges import BudgetConfig
 from tournament_assets.tournament.judges import Judge as JudgeConfig
 from tournament_assets.verdicts.judge_requests import Asking, AskingOptions, ask_together
 
@@ -77,7 +77,9 @@ class Bench:
             update={"poll_initial_seconds": 0.02, "poll_max_seconds": 0.2}
         )
         judge = lead.model_copy(update={"waiting": waiting})
-        judging = self.plan.config.judging.model_copy(update={"budget": Budget(usd=budget_usd)})
+        judging = self.plan.config.judging.model_copy(
+            update={"budget": BudgetConfig(usd=budget_usd)}
+        )
         plan = replace(self.plan, config=self.plan.config.model_copy(update={"judging": judging}))
         tallies = ask_together(
             [Asking(scope_of(name, mode), requests_of(name), judge) for name in DIMENSIONS],

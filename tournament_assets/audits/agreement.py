@@ -27,14 +27,14 @@ from tournament_assets.ratings.intervals import (
 from tournament_assets.ratings.matches import require_confidence, require_count
 from tournament_assets.tournament.battles import Battle
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Estimate, Proportion, Resampling
+from tournament_assets.tournament.estimates import Estimate, Resampling
 
 Key = TypeVar("Key")
 MANY_RESAMPLES = Resampling(n=2000)
 """Enough for an interval of two digits."""
 
 
-def measure_proportion(count: int, n: int, *, confidence: float = 0.95) -> Proportion:
+def measure_proportion(count: int, n: int, *, confidence: float = 0.95) -> Estimate:
     """Return a share with its Wilson interval, which stays within 0 to 1 and is never empty.
 
     The things counted are taken as independent of one another. Where several belong to one
@@ -52,13 +52,13 @@ def measure_proportion(count: int, n: int, *, confidence: float = 0.95) -> Propo
     if not 0 <= count <= n:
         raise InputError(f"count is {count!r} of {n!r}; expected a number between 0 and {n!r}")
     if n == 0:
-        return Proportion(None)
+        return Estimate()
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
     rate = count / n
     low, high = _wilson(rate, n, z)
     # At the ends the formula gives 0 and 1 up to rounding.
     low, high = 0.0 if count == 0 else low, 1.0 if count == n else high
-    return Proportion(rate, low, high, n, count=count)
+    return Estimate(rate, low, high, n)
 
 
 def measure_by_prompt(
@@ -66,7 +66,7 @@ def measure_by_prompt(
     *,
     confidence: float = 0.95,
     weights: Sequence[float] | None = None,
-) -> Proportion:
+) -> Estimate:
     """Return a share with an interval that takes prompts, not the units on them, as independent.
 
     Wilson's interval with the effective number of units: as many as would give the share the
@@ -87,11 +87,11 @@ def measure_by_prompt(
     found = share_by_prompt(units, weights)
     count, n, n_prompts, rate = found.count, found.n, found.n_prompts, found.rate
     if rate is None or n_prompts < 2:
-        return Proportion(rate, n=n, count=count)
+        return Estimate(rate, n=n)
     t = two_sided_quantile(confidence, degrees_of_freedom=n_prompts - 1)
     low, high = _wilson(rate, found.n_effective, t)
     low, high = 0.0 if count == 0 else low, 1.0 if count == n else high
-    return Proportion(rate, low, high, n, count=count)
+    return Estimate(rate, low, high, n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class Agreement:
         n_left_out: Things that one of them does not label; they are in no number.
     """
 
-    share: Proportion
+    share: Estimate
     kappa: Estimate
     n_left_out: int
 
@@ -329,7 +329,7 @@ class PanelAgreement:
 
     n: int
     n_silent: int
-    unanimous: Proportion
+    unanimous: Estimate
     fleiss_kappa: Estimate
     krippendorff_alpha: Estimate
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from tournament_assets.audits.agreement import measure_by_prompt
 from tournament_assets.ratings.bradley_terry import find_groups, log_strengths
 from tournament_assets.ratings.matches import Matches, require_count
-from tournament_assets.tournament.estimates import Proportion
+from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 
@@ -70,10 +70,10 @@ class PositionBias:
             two readable replies.
     """
 
-    first_slot: Proportion
-    flips_to_first: Proportion
+    first_slot: Estimate
+    flips_to_first: Estimate
     half_flips: int
-    consistent: Proportion
+    consistent: Estimate
 
 
 def measure_position_bias(pairs: Iterable[JudgedPair], *, confidence: float = 0.95) -> PositionBias:
@@ -119,7 +119,7 @@ def measure_position_bias(pairs: Iterable[JudgedPair], *, confidence: float = 0.
     )
 
 
-def measure_longer_wins(pairs: Iterable[JudgedPair], *, confidence: float = 0.95) -> Proportion:
+def measure_longer_wins(pairs: Iterable[JudgedPair], *, confidence: float = 0.95) -> Estimate:
     """Count how often the response with more words won, of decided pairs of unequal length.
 
     Raises:

@@ -16,7 +16,7 @@ from tournament_assets.audits.agreement import (
     nothing_judged,
 )
 from tournament_assets.judging.requests.controls import ControlKind
-from tournament_assets.tournament.estimates import Proportion, Resampling
+from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.formatting import (
     format_kappa,
     format_proportion,
@@ -78,7 +78,7 @@ class ControlResult:
 
     kind: ControlKind
     asked: int
-    right: Proportion
+    right: Estimate
 
     @property
     def unjudged(self) -> int:
@@ -124,8 +124,8 @@ class InjectionEffect:
     """
 
     asked: int
-    towards: Proportion
-    away: Proportion
+    towards: Estimate
+    away: Estimate
     silenced: int
 
 
@@ -192,9 +192,9 @@ class RepeatResult:
 
     asked: int
     agreement: Agreement
-    flips: Proportion
-    reversed: Proportion
-    flips_since: Proportion
+    flips: Estimate
+    reversed: Estimate
+    flips_since: Estimate
 
     def has_drifted(self, max_rate: float) -> bool:
         """Whether the share of flips is shown to be too large: its whole interval lies above.
@@ -229,7 +229,7 @@ def measure_repeats(
         if pair.earlier is not None and Outcome.UNJUDGED not in (pair.earlier, pair.again)
     ]
 
-    def share(found: Iterable[bool]) -> Proportion:
+    def share(found: Iterable[bool]) -> Estimate:
         known = [*found]
         return measure_proportion(sum(known), len(known), confidence=resampling.confidence)
 

@@ -315,7 +315,7 @@ def read_parts(user_text: str) -> ShownParts | None:
     first = _OPENING_TAG.search(user_text)
     if first is None:
         return None
-    reader = _Reader(user_text, first["code"], first.start())
+    reader = _PartReader(user_text, first["code"], first.start())
     prompt = reader.read("prompt")
     gold_answer = reader.read("gold_answer")
     expected_behavior = reader.read("expected_behavior")
@@ -340,7 +340,7 @@ def read_dimension(system_text: str) -> str | None:
     return None if match is None else match["dimension"]
 
 
-class _Reader:
+class _PartReader:
     def __init__(self, text: str, code: str, position: int) -> None:
         self._text = text
         self._code = code

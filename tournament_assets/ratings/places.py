@@ -9,7 +9,7 @@ from tournament_assets.tournament.asset_rows import RatingRow
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RatedPlace:
     """What telling entrants apart says of one of them; the names are those of the columns."""
 
     rank_best: int | None = None
@@ -18,12 +18,12 @@ class Place:
     group: str | None = None
 
 
-def places_of(separated: SeparatedEntrants) -> dict[str, Place]:
+def places_of(separated: SeparatedEntrants) -> dict[str, RatedPlace]:
     """Return places, who is below and the letters of the groups, by entrant who has a place."""
     places = {}
     for place in separated.ranks:
         below = separated.is_above[separated.entrants.index(place.entrant)]
-        places[place.entrant] = Place(
+        places[place.entrant] = RatedPlace(
             rank_best=place.best,
             rank_worst=place.worst,
             shown_above=tuple(
@@ -50,7 +50,7 @@ def placed(rows: Sequence[RatingRow], separated: SeparatedEntrants) -> list[Rati
             group=place.group,
         )
         for row in rows
-        for place in (places.get(row.entrant_id, Place()),)
+        for place in (places.get(row.entrant_id, RatedPlace()),)
     ]
 
 

@@ -25,7 +25,7 @@ from tournament_assets.ratings.intervals import (
     sampling_intervals,
 )
 from tournament_assets.ratings.matches import Matches
-from tournament_assets.ratings.places import Place, placed, places_of
+from tournament_assets.ratings.places import RatedPlace, placed, places_of
 from tournament_assets.ratings.prediction_powered import PoweredFit, separate_powered
 from tournament_assets.ratings.rating_methods import rows_of_ratings
 from tournament_assets.ratings.significance import (
@@ -172,7 +172,7 @@ def _elo_row(row: EloRow, result: Rating, resampled: "_Resampled | None") -> Elo
 @dataclass(frozen=True, slots=True)
 class _Resampled:
     interval: Rating
-    place: Place
+    place: RatedPlace
 
 
 def _separate(
@@ -203,7 +203,7 @@ def _what_resamples_say(
     """Return intervals, places, who is below and the letters of the groups, by entrant."""
     places = places_of(separated)
     return {
-        interval.entrant: _Resampled(interval, places.get(interval.entrant, Place()))
+        interval.entrant: _Resampled(interval, places.get(interval.entrant, RatedPlace()))
         for interval in sampling_intervals(bootstrap, confidence=confidence)
     }
 

@@ -66,7 +66,7 @@ class AnsweredVerdict(VerdictRow):
 
 
 @dataclass(frozen=True, slots=True)
-class Battle:
+class ShownBattle:
     """One pair on one dimension, with everything that was written about it.
 
     Attributes:
@@ -79,7 +79,7 @@ class Battle:
 
 
 @dataclass(slots=True)
-class _Texts:
+class _Numbered:
     """Values in the order in which they first came, each once."""
 
     values: list[Any] = field(default_factory=list)
@@ -122,7 +122,7 @@ def verdicts_with_replies(verdicts: AnyTable, replies: AnyTable) -> Iterator[Ans
         )
 
 
-def read_battles(tables: BattleTables, dimension: str) -> Iterator[Battle]:
+def read_battles(tables: BattleTables, dimension: str) -> Iterator[ShownBattle]:
     """Yield every judged pair of a dimension with its replies, in the bank's order."""
     # A page is thousands of battles, in which every text stands with all the others.
     pairs = rows_of(MatchRow, tables.match_lists[dimension], shares_texts=True)
@@ -130,7 +130,7 @@ def read_battles(tables: BattleTables, dimension: str) -> Iterator[Battle]:
     for pair, verdicts in join_pairs(pairs, settled):
         # A run with a limit judges only the first pairs.
         for verdict in verdicts:
-            yield Battle(pair, verdict)
+            yield ShownBattle(pair, verdict)
 
 
 def describe_responses(
@@ -145,7 +145,7 @@ def describe_responses(
 
 
 def battle_data(
-    battles: Iterable[Battle], responses: Mapping[tuple[str, AnswerKey], ResponseRow]
+    battles: Iterable[ShownBattle], responses: Mapping[tuple[str, AnswerKey], ResponseRow]
 ) -> dict[str, Any]:
     """Return what the browser's script reads.
 
@@ -159,8 +159,8 @@ def battle_data(
         verdicts and reasons), and `battles`: a column for each of a battle's parts, which are
         numbers of places in those lists, or None.
     """
-    dimensions, entrants, prompts = _Texts(), _Texts(), _Texts()
-    answers, replies, words = _Texts(), _Texts(), _Texts()
+    dimensions, entrants, prompts = _Numbered(), _Numbered(), _Numbered()
+    answers, replies, words = _Numbered(), _Numbered(), _Numbered()
     columns: dict[str, list[int | None]] = {name: [] for name in _BATTLE_COLUMNS}
     for battle in battles:
         pair, verdict = battle.pair, battle.verdict
@@ -387,7 +387,7 @@ Responses = Mapping[tuple[str, AnswerKey], ResponseRow]
 
 def _inline(tables: BattleTables, responses: Responses, *, inline_bytes: int) -> BattlePage | None:
     """Return the page of all battles; None, without having read them all, if it is too large."""
-    battles: list[Battle] = []
+    battles: list[ShownBattle] = []
     looked_at = _LOOK_AFTER
     for battle in chain.from_iterable(read_battles(tables, each) for each in tables.match_lists):
         battles.append(battle)
@@ -400,11 +400,11 @@ def _inline(tables: BattleTables, responses: Responses, *, inline_bytes: int) ->
     return _page(battles, data) if len(data) <= inline_bytes else None
 
 
-def _data(battles: Sequence[Battle], responses: Responses) -> bytes:
+def _data(battles: Sequence[ShownBattle], responses: Responses) -> bytes:
     return script_json(battle_data(battles, responses)).encode()
 
 
-def _page(battles: Sequence[Battle], data: bytes) -> BattlePage:
+def _page(battles: Sequence[ShownBattle], data: bytes) -> BattlePage:
     content = WaitingContent()
     content.file.write(data)
     return BattlePage(
@@ -418,9 +418,9 @@ def _page(battles: Sequence[Battle], data: bytes) -> BattlePage:
 
 
 def _parts(
-    battles: Iterator[Battle], responses: Responses, *, page_bytes: int
-) -> Iterator[list[Battle]]:
-    part: list[Battle] = []
+    battles: Iterator[ShownBattle], responses: Responses, *, page_bytes: int
+) -> Iterator[list[ShownBattle]]:
+    part: list[ShownBattle] = []
     size = 0
     for _, group in groupby(battles, key=lambda battle: answer_key(battle.pair)):
         members = list(group)

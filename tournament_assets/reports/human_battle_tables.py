@@ -1,6 +1,7 @@
 """What people say beside a judge, as rows and in plain words: an arena's battles, and labels."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from tournament_assets.audits.agreement import HumanAgreement
@@ -8,8 +9,8 @@ from tournament_assets.audits.judge_calibration import JUDGE
 from tournament_assets.ratings.rating_tables import JUDGE_WEIGHT, POWERED
 from tournament_assets.reports.figures.ladder import (
     axis_span,
-    ladder_place,
     ladder_ticks,
+    place_on_ladder,
 )
 from tournament_assets.reports.report_tables import (
     HtmlCell,
@@ -405,7 +406,7 @@ def _ladder(rows: Sequence[RatingRow], dimension: str, interval: str) -> Ladder:
     first = lines[0][1] if lines else ()
     return Ladder(
         dimensions=BASES,
-        bands=tuple(bar if bar.mean is not None and bar.low < bar.high else None for bar in first),
+        bands=tuple(bar.place if bar.place.low != bar.place.high else None for bar in first),
         lines=lines,
         ticks=ladder_ticks(span, edge=_EDGE),
         caption=(
@@ -419,16 +420,14 @@ def _ladder(rows: Sequence[RatingRow], dimension: str, interval: str) -> Ladder:
 def _bar(row: RatingRow | None, span: tuple[float, float]) -> LadderBar:
     if row is None or row.rating is None:
         return LadderBar("no rating")
-    mean = ladder_place(row.rating, span)
-    if row.low is None or row.high is None:
-        return LadderBar(format_rating(row.rating), _NO_INTERVAL, "", mean, mean, mean)
+    rated, has_interval = row.estimate, row.low is not None and row.high is not None
+    if not has_interval:
+        rated = replace(rated, low=rated.value, high=rated.value)
     return LadderBar(
         text=format_rating(row.rating),
         interval=format_interval(row.low, row.high, absent=_NO_INTERVAL),
-        group=row.group or "",
-        mean=mean,
-        low=ladder_place(row.low, span),
-        high=ladder_place(row.high, span),
+        group=row.group or "" if has_interval else "",
+        place=place_on_ladder(rated, span),
     )
 
 

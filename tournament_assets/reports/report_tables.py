@@ -18,6 +18,7 @@ from tournament_assets.reports.rendering import (
     render_macro,
     render_template,
 )
+from tournament_assets.tournament.estimates import Estimate
 
 _LIGHTS = {
     "green": "light good",
@@ -168,7 +169,7 @@ def _light(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ThemedPicture:
     """A picture that a page shows; what it says stands in a table too.
 
     Attributes:
@@ -190,21 +191,14 @@ class LadderBar:
         text: The rating, or why there is none.
         interval: Its sampling interval in Elo points.
         group: The letters it shares with those it is level with.
-        mean: Where the rating stands; None if there is none.
-        low: Where the interval begins.
-        high: Where it ends.
-        is_open_below: Whether the judgments set no lower bound.
-        is_open_above: Whether they set no upper bound.
+        place: Where the rating stands and its interval begins and ends; no value without a
+            rating, and no end where the judgments set no bound.
     """
 
     text: str
     interval: str = ""
     group: str = ""
-    mean: float | None = None
-    low: float = 0.0
-    high: float = 100.0
-    is_open_below: bool = False
-    is_open_above: bool = False
+    place: Estimate = field(default_factory=Estimate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +214,7 @@ class Ladder:
     """
 
     dimensions: tuple[str, ...]
-    bands: tuple[LadderBar | None, ...]
+    bands: tuple[Estimate | None, ...]
     lines: tuple[tuple[str, tuple[LadderBar, ...]], ...]
     ticks: tuple[tuple[float, str], ...]
     caption: str = ""
@@ -256,7 +250,7 @@ class ReportSection:
     tables: tuple[tuple[str, ReportTable], ...] = ()
     finding: str = ""
     folds: "tuple[ReportSection, ...]" = ()
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[ThemedPicture, ...] = ()
     ladders: tuple[Ladder, ...] = ()
     command: str = ""
     is_open: bool = False

@@ -19,7 +19,7 @@ from tournament_assets.reports.figures.canvas import (
     to_png,
 )
 from tournament_assets.reports.figures.figures import png_data_uri
-from tournament_assets.reports.report_tables import Picture, ReportSection, ReportTable
+from tournament_assets.reports.report_tables import ReportSection, ReportTable, ThemedPicture
 from tournament_assets.tournament.asset_rows import DecisionRow
 from tournament_assets.tournament.formatting import (
     ABSENT,
@@ -158,9 +158,9 @@ def _sequence(row: DecisionRow) -> str:
     return f"{format_share(row.low, decimals=0)} to {format_share(row.high, decimals=0)}"
 
 
-def _picture(dimension: str, rows: Sequence[DecisionRow]) -> Picture:
+def _picture(dimension: str, rows: Sequence[DecisionRow]) -> ThemedPicture:
     decided = [f"{row.side} after {row.decided_at} prompts" for row in rows if row.side]
-    return Picture(
+    return ThemedPicture(
         dimension,
         f"Evidence by prompt for every two entrants on {dimension}. "
         f"Decided: {join_names(decided) if decided else 'none'}. The table holds the numbers.",

@@ -243,7 +243,7 @@ def _refuse_settings(generator: GeneratorAccess) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ModelPlace:
     """Where a model goes.
 
     Attributes:
@@ -270,7 +270,7 @@ def find_place(
     log: Callable[[str], None],
     cards: Cards | None = None,
     folder: Path | None = None,
-) -> Place:
+) -> ModelPlace:
     """Find the device of a model, and hold its card until `release_models`.
 
     Args:
@@ -287,11 +287,11 @@ def find_place(
     from tournament_assets.generation.models.base_models import DTYPES, dtype_for, pick_device
 
     if generator.device in ("cpu", "mps"):
-        return Place(generator.device, f"on {generator.device}, as configured")
+        return ModelPlace(generator.device, f"on {generator.device}, as configured")
     seen = (cards or CudaCards()).look()
     if not seen and generator.device == "auto":
         picked = pick_device()
-        return Place(picked.device, picked.sentence)
+        return ModelPlace(picked.device, picked.sentence)
     if not seen:
         raise InputError(
             f"the generator's device is {generator.device!r}, and torch sees no CUDA card; "
@@ -308,8 +308,8 @@ def find_place(
     if others:
         room: dict[int | str, int] = {n: int(seen[n].n_bytes * _ROOM) for n in lease.indices}
         sentence = f"on {len(room)} cards in {precision}: the model is larger than one of them"
-        return Place(f"cuda:{first}", sentence, max_memory=room)
-    return Place(
+        return ModelPlace(f"cuda:{first}", sentence, max_memory=room)
+    return ModelPlace(
         f"cuda:{first}",
         f"on {card.title} (cuda:{first}, {card.n_bytes / 1e9:.0f} GB) in {precision}: "
         f"{len(seen)} CUDA card{'s are' if len(seen) > 1 else ' is'} there",

@@ -25,7 +25,7 @@ from tournament_assets.audits.agreement import (
     measure_proportion,
 )
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Proportion, Rating, Resampling
+from tournament_assets.tournament.estimates import Estimate, Rating, Resampling
 from tournament_assets.tournament.fingerprints import canonical_json
 from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Judgment, Outcome
@@ -183,8 +183,8 @@ class FlipCount:
 
     dimension: str | None
     source: str | None
-    flips: Proportion
-    questions: Proportion
+    flips: Estimate
+    questions: Estimate
     changes: Mapping[Change, int]
     shown_otherwise: int
     agreement: Agreement
@@ -370,7 +370,7 @@ def _count_flips(
     )
 
 
-def _flips_of_questions(pairs: Sequence[ComparedPair], *, confidence: float) -> Proportion:
+def _flips_of_questions(pairs: Sequence[ComparedPair], *, confidence: float) -> Estimate:
     flipped: dict[tuple[object, ...], bool] = {}
     for pair in pairs:
         if Outcome.UNJUDGED in (pair.then, pair.now) or pair.is_copy:

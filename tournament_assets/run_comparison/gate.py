@@ -69,7 +69,7 @@ class GateSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class GateLook:
     """A time that a candidate was looked at, with the points of the prompts it was bet on.
 
     Attributes:
@@ -126,7 +126,7 @@ class Gate:
     passage: Passage
     dimensions: tuple[GatedDimension, ...]
     looks_before: int
-    looks: tuple[Look, ...]
+    looks: tuple[GateLook, ...]
 
 
 def identity(run: FinishedRun, entrant: str) -> str:
@@ -135,7 +135,9 @@ def identity(run: FinishedRun, entrant: str) -> str:
     return entrant if responses is None else f"{entrant}@{str(responses)[:16]}"
 
 
-def hold_gate(run: FinishedRun, settings: GateSettings, *, history: Sequence[Look] = ()) -> Gate:
+def hold_gate(
+    run: FinishedRun, settings: GateSettings, *, history: Sequence[GateLook] = ()
+) -> Gate:
     """Hold a run's candidate against its baseline.
 
     Args:
@@ -173,7 +175,7 @@ def hold_gate(run: FinishedRun, settings: GateSettings, *, history: Sequence[Loo
         else Passage.NOT_WORSE
     )
     looks = tuple(
-        Look(run.folder.name, *who, name, whole.value, points)
+        GateLook(run.folder.name, *who, name, whole.value, points)
         for name, (_, _, points) in zip(dimensions, found, strict=True)
     )
     return Gate(
@@ -191,7 +193,7 @@ def _look_at(
     dimension: str,
     settings: GateSettings,
     entrants: Sequence[str],
-    before: Sequence[Look],
+    before: Sequence[GateLook],
 ) -> tuple[DifferenceTest, tuple[float, float], dict[str, float]]:
     judgments = [judgment_of(each) for each in run.verdicts[dimension]]
     test = compare_with_margin(
@@ -295,7 +297,7 @@ def _at(value: Any, *keys: str) -> Any:
     return value
 
 
-def read_looks(path: Path) -> list[Look]:
+def read_looks(path: Path) -> list[GateLook]:
     """Read earlier looks; there are none where the file is not there.
 
     Raises:
@@ -306,7 +308,7 @@ def read_looks(path: Path) -> list[Look]:
     return list(parse_rows(numbered_lines(path), _look))
 
 
-def _look(_where: str, row: Mapping[str, Any]) -> Look:
+def _look(_where: str, row: Mapping[str, Any]) -> GateLook:
     points = row.get("points")
     if not isinstance(points, dict) or not all(
         isinstance(each, int | float) and 0 <= each <= 1 for each in points.values()
@@ -316,10 +318,10 @@ def _look(_where: str, row: Mapping[str, Any]) -> Look:
     missing = [name for name in names if not isinstance(row.get(name), str)]
     if missing:
         raise InputError(f"has no {missing!r}; expected a line that the gate wrote")
-    return Look(**{name: row[name] for name in names}, points=points)
+    return GateLook(**{name: row[name] for name in names}, points=points)
 
 
-def remember(path: Path, gate: Gate, history: Sequence[Look]) -> None:
+def remember(path: Path, gate: Gate, history: Sequence[GateLook]) -> None:
     """Add this look to the file of looks, unless it is there already.
 
     Raises:

@@ -59,7 +59,7 @@ def write_run_directory(
             path = temporary / relative
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb") as file:
-                hashed = _Hashed(file)
+                hashed = _HashedFile(file)
                 if isinstance(content, bytes):
                     hashed.write(content)
                 else:
@@ -74,7 +74,7 @@ def write_run_directory(
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-class _Hashed:
+class _HashedFile:
     """A file that is only written to, front to back, and hashed on the way."""
 
     closed = False

@@ -384,14 +384,18 @@ def rows_by_name(row_type: type[RowT], table: LoadedTable) -> dict[str, list[Row
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Settled:
-    settled_by: str
-
-
 def judge_models_of(verdicts: AnyTable) -> set[str]:
     """Return the models that gave the verdicts of the table `judge_verdicts`."""
-    return {row.settled_by for row in rows_of(_Settled, verdicts)}
+    return set(texts_of(verdicts, "settled_by"))
+
+
+def texts_of(table: AnyTable, column: str) -> Iterator[str]:
+    """Yield the values of a column of texts, which may not be absent; no other column is read."""
+    if isinstance(table, StoredTable):
+        for batch in table.batches([column]):
+            yield from batch.column(0).to_pylist()
+    else:
+        yield from table[column]
 
 
 def _words_of(row_type: type) -> list[type[StrEnum] | None]:

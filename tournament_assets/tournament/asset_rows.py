@@ -230,6 +230,11 @@ class RatingRow:
     n: Annotated[int, "prompts it rests on; elo and arena: its matches; win_share: its pairs"] = 0
     note: Annotated[str | None, "why a number is absent, or what to know of it"] = None
 
+    @property
+    def estimate(self) -> Estimate:
+        """The rating with its interval."""
+        return Estimate(self.rating, self.low, self.high, self.n, self.note)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WinRateRow:

@@ -18,7 +18,7 @@ from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judges import (
     AdaptiveConfig,
     Aggregate,
-    Budget,
+    BudgetConfig,
     Judge,
     JudgingConfig,
     jury_problem,
@@ -280,7 +280,7 @@ class GenerationConfig(Frozen):
     batch_size: Annotated[int, Field(ge=1)] | Literal["auto"] = 16
     execution: Execution = "eager"
     n_samples: int = Field(default=1, ge=1, le=1000)
-    budget: Budget = Budget()
+    budget: BudgetConfig = BudgetConfig()
 
     @property
     def rows_per_batch(self) -> int | None:

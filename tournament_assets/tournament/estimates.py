@@ -26,6 +26,11 @@ class Estimate:
         """Return a count, which is no sample of anything."""
         return Estimate(float(count), n=count)
 
+    @property
+    def count(self) -> int:
+        """Of a share of things that count alike: how many of the n have the property."""
+        return round((self.value or 0.0) * self.n)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rating(Estimate):
@@ -42,17 +47,6 @@ class Rating(Estimate):
     standard_error: float | None = None
     rank: int | None = None
     group: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Proportion(Estimate):
-    """A share of things counted; its n is how many were looked at, and without any it is None.
-
-    Attributes:
-        count: How many have the property.
-    """
-
-    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from tournament_assets.tournament.estimates import Estimate, Proportion
+from tournament_assets.tournament.estimates import Estimate
 
 ABSENT = "\N{EN DASH}"
 """Stands where there is no number."""
@@ -63,7 +63,7 @@ def format_kappa(kappa: Estimate, confidence: float | None = None) -> str:
     return f"kappa {kappa.value:.2f} ({of}{kappa.low:.2f} to {kappa.high:.2f})"
 
 
-def format_proportion(share: Proportion, noun: str, *, confidence: float) -> str:
+def format_proportion(share: Estimate, noun: str, *, confidence: float) -> str:
     """Return what was counted, its share and the interval: `3 of 9 pairs (33.3 %; …)`."""
     if share.value is None or share.low is None or share.high is None:
         return f"0 of 0 {noun}"

@@ -231,7 +231,7 @@ Aggregate = Literal["judge_aware", "equal"]
 """What several judges' words weigh."""
 
 
-class Budget(Frozen):
+class BudgetConfig(Frozen):
     """What some work may cost.
 
     Attributes:
@@ -315,7 +315,7 @@ class JudgingConfig(Frozen):
     reply_format: Literal["line", "json_schema"] = "line"
     identical_responses_tie: bool = True
     aggregate: Aggregate | None = None
-    budget: Budget = Budget()
+    budget: BudgetConfig = BudgetConfig()
     prices: dict[Annotated[str, Field(min_length=1)], ConfiguredPrice] = Field(default_factory=dict)
     tests: JudgeTestsConfig = JudgeTestsConfig()
 

@@ -16,7 +16,7 @@ from tournament_assets.audits.judge_tests import RepeatedPair, SettledControl
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.ratings.rating_methods import EFFECT
 from tournament_assets.ratings.style_control import count_style
-from tournament_assets.storage.tables import AnyTable, PairKey, rows_of
+from tournament_assets.storage.tables import AnyTable, PairKey, rows_of, texts_of
 from tournament_assets.tournament.asset_rows import (
     MeasureRow,
     RatingRow,
@@ -42,13 +42,7 @@ class RatedPair:
 
 
 @dataclass(frozen=True, slots=True)
-class _AskedBy:
-    judge_model: str
-    rubric_hash: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Texts:
+class _Responses:
     prompt_id: str
     sample: int
     entrant_a: str
@@ -98,7 +92,7 @@ def controls_of(
     """
     if frame is None:
         return f"no control was planted; the job {job} does it"
-    asked = {(row.judge_model, row.rubric_hash) for row in rows_of(_AskedBy, replies)}
+    asked = {*zip(texts_of(replies, "judge_model"), texts_of(replies, "rubric_hash"), strict=True)}
     rows = list(rows_of(RetestRow, frame))
     controls = [
         SettledControl(
@@ -165,7 +159,7 @@ def longer_responses(matches: AnyTable) -> dict[PairKey, Outcome]:
     words: dict[str, int] = {}
     names: dict[str, str] = {}
     longer: dict[PairKey, Outcome] = {}
-    for row in rows_of(_Texts, matches):
+    for row in rows_of(_Responses, matches):
         for text in (row.response_a, row.response_b):
             if text not in words:
                 words[text] = count_style(text).words

@@ -13,7 +13,7 @@ from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.trust import panel
-from tournament_assets.trust.panel import Evidence, Found
+from tournament_assets.trust.panel import Found, JudgeEvidence
 
 HUMANS, UNJUDGED = "human_agreement", "unjudged"
 
@@ -31,7 +31,7 @@ class TrustState(StrEnum):
     """Measured, and the config does not say from where on it is bad."""
 
 
-def _nothing(evidence: Evidence) -> Found:  # noqa: ARG001
+def _nothing(evidence: JudgeEvidence) -> Found:  # noqa: ARG001
     return {}
 
 
@@ -58,7 +58,7 @@ class Measure:
     meaning: str
     advice: str
     unit: Literal["share", "kappa", "points", "p"]
-    find: Callable[[Evidence], Estimate | Found] = _nothing
+    find: Callable[[JudgeEvidence], Estimate | Found] = _nothing
     threshold: Callable[[CheckThresholds], float | None] = lambda checks: None  # noqa: ARG005
     expected: Literal["at least", "at most", "near"] = "at least"
     neutral: float | None = None
@@ -298,7 +298,7 @@ MEASURES: Mapping[str, Measure] = {each.name: each for each in _IN_ORDER}
 
 
 def measure_judge(
-    evidence: Evidence, checks: CheckThresholds, *, dimension: str
+    evidence: JudgeEvidence, checks: CheckThresholds, *, dimension: str
 ) -> Iterator[MeasureRow]:
     """Yield everything there is evidence for, in the order of the panel.
 

@@ -34,7 +34,7 @@ Found = Mapping[str | None, Estimate]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class JudgeEvidence:
     """What is known of a judge on one dimension; what was not measured is a text that says why.
 
     Attributes:
@@ -97,7 +97,7 @@ def _with_note(found: Estimate, note: str) -> Estimate:
     return Estimate(found.value, found.low, found.high, found.n, note)
 
 
-def first_slot(evidence: Evidence) -> Estimate:
+def first_slot(evidence: JudgeEvidence) -> Estimate:
     """Return the share of replies that prefer the first slot, of those that prefer one."""
     found = evidence.bias.first_slot
     if not found.n:
@@ -106,7 +106,7 @@ def first_slot(evidence: Evidence) -> Estimate:
     return _with_note(found, f"{found.count} replies prefer the first slot and {others} the other")
 
 
-def flips(evidence: Evidence) -> Estimate:
+def flips(evidence: JudgeEvidence) -> Estimate:
     """Return the share of flips to the first slot, of pairs whose replies name the same slot."""
     found, half = evidence.bias.flips_to_first, evidence.bias.half_flips
     were = "pair was" if half == 1 else "pairs were"
@@ -118,7 +118,7 @@ def flips(evidence: Evidence) -> Estimate:
     )
 
 
-def consistency(evidence: Evidence) -> Estimate:
+def consistency(evidence: JudgeEvidence) -> Estimate:
     """Return the share of pairs that come out the same in both orders."""
     found = evidence.bias.consistent
     if not found.n:
@@ -126,7 +126,7 @@ def consistency(evidence: Evidence) -> Estimate:
     return _with_note(found, f"{found.count} of {found.n} distinct judged pairs came out the same")
 
 
-def retest(evidence: Evidence) -> Estimate:
+def retest(evidence: JudgeEvidence) -> Estimate:
     """Return the share of pairs settled as before when they are asked again."""
     if isinstance(evidence.repeats, str):
         return _missing(evidence.repeats)
@@ -140,18 +140,18 @@ def retest(evidence: Evidence) -> Estimate:
     )
 
 
-def judges(evidence: Evidence) -> Found:
+def judges(evidence: JudgeEvidence) -> Found:
     """Return kappa with every other judge."""
     found = evidence.judges
     return {None: _missing(found)} if isinstance(found, str) else dict(sorted(found.items()))
 
 
-def length(evidence: Evidence) -> Estimate:
+def length(evidence: JudgeEvidence) -> Estimate:
     """Return what a usual difference in length is worth, in Elo points."""
     return evidence.length
 
 
-def longer_wins(evidence: Evidence) -> Estimate:
+def longer_wins(evidence: JudgeEvidence) -> Estimate:
     """Return the share of wins of the response with more words."""
     found = measure_longer_wins(evidence.distinct, confidence=evidence.confidence)
     if not found.n:
@@ -159,17 +159,17 @@ def longer_wins(evidence: Evidence) -> Estimate:
     return _with_note(found, f"the response with more words won {found.count} of {found.n} pairs")
 
 
-def identical_controls(evidence: Evidence) -> Estimate:
+def identical_controls(evidence: JudgeEvidence) -> Estimate:
     """Return the share of ties among two copies."""
     return control_share(evidence.controls, ControlKind.IDENTICAL, confidence=evidence.confidence)
 
 
-def corrupted_controls(evidence: Evidence) -> Estimate:
+def corrupted_controls(evidence: JudgeEvidence) -> Estimate:
     """Return the share of wins against an answer to another prompt."""
     return control_share(evidence.controls, ControlKind.CORRUPTED, confidence=evidence.confidence)
 
 
-def injection_controls(evidence: Evidence) -> Estimate:
+def injection_controls(evidence: JudgeEvidence) -> Estimate:
     """Return the share of pairs that a text which claims the win moved towards it."""
     return injection_share(evidence.controls, confidence=evidence.confidence)
 
@@ -206,19 +206,19 @@ def injection_share(controls: Sequence[SettledControl] | str, *, confidence: flo
     )
 
 
-def cycles_within_prompts(evidence: Evidence) -> Estimate:
+def cycles_within_prompts(evidence: JudgeEvidence) -> Estimate:
     """Return the p-value of cycles of judgments on one prompt."""
     return _cycles(evidence, evidence.cycles.within_prompts, "judgments on one prompt")
 
 
-def cycles_of_majorities(evidence: Evidence) -> Estimate:
+def cycles_of_majorities(evidence: JudgeEvidence) -> Estimate:
     """Return the p-value of cycles of majorities, with one of them by name."""
     named = evidence.cycles.majority_cycles
     first = f"; the first is {' over '.join((*named[0], named[0][0]))}" if named else ""
     return _cycles(evidence, evidence.cycles.of_majorities, "majorities", first)
 
 
-def _cycles(evidence: Evidence, found: CycleCount, of: str, more: str = "") -> Estimate:
+def _cycles(evidence: JudgeEvidence, found: CycleCount, of: str, more: str = "") -> Estimate:
     if found.p_value is None:
         return _missing(f"no three {of} are all decided")
     note = (
@@ -228,12 +228,12 @@ def _cycles(evidence: Evidence, found: CycleCount, of: str, more: str = "") -> E
     return Estimate(found.p_value, n=found.triples, note=note)
 
 
-def unjudged(evidence: Evidence) -> Found:
+def unjudged(evidence: JudgeEvidence) -> Found:
     """Return the share of every entrant's pairs that were asked and are not judged."""
     return {entrant: _unjudged(evidence, entrant) for entrant in evidence.entrants}
 
 
-def _unjudged(evidence: Evidence, entrant: str) -> Estimate:
+def _unjudged(evidence: JudgeEvidence, entrant: str) -> Estimate:
     own: Iterable[JudgedPair] = distinct_requests(
         pair
         for pair in evidence.pairs
@@ -248,7 +248,7 @@ def _unjudged(evidence: Evidence, entrant: str) -> Estimate:
     return _with_note(share, f"{share.count} of its {share.n} distinct pairs are not judged")
 
 
-def not_needed(evidence: Evidence) -> Found:
+def not_needed(evidence: JudgeEvidence) -> Found:
     """Return the share of pairs that were not needed; nothing where every pair is judged."""
     if evidence.not_needed is None:
         return {}
@@ -258,7 +258,7 @@ def not_needed(evidence: Evidence) -> Found:
     return {None: Estimate(count / planned if planned else None, n=planned, note=note)}
 
 
-def luck(evidence: Evidence) -> Found:
+def luck(evidence: JudgeEvidence) -> Found:
     """Return what samples of a prompt differ by; nothing where each prompt was answered once."""
     samples = code_samples(evidence.judgments, entrants=evidence.entrants)
     if not samples.sample.size:

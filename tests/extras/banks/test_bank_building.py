@@ -19,7 +19,7 @@ from tournament_assets.extras.banks.bank_building import (
     import_bank_file,
 )
 from tournament_assets.extras.banks.multiple_choice import MultipleChoiceQuestion
-from tournament_assets.extras.banks.recasting import LeftOut
+from tournament_assets.extras.banks.recasting import WhyLeftOut
 from tournament_assets.project.project_files import load_prompt_bank
 from tournament_assets.project.recorded_responses import load_recorded_responses
 from tournament_assets.tournament.entrants import RecordedEntrant
@@ -55,9 +55,9 @@ def test_every_question_read_is_counted_once() -> None:
     ]
     counts = build_bank_rows(questions, counts={"medmcqa": 1}, seed=0).counts["medmcqa"]
     assert counts.left_out == {
-        LeftOut.TRUE_OR_FALSE: 1,
-        LeftOut.CONFLICTING_ANSWERS: 2,
-        LeftOut.DUPLICATE: 1,
+        WhyLeftOut.TRUE_OR_FALSE: 1,
+        WhyLeftOut.CONFLICTING_ANSWERS: 2,
+        WhyLeftOut.DUPLICATE: 1,
     }
     assert (counts.read, counts.eligible, counts.drawn) == (6, 2, 1)
 
@@ -66,7 +66,7 @@ def test_the_same_text_in_both_sets_is_asked_once() -> None:
     questions = [mcq("Which crystals cause gout?", source=name) for name in ("medqa", "medmcqa")]
     build = build_bank_rows(questions, counts={"medmcqa": 1}, seed=0)
     assert [row["source"] for row in build.rows] == ["medmcqa"]
-    assert build.counts["medqa"].left_out == {LeftOut.DUPLICATE: 1}
+    assert build.counts["medqa"].left_out == {WhyLeftOut.DUPLICATE: 1}
 
 
 def test_two_questions_that_would_share_an_identifier_are_not_both_kept(
@@ -75,7 +75,7 @@ def test_two_questions_that_would_share_an_identifier_are_not_both_kept(
     monkeypatch.setattr("tournament_assets.extras.banks.recasting._ID_LENGTH", 0)
     questions = [mcq(f"Which crystals cause disease {number}?") for number in range(3)]
     counts = build_bank_rows(questions, counts={"medmcqa": 1}, seed=0).counts["medmcqa"]
-    assert (counts.eligible, counts.left_out) == (1, {LeftOut.DUPLICATE: 2})
+    assert (counts.eligible, counts.left_out) == (1, {WhyLeftOut.DUPLICATE: 2})
 
 
 def test_asking_for_more_than_there_is_names_every_source() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from tournament_assets.extras.banks.multiple_choice import parse_medqa
-from tournament_assets.extras.banks.recasting import LeftOut, OpenQuestion, recast
+from tournament_assets.extras.banks.recasting import OpenQuestion, WhyLeftOut, recast
 
 from .builders import at_lines, mcq, medqa_row
 
@@ -89,26 +89,26 @@ def test_a_stem_that_is_a_question_keeps_its_words(stem: str, text: str) -> None
 @pytest.mark.parametrize(
     ("stem", "reason"),
     [
-        ("All of the following cause gout except", LeftOut.NEGATED),
-        ("Which of the following is not a cause of gout?", LeftOut.NEGATED),
-        ("Which drug is least likely to cause gout?", LeftOut.NEGATED),
-        ("True about gout is", LeftOut.TRUE_OR_FALSE),
-        ("Which statement about gout is correct?", LeftOut.TRUE_OR_FALSE),
-        ("What is shown in the image of the joint?", LeftOut.IMAGE),
-        ("The ECG is shown. What is the diagnosis?", LeftOut.IMAGE),
-        ("Which of the following is associated with gout?", LeftOut.STEM_NEEDS_OPTIONS),
-        ("Which of the following is the most likely finding?", LeftOut.STEM_NEEDS_OPTIONS),
-        ("Of the following, which is the most common cause?", LeftOut.STEM_NEEDS_OPTIONS),
-        ("Match the pairs. What do urate crystals cause?", LeftOut.STEM_NEEDS_OPTIONS),
-        ("Which of these is the cause of gout?", LeftOut.STEM_NEEDS_OPTIONS),
-        ("Which is seen in gout?", LeftOut.STEM_NEEDS_OPTIONS),
-        ("What holds of gout, all are seen?", LeftOut.STEM_NEEDS_OPTIONS),
-        ("Gout is inherited as", LeftOut.NOT_A_QUESTION),
-        ("Is gout painful in the night?", LeftOut.NOT_A_QUESTION),
-        ("What is gout?", LeftOut.TOO_SHORT),
+        ("All of the following cause gout except", WhyLeftOut.NEGATED),
+        ("Which of the following is not a cause of gout?", WhyLeftOut.NEGATED),
+        ("Which drug is least likely to cause gout?", WhyLeftOut.NEGATED),
+        ("True about gout is", WhyLeftOut.TRUE_OR_FALSE),
+        ("Which statement about gout is correct?", WhyLeftOut.TRUE_OR_FALSE),
+        ("What is shown in the image of the joint?", WhyLeftOut.IMAGE),
+        ("The ECG is shown. What is the diagnosis?", WhyLeftOut.IMAGE),
+        ("Which of the following is associated with gout?", WhyLeftOut.STEM_NEEDS_OPTIONS),
+        ("Which of the following is the most likely finding?", WhyLeftOut.STEM_NEEDS_OPTIONS),
+        ("Of the following, which is the most common cause?", WhyLeftOut.STEM_NEEDS_OPTIONS),
+        ("Match the pairs. What do urate crystals cause?", WhyLeftOut.STEM_NEEDS_OPTIONS),
+        ("Which of these is the cause of gout?", WhyLeftOut.STEM_NEEDS_OPTIONS),
+        ("Which is seen in gout?", WhyLeftOut.STEM_NEEDS_OPTIONS),
+        ("What holds of gout, all are seen?", WhyLeftOut.STEM_NEEDS_OPTIONS),
+        ("Gout is inherited as", WhyLeftOut.NOT_A_QUESTION),
+        ("Is gout painful in the night?", WhyLeftOut.NOT_A_QUESTION),
+        ("What is gout?", WhyLeftOut.TOO_SHORT),
     ],
 )
-def test_a_stem_that_needs_its_options_is_left_out(stem: str, reason: LeftOut) -> None:
+def test_a_stem_that_needs_its_options_is_left_out(stem: str, reason: WhyLeftOut) -> None:
     assert recast(mcq(stem)) is reason
 
 
@@ -121,7 +121,7 @@ def test_a_stem_that_needs_its_options_is_left_out(stem: str, reason: LeftOut) -
     ],
 )
 def test_a_gold_answer_about_the_options_is_left_out(gold_answer: str) -> None:
-    assert recast(mcq(GOUT, gold_answer)) is LeftOut.GOLD_NEEDS_OPTIONS
+    assert recast(mcq(GOUT, gold_answer)) is WhyLeftOut.GOLD_NEEDS_OPTIONS
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,9 @@ def test_a_long_gold_answer_of_separators_is_read_at_once() -> None:
 
 
 def test_rows_without_one_answer_are_left_out() -> None:
-    assert recast(mcq(GOUT, None)) is LeftOut.NO_GOLD_ANSWER
+    assert recast(mcq(GOUT, None)) is WhyLeftOut.NO_GOLD_ANSWER
     several = mcq(GOUT, several_answers=True)
-    assert recast(several) is LeftOut.SEVERAL_ANSWERS
+    assert recast(several) is WhyLeftOut.SEVERAL_ANSWERS
 
 
 def test_lines_of_a_table_in_the_stem_are_kept() -> None:

@@ -12,7 +12,7 @@ from tournament_assets.extras.archives.models import (
     find_outages,
 )
 from tournament_assets.extras.archives.runs import ArchiveContents
-from tournament_assets.extras.archives.tables import LISTED, Column, Table
+from tournament_assets.extras.archives.tables import LISTED, Fact, Table
 from tournament_assets.extras.archives.tasks import (
     TaskAudit,
     TierFailure,
@@ -145,7 +145,7 @@ def _task_section(audit: ArchiveAudit) -> ReportSection:
     shown = []
     if findings:
         reader = audit.contents.config.harness
-        tier = Column("tier", "tier", lambda each: reader.tier(each.task), str)
+        tier = Fact("tier", "tier", lambda each: reader.tier(each.task), str)
         table = Table(tables.FINDINGS, findings[:LISTED])
         shown.append(("", table.shown("task", tier, "sentence", n_labels=3)))
     if signals:

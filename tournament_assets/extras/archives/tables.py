@@ -26,7 +26,7 @@ LISTED = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Fact:
     """What a table says of each thing.
 
     Attributes:
@@ -52,7 +52,7 @@ class Table:
         labels: What people call models, by id.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[Fact, ...]
     things: Sequence[Any]
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -68,7 +68,7 @@ class Table:
         rows = [{each.name: each.value(thing) for each in self.columns} for thing in self.things]
         return [{name: _bounded(cell) for name, cell in row.items()} for row in rows]
 
-    def shown(self, *columns: str | Column, n_labels: int = 1) -> ReportTable:
+    def shown(self, *columns: str | Fact, n_labels: int = 1) -> ReportTable:
         """Return some columns, for people.
 
         Args:
@@ -80,7 +80,7 @@ class Table:
         rows = (tuple(self._cell(thing, column) for column in chosen) for thing in self.things)
         return ReportTable(tuple(column.words for column in chosen), tuple(rows), n_labels)
 
-    def _cell(self, thing: Any, column: Column) -> str:
+    def _cell(self, thing: Any, column: Fact) -> str:
         value = column.value(thing)
         if column.show is not None:
             return column.show(value)
@@ -116,7 +116,7 @@ def _points(value: float | None) -> str:
 
 def _column(
     name: str, words: str = "", show: Callable[[Any], str] | None = _plain, *, at: str = ""
-) -> Column:
+) -> Fact:
     """Return the column of an attribute; where a thing has none, the value is absent.
 
     Args:
@@ -131,7 +131,7 @@ def _column(
             thing = getattr(thing, part, None)
         return thing
 
-    return Column(name, words or name.replace("_", " "), value, show)
+    return Fact(name, words or name.replace("_", " "), value, show)
 
 
 MODELS = (
@@ -165,13 +165,13 @@ TASKS = (
     _column("between_runs", show=format_score, at="spread.between_runs"),
     _column("signal_to_noise", show=_ratio, at="spread.signal.ratio"),
     _column("chance_level", "by chance up to", _ratio, at="spread.signal.chance_level"),
-    Column("findings", "", lambda task: "; ".join(each.sentence for each in task.findings), _plain),
+    Fact("findings", "", lambda task: "; ".join(each.sentence for each in task.findings), _plain),
 )
 """Of every task: what all models made of it."""
 FINDINGS = (
     _column("kind", at="kind.value"),
     _column("task"),
-    Column("models", "", lambda finding: ", ".join(finding.models), _plain),
+    Fact("models", "", lambda finding: ", ".join(finding.models), _plain),
     *(_column("count"), _column("total"), _column("sentence", "finding")),
 )
 """Of every finding: what is wrong with a task."""
@@ -208,13 +208,13 @@ GAPS = (
 """Of two models: whether they differ by more than noise."""
 
 
-def place_by(name: str, words: str, models: Sequence[ModelAudit]) -> Column:
+def place_by(name: str, words: str, models: Sequence[ModelAudit]) -> Fact:
     """Return the place of each model by some mean; equal means share one."""
 
     def place(model: ModelAudit) -> int:
         return 1 + sum(bool(getattr(other, name) > getattr(model, name)) for other in models)
 
-    return Column("place", words, place, _plain)
+    return Fact("place", words, place, _plain)
 
 
 def shown_tiers(models: Sequence[ModelAudit]) -> tuple[tuple[str, ReportTable], ...]:
@@ -223,9 +223,9 @@ def shown_tiers(models: Sequence[ModelAudit]) -> tuple[tuple[str, ReportTable], 
     def mean(name: str, place: int, model: ModelAudit) -> Any:
         return getattr(model.tiers[place], name)
 
-    def means(name: str) -> list[Column]:
+    def means(name: str) -> list[Fact]:
         return [
-            Column("", tier.tier, partial(mean, name, place), format_score)
+            Fact("", tier.tier, partial(mean, name, place), format_score)
             for place, tier in enumerate(models[0].tiers)
         ]
 
@@ -246,12 +246,12 @@ def shown_gaps(gaps: Sequence[Gap], labels: Mapping[str, str]) -> ReportTable:
 def common_table(support: CommonSupport, labels: Mapping[str, str]) -> Table:
     """The models by their mean on what every model has."""
     columns = (
-        Column("place", "#", lambda score: 1 + support.scores.index(score), _plain),
+        Fact("place", "#", lambda score: 1 + support.scores.index(score), _plain),
         _column("model_id", "model", None),
         _column("mean", show=_exact),
-        Column("n_cells", "", lambda _: support.n_cells, _plain),
+        Fact("n_cells", "", lambda _: support.n_cells, _plain),
         _column("clean_mean", show=_exact),
-        Column("n_clean_cells", "", lambda _: support.n_clean_cells, _plain),
+        Fact("n_clean_cells", "", lambda _: support.n_clean_cells, _plain),
     )
     return Table(columns, support.scores, labels)
 
@@ -269,7 +269,7 @@ def conditions_table(conditions: Iterable[ConditionAudit]) -> Table:
             said.append({"value": audit.stated or None, "runs": audit.silent or None})
         rows += [{"condition": audit.name, "sameness": audit.result, **each} for each in said]
     names = ("condition", "sameness", "value", "model_id", "runs")
-    return Table(tuple(Column(name, "", partial(_cell, name), _plain) for name in names), rows)
+    return Table(tuple(Fact(name, "", partial(_cell, name), _plain) for name in names), rows)
 
 
 def _cell(name: str, row: Mapping[str, Any]) -> Any:
@@ -310,7 +310,7 @@ def shown_spreads(tasks: Sequence[TaskAudit]) -> ReportTable:
 def shown_logs(logs: Sequence[LogComparison], labels: Mapping[str, str]) -> ReportTable:
     """What the logs say, for people: a column a kind of failure."""
     kinds = sorted({kind for log in logs for kind in log.failures})
-    counts = [Column("", kind, partial(_count_of, kind), _plain) for kind in kinds]
+    counts = [Fact("", kind, partial(_count_of, kind), _plain) for kind in kinds]
     others = [column.name for column in LOGS[2:]]
     return Table(LOGS, logs, labels).shown("model_id", *counts, *others)
 
@@ -325,7 +325,7 @@ def runs_table(contents: ArchiveContents) -> Table:
     columns = (
         *map(_column, ("model_id", "task", "tier", "run", "path", "run_score", "rule_score")),
         # A component may bear the name of another column.
-        *(Column(f"score_{each}", "", partial(_score, each), _plain) for each in components),
+        *(Fact(f"score_{each}", "", partial(_score, each), _plain) for each in components),
         _column("weighting", at="weighting.name"),
         _column("judge_score", at="judge.score"),
         _column("judge_state", at="judge.state.value"),

@@ -21,7 +21,7 @@ from tournament_assets.extras.banks.multiple_choice import (
     _fold,
     read_questions,
 )
-from tournament_assets.extras.banks.recasting import LeftOut, OpenQuestion, recast
+from tournament_assets.extras.banks.recasting import OpenQuestion, WhyLeftOut, recast
 from tournament_assets.project.samples import OWN, Sample, detect_format, read_samples, value_at
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError, Problems
@@ -46,7 +46,7 @@ class SourceCounts:
     """
 
     read: int
-    left_out: Mapping[LeftOut, int]
+    left_out: Mapping[WhyLeftOut, int]
     eligible: int
     drawn: int
 
@@ -86,7 +86,7 @@ def build_bank_rows(
             negative.
     """
     read: Counter[str] = Counter(question.source for question in questions)
-    left_out: dict[str, Counter[LeftOut]] = defaultdict(Counter)
+    left_out: dict[str, Counter[WhyLeftOut]] = defaultdict(Counter)
     open_questions: list[OpenQuestion] = []
     for question in questions:
         result = recast(question)
@@ -106,7 +106,7 @@ def build_bank_rows(
         reasons = left_out[source]
         summary[source] = SourceCounts(
             read=read[source],
-            left_out={reason: reasons[reason] for reason in LeftOut if reasons[reason]},
+            left_out={reason: reasons[reason] for reason in WhyLeftOut if reasons[reason]},
             eligible=len(pool),
             drawn=wanted,
         )
@@ -114,7 +114,7 @@ def build_bank_rows(
 
 
 def _pool_by_source(
-    open_questions: Sequence[OpenQuestion], left_out: Mapping[str, Counter[LeftOut]]
+    open_questions: Sequence[OpenQuestion], left_out: Mapping[str, Counter[WhyLeftOut]]
 ) -> dict[str, list[OpenQuestion]]:
     """Return what can be drawn, in an order that depends on content alone."""
     by_text: dict[str, list[OpenQuestion]] = defaultdict(list)
@@ -124,18 +124,18 @@ def _pool_by_source(
     for alike in by_text.values():
         if len({_fold(question.gold_answer) for question in alike}) > 1:
             for question in alike:
-                left_out[question.original.source][LeftOut.CONFLICTING_ANSWERS] += 1
+                left_out[question.original.source][WhyLeftOut.CONFLICTING_ANSWERS] += 1
             continue
         kept, *repeats = sorted(alike, key=_content_order)
         candidates.append(kept)
         for question in repeats:
-            left_out[question.original.source][LeftOut.DUPLICATE] += 1
+            left_out[question.original.source][WhyLeftOut.DUPLICATE] += 1
     pools: dict[str, list[OpenQuestion]] = defaultdict(list)
     taken: set[str] = set()
     for question in sorted(candidates, key=_content_order):
         # Among 180 000 questions a few share their first 8 hex characters by chance.
         if question.prompt_id in taken:
-            left_out[question.original.source][LeftOut.DUPLICATE] += 1
+            left_out[question.original.source][WhyLeftOut.DUPLICATE] += 1
             continue
         taken.add(question.prompt_id)
         pools[question.original.source].append(question)

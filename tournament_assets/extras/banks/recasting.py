@@ -16,7 +16,7 @@ _ID_LENGTH = 8
 _SHORTEST_STEM = 4
 
 
-class LeftOut(StrEnum):
+class WhyLeftOut(StrEnum):
     """Why a question is not in the bank."""
 
     NO_GOLD_ANSWER = "no_gold_answer"
@@ -193,7 +193,7 @@ _OPTION_PHRASES = re.compile(
 )
 
 
-def recast(question: MultipleChoiceQuestion) -> OpenQuestion | LeftOut:
+def recast(question: MultipleChoiceQuestion) -> OpenQuestion | WhyLeftOut:
     """Ask a multiple-choice question without its options, or say why it cannot be.
 
     A stem is kept as printed where it is a question, is reworded by a small table of rules where
@@ -201,29 +201,29 @@ def recast(question: MultipleChoiceQuestion) -> OpenQuestion | LeftOut:
     diagnosis?"), and is left out otherwise.
     """
     if question.gold_answer is None:
-        return LeftOut.NO_GOLD_ANSWER
+        return WhyLeftOut.NO_GOLD_ANSWER
     if question.several_answers:
-        return LeftOut.SEVERAL_ANSWERS
+        return WhyLeftOut.SEVERAL_ANSWERS
     if _names_options(question.gold_answer):
-        return LeftOut.GOLD_NEEDS_OPTIONS
+        return WhyLeftOut.GOLD_NEEDS_OPTIONS
     if _IMAGE.search(question.stem):
-        return LeftOut.IMAGE
+        return WhyLeftOut.IMAGE
     start = max((match.end() for match in _SENTENCE_BREAK.finditer(question.stem)), default=0)
     before, asked = question.stem[:start], question.stem[start:]
     if _NEGATED.search(asked):
-        return LeftOut.NEGATED
+        return WhyLeftOut.NEGATED
     if _TRUE_OR_FALSE.search(asked):
-        return LeftOut.TRUE_OR_FALSE
+        return WhyLeftOut.TRUE_OR_FALSE
     core = asked.rstrip(_CLOSING)
     reworded = _reword(core)
     core = reworded or core
     if _OPTIONS_ANYWHERE.search(before + core) or _OPTIONS_IN_QUESTION.search(core):
-        return LeftOut.STEM_NEEDS_OPTIONS
+        return WhyLeftOut.STEM_NEEDS_OPTIONS
     if not _is_question(core, asked):
-        return LeftOut.NOT_A_QUESTION
+        return WhyLeftOut.NOT_A_QUESTION
     text = f"{before}{core}{'.' if core.lower().startswith('name ') else '?'}"
     if len(text.split()) < _SHORTEST_STEM:
-        return LeftOut.TOO_SHORT
+        return WhyLeftOut.TOO_SHORT
     return OpenQuestion(
         text=text,
         rewritten=reworded is not None,

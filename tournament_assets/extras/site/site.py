@@ -25,7 +25,7 @@ from tournament_assets.reports.figures.figures import spread
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.storage.run_directory import read_manifest
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Rating
+from tournament_assets.tournament.estimates import Estimate, Rating
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_interval,
@@ -95,9 +95,7 @@ class Mark:
     """A rating in the picture: where it and its interval stand, in the picture's units."""
 
     x: float
-    y: float
-    low: float
-    high: float
+    y: Estimate
     text: str
 
 
@@ -308,14 +306,17 @@ def _history(runs: Sequence[SiteRun], dimension: str) -> History:
             marks[row.entrant].append(
                 Mark(
                     x=round(_LEFT + (place + 0.5) * step + aside, 1),
-                    y=height(row.value),
-                    low=height(low if row.low is None else row.low),
-                    high=height(high if row.high is None else row.high),
+                    y=Estimate(
+                        height(row.value),
+                        height(low if row.low is None else row.low),
+                        height(high if row.high is None else row.high),
+                    ),
                     text=f"{row.entrant}, {run.day}: {format_rating(row.value)} ({interval})",
                 )
             )
-    order = sorted(names, key=lambda name: marks[name][-1].y)
-    heights = spread([marks[name][-1].y for name in order], gap=14.0)
+    last = {name: marks[name][-1].y.value or 0.0 for name in names}
+    order = sorted(names, key=last.__getitem__)
+    heights = spread([last[name] for name in order], gap=14.0)
     return History(
         dimension=dimension,
         lines=tuple(

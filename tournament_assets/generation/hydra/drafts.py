@@ -99,7 +99,7 @@ class Drafter(Protocol):
         """
 
 
-class _Reader:
+class _BatchReader:
     """A batch, what has been read of it, and who reads."""
 
     def __init__(
@@ -136,7 +136,7 @@ class SoloDrafter:
         n_prompts: int,
         n_slots: int,
     ) -> None:
-        self._reader = _Reader(model, selection, n_prompts=n_prompts, n_slots=n_slots)
+        self._reader = _BatchReader(model, selection, n_prompts=n_prompts, n_slots=n_slots)
         self._temperature = temperature
         # The base model writes what `generate` writes, so it is scored as there.
         self._score = model.plain_logits if selection.changes is None else model.logits
@@ -164,7 +164,7 @@ class LockstepDrafter:
         temperature: float | None,
         n_slots: int,
     ) -> None:
-        self._reader = _Reader(
+        self._reader = _BatchReader(
             model, model.jury(n_adapters), n_prompts=heads.numel(), n_slots=n_slots
         )
         self._heads = heads

@@ -32,7 +32,7 @@ from tournament_assets.tournament.errors import GenerationError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Verdict:
+class VerifiedRound:
     """One round, verified.
 
     Attributes:
@@ -54,7 +54,7 @@ class Verdict:
     votes: Tensor
 
     @classmethod
-    def zeros(cls, *shape: int, n_heads: int, device: torch.device) -> "Verdict":
+    def zeros(cls, *shape: int, n_heads: int, device: torch.device) -> "VerifiedRound":
         """Make room for verdicts to be written down; `shape` stands in place of that of drafts."""
 
         def zeros(*shape: int, dtype: torch.dtype) -> Tensor:
@@ -116,7 +116,7 @@ def verify(
     beta: float,
     temperature: float | None,
     uniforms: Tensor,
-) -> Verdict:
+) -> VerifiedRound:
     """Let the jury accept or replace drafts.
 
     Args:
@@ -136,7 +136,7 @@ def verify(
     shared = overlaps(wanted)
     # Where there is nothing to replace a draft with, it stands: P equals q but for rounding.
     accepted = accept_drafts(p, q, drafts=drafts, uniforms=uniforms[..., 0]) | (shared == 1)
-    return Verdict(
+    return VerifiedRound(
         drafts=drafts,
         tokens=torch.where(accepted, drafts, draw(wanted, uniforms[..., 1])),
         accepted=accepted,
@@ -205,7 +205,7 @@ class Rounds:
         self._kept = torch.zeros(shape, dtype=torch.bool, device=device)
         self._verdicts = None
         if settings.mode is DecodingMode.FULL_POE:
-            self._verdicts = Verdict.zeros(*shape, n_heads=model.n_heads, device=device)
+            self._verdicts = VerifiedRound.zeros(*shape, n_heads=model.n_heads, device=device)
             self._tokens = self._verdicts.tokens
         else:
             self._tokens = torch.zeros(shape, dtype=torch.long, device=device)

@@ -20,7 +20,7 @@ from tournament_assets.project.plan import requests_for_pairs
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.reports.trust_tables import light_sentence
 from tournament_assets.runs.provenance import bill_of
-from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
+from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of, texts_of
 from tournament_assets.tournament.asset_rows import (
     MatchRow,
     MeasureRow,
@@ -244,16 +244,11 @@ def _are_two_judges(step: Step, own: "_Judged", mode: str, other: "_Judged") -> 
     return own.rubrics == other.rubrics
 
 
-@dataclass(frozen=True, slots=True)
-class _AskedBy:
-    rubric_hash: str
-
-
 class _Judged:
     """What one mode's judge was shown and what came of it."""
 
     def __init__(self, pairs: StoredTable, replies: StoredTable, verdicts: StoredTable) -> None:
-        self.rubrics = {row.rubric_hash for row in rows_of(_AskedBy, replies)}
+        self.rubrics = set(texts_of(replies, "rubric_hash"))
         self.shown = {
             pair_key(row): fingerprint([getattr(row, field) for field in _SHOWN_COLUMNS])
             for row in rows_of(MatchRow, pairs)

@@ -51,6 +51,7 @@ from tournament_assets.storage.tables import (
     WrittenTable,
     judge_models_of,
     rows_of,
+    texts_of,
     write_table,
 )
 from tournament_assets.tournament.asset_rows import (
@@ -88,11 +89,6 @@ _COVERAGE_COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Settled:
-    settled_by: str
-
-
 def battles(verdicts: LargeTables) -> Made[WrittenTable]:
     """Every settled pair as other tools know it; the ratings can be recomputed from it alone.
 
@@ -101,12 +97,10 @@ def battles(verdicts: LargeTables) -> Made[WrittenTable]:
     rows = (
         BattleRow(**{name: getattr(battle, name) for name in SCHEMAS["battles"].names})
         for table in verdicts.values()
-        for judgment, row in zip(
-            judgments_of(table),
-            rows_of(_Settled, table),
-            strict=True,
+        for judgment, judge_model in zip(
+            judgments_of(table), texts_of(table, "settled_by"), strict=True
         )
-        for battle in battles_from_judgments([judgment], judge_model=row.settled_by)
+        for battle in battles_from_judgments([judgment], judge_model=judge_model)
     )
     shown = Shown(rows, ("question_id", "dimension", "model_a", "model_b", "winner"))
     written = write_table("battles", shown)

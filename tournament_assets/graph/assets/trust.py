@@ -30,7 +30,7 @@ from tournament_assets.trust.evidence import (
     repeats_of,
 )
 from tournament_assets.trust.measures import HUMANS, MEASURES, TrustState, measure_judge
-from tournament_assets.trust.panel import Evidence
+from tournament_assets.trust.panel import JudgeEvidence
 from tournament_assets.verdicts.adaptive_judging import Unasked
 from tournament_assets.verdicts.juries import agreement_rows
 from tournament_assets.verdicts.table_rows import judgments_of, settled_rows
@@ -97,14 +97,14 @@ def measures(step: Step, inputs: MeasureInputs) -> Made[list[MeasureRow]]:
     )
 
 
-def _evidence(step: Step, inputs: MeasureInputs) -> Evidence:
+def _evidence(step: Step, inputs: MeasureInputs) -> JudgeEvidence:
     job = f"{step.plan.tournament_id}_test_judge"
 
     lengths, config = longer_responses(inputs.matches), step.plan.config
     verdicts, pairs = inputs.verdicts, _judged_pairs(inputs.verdicts, lengths)
     unasked = Unasked.of(inputs.decisions)
     n_judged = sum(pair.judgment.outcome.is_judged for pair in pairs)
-    return Evidence(
+    return JudgeEvidence(
         pairs=pairs,
         entrants=step.plan.config.entrant_ids,
         resampling=step.plan.config.ratings.resampling,

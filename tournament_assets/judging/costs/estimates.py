@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from tournament_assets.judging.batch_service import Channel, MessageParams, TokenCounter
 from tournament_assets.judging.costs.prices import (
-    Bill,
     Budget,
+    Cost,
     ModelPrice,
     PriceList,
     Spending,
@@ -203,7 +203,7 @@ class JudgingEstimate:
     assumed_responses: int
     is_free: bool
     observation: Observation | None
-    month: Bill
+    month: Cost
     budget: Budget | None
     responses: tuple[ResponseEstimate, ...] = ()
     response_budget: Budget | None = None

@@ -80,7 +80,7 @@ class Spending:
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
+class Cost:
     """What some spending comes to.
 
     Attributes:
@@ -140,7 +140,7 @@ class PriceList:
         price = self.models.get(model)
         return price is not None and not (price.input or price.output or price.cache_read)
 
-    def add_up(self, spendings: Iterable[Spending]) -> Bill:
+    def add_up(self, spendings: Iterable[Spending]) -> Cost:
         """Return what was spent, waste included; the loopback judge costs nothing.
 
         A reply costs what it did when it was bought, whatever its model costs today.
@@ -159,7 +159,7 @@ class PriceList:
                 unpriced.add(spending.judge_model)
             else:
                 total += dollars
-        return Bill(total, tuple(sorted(unpriced)))
+        return Cost(total, tuple(sorted(unpriced)))
 
 
 def format_usd(dollars: float) -> str:

@@ -20,6 +20,7 @@ from tournament_assets.reports.figures.canvas import (
 )
 from tournament_assets.reports.separation import is_rated, judges_of, rated_mean
 from tournament_assets.tournament.asset_rows import EloRow
+from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import format_interval, format_rating
 
 if TYPE_CHECKING:
@@ -57,6 +58,15 @@ def axis_span(ends: Sequence[float]) -> tuple[float, float]:
 def ladder_place(points: float, span: tuple[float, float]) -> float:
     """Return where a rating stands on an axis, in per cent of its length."""
     return round(100 * (points - span[0]) / (span[1] - span[0]), 2)
+
+
+def place_on_ladder(rated: Estimate, span: tuple[float, float]) -> Estimate:
+    """Return where a rating and the ends of its interval stand, in per cent of the axis."""
+    value, low, high = (
+        None if each is None else ladder_place(each, span)
+        for each in (rated.value, rated.low, rated.high)
+    )
+    return Estimate(value, low, high)
 
 
 def ladder_ticks(

@@ -27,7 +27,12 @@ from tournament_assets.reports.rating_method_tables import (
     side_by_side_cells,
 )
 from tournament_assets.reports.rendering import render_sentences
-from tournament_assets.reports.report_tables import HtmlCell, Picture, ReportSection, ReportTable
+from tournament_assets.reports.report_tables import (
+    HtmlCell,
+    ReportSection,
+    ReportTable,
+    ThemedPicture,
+)
 from tournament_assets.reports.sections import BattleLink, Remarks
 from tournament_assets.reports.separation import (
     MOST_PAIRS,
@@ -245,7 +250,7 @@ def economy_section(
         (("Cost and speed of the entrants", _economy_table(leaderboard, economies)),),
         finding="who is better, and who is cheaper or faster",
         pictures=tuple(
-            Picture(
+            ThemedPicture(
                 name,
                 f"Mean rating against cost and speed on {name}. {sentence} "
                 "The table holds the numbers.",

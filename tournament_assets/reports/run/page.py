@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tournament_assets.reports.battle_pages import BattlePages, lay_out_battles
-from tournament_assets.reports.figures.ladder import ladder_place, ladder_span, ladder_ticks
+from tournament_assets.reports.figures.ladder import ladder_span, ladder_ticks, place_on_ladder
 from tournament_assets.reports.rendering import render_page, render_template
 from tournament_assets.reports.report_tables import Ladder, LadderBar, ReportSection
 from tournament_assets.reports.run.method_sections import total_price
@@ -19,6 +19,7 @@ from tournament_assets.reports.sections import BattleLink, Page, Remarks
 from tournament_assets.reports.separation import answer_sentence, rated_mean
 from tournament_assets.tournament.asset_rows import CoverageRow, EloRow, WinRateRow
 from tournament_assets.tournament.config import TournamentConfig
+from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
@@ -142,8 +143,8 @@ def _ladder(leaderboard: Leaders) -> Ladder:
     return Ladder(
         dimensions=tuple(leaderboard),
         bands=tuple(
-            bar if bar is not None and bar.mean is not None else None
-            for bar in (_bar(rows[0], span) if rows else None for rows in leaderboard.values())
+            bar.place if bar.place.value is not None else None
+            for bar in (_bar(rows[0] if rows else None, span) for rows in leaderboard.values())
         ),
         lines=tuple(
             (name, tuple(_bar(rows.get(name), span) for rows in places))
@@ -165,9 +166,5 @@ def _bar(row: EloRow | None, span: tuple[float, float]) -> LadderBar:
         text=format_rating(mean),
         interval=format_interval(low, high, absent="unbounded"),
         group=row.group or "",
-        mean=ladder_place(mean, span),
-        low=0.0 if low is None else ladder_place(low, span),
-        high=100.0 if high is None else ladder_place(high, span),
-        is_open_below=low is None,
-        is_open_above=high is None,
+        place=place_on_ladder(Estimate(mean, low, high), span),
     )

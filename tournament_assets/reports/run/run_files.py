@@ -53,6 +53,7 @@ from tournament_assets.storage.tables import (
     StoredTable,
     encode_parquet,
     rows_of,
+    texts_of,
 )
 from tournament_assets.tournament.asset_rows import (
     EloRow,
@@ -189,15 +190,10 @@ def _elo_results(tables: RunTables) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Settled:
-    settled_by: str
-
-
 def _elo_reports(tables: RunTables, settings: RatingSettings) -> dict[str, dict[str, Any]]:
     reports = {}
     for dimension, frame in tables.elo_ratings.items():
-        models = {row.settled_by for row in rows_of(_Settled, tables.verdicts[dimension])}
+        models = set(texts_of(tables.verdicts[dimension], "settled_by"))
         reports[dimension] = elo_report(
             rows_of(EloRow, frame),
             arena=f"{settings.arena}/{dimension}",
