@@ -14,6 +14,7 @@ from sqlalchemy import Engine, event
 from tests.demo import DemoRun, copy_project, finish_once, run_demo, shorten_pilot
 
 if TYPE_CHECKING:
+    from tests.chat_server import ChatServer
     from tests.postgresql import PostgresServer
     from tests.projects import FinishedPilot
 
@@ -93,6 +94,21 @@ def postgresql() -> "Iterator[PostgresServer]":
 
     with running_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def _running_chat_server() -> "Iterator[ChatServer]":
+    from tests.chat_server import chat_server
+
+    with chat_server() as chat:
+        yield chat
+
+
+@pytest.fixture
+def chat(_running_chat_server: "ChatServer") -> "ChatServer":
+    """Let a chat server be as if it had just been started."""
+    _running_chat_server.forget()
+    return _running_chat_server
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,5 +1,4 @@
 import json
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from tests.chat_server import (
     MODEL,
     ChatServer,
     api_entrant,
-    chat_server,
     completion,
     refusal,
 )
@@ -28,12 +26,6 @@ from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
 
 KEY = "sk-served-0123456789"
 BANK_ORDER = [row["prompt_id"] for row in bank_rows()]
-
-
-@pytest.fixture
-def chat() -> Iterator[ChatServer]:
-    with chat_server() as running:
-        yield running
 
 
 @pytest.fixture

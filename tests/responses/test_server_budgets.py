@@ -1,6 +1,5 @@
 """What responses behind a chat server cost stays within the budget, and is paid for once."""
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from tests.chat_server import (
     DROP,
     ChatServer,
     api_entrant,
-    chat_server,
     completion,
     prompts_named,
     refusal,
@@ -41,18 +39,6 @@ MOST = [
     most_usd(request, response_terms(price=PRICE).prices, "direct") or 0.0
     for request in build_response_requests(api_entrant(), PROMPTS).values()
 ]
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[ChatServer]:
-    with chat_server() as chat:
-        yield chat
-
-
-@pytest.fixture
-def chat(running: ChatServer) -> ChatServer:
-    running.forget()
-    return running
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from tests.chat_server import (
     MODEL,
     ChatServer,
     api_entrant,
-    chat_server,
     completion,
     prompts_named,
     refusal,
@@ -33,18 +32,6 @@ NAMES = [f"p{number:02d}" for number in range(30)]
 PROMPTS = prompts_named(*NAMES)
 KEY = "sk-served-0123456789"
 (ADA,) = prompts_named("ada")
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[ChatServer]:
-    with chat_server() as chat:
-        yield chat
-
-
-@pytest.fixture
-def chat(running: ChatServer) -> ChatServer:
-    running.forget()
-    return running
 
 
 @pytest.fixture

@@ -355,19 +355,25 @@ def start_forgotten(start: Runner, tmp_path: Path) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("name", "failure"),
+    ("name", "failure", "heard"),
     [
-        ("list_batches", JudgeFailure.TRANSIENT),
-        ("list_batches", JudgeFailure.INVALID),
-        ("iterate_results", JudgeFailure.INVALID),
+        # That it is unknown what was forgotten is told.
+        ("list_batches", JudgeFailure.TRANSIENT, ["broken; "]),
+        ("list_batches", JudgeFailure.INVALID, ["broken; "]),
+        ("iterate_results", JudgeFailure.INVALID, ["broken; "]),
+        # So is a batch whose results fail for now; of one whose results are gone nothing can be.
+        ("iterate_results", JudgeFailure.TRANSIENT, ["1 batches", COMMAND]),
+        ("iterate_results", JudgeFailure.LOST, []),
+        ("iterate_results", JudgeFailure.UNKNOWN, []),
     ],
 )
-def test_that_it_is_unknown_what_was_forgotten_is_told_and_stops_nothing(
-    start: Runner, tmp_path: Path, name: str, failure: JudgeFailure
+def test_a_look_for_what_was_forgotten_that_fails_is_told_and_stops_nothing(
+    start: Runner, tmp_path: Path, name: str, failure: JudgeFailure, heard: list[str]
 ) -> None:
     run = start_forgotten(start, tmp_path)
     check(run, service=Fails(run.service, name, failure))
-    assert run.progress.heard("broken; ")
+    assert all(map(run.progress.heard, heard))
+    assert heard or not (run.progress.heard("1 batches") or run.progress.heard("not known"))
 
 
 @pytest.mark.parametrize("name", ["list_batches", "iterate_results"])
@@ -377,25 +383,6 @@ def test_a_service_that_refuses_for_good_stops_before_anything_is_sent(
     run = start_forgotten(start, tmp_path)
     with pytest.raises(JudgeError, match="broken"):
         check(run, service=Fails(run.service, name, JudgeFailure.FATAL))
-
-
-def test_a_forgotten_batch_whose_results_fail_for_now_is_told(
-    start: Runner, tmp_path: Path
-) -> None:
-    run = start_forgotten(start, tmp_path)
-    check(run, service=Fails(run.service, "iterate_results", JudgeFailure.TRANSIENT))
-    assert run.progress.heard("1 batches")
-    assert run.progress.heard(COMMAND)
-
-
-@pytest.mark.parametrize("failure", [JudgeFailure.LOST, JudgeFailure.UNKNOWN])
-def test_of_a_forgotten_batch_whose_results_are_gone_there_is_nothing_to_tell(
-    start: Runner, tmp_path: Path, failure: JudgeFailure
-) -> None:
-    run = start_forgotten(start, tmp_path)
-    check(run, service=Fails(run.service, "iterate_results", failure))
-    assert not run.progress.heard("1 batches")
-    assert not run.progress.heard("not known")
 
 
 def start_beside_one_under_way(start: Runner) -> Run:

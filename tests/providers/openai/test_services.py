@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from tests.chat_server import DROP, MODEL, ChatServer, chat_server, completion, refusal
+from tests.chat_server import DROP, MODEL, ChatServer, completion, refusal
 from tests.judging.builders import SETTINGS, requests_for
 from tests.loopback.builders import judge_params
 from tests.providers.scripted_service import Script, run_script
@@ -28,18 +28,6 @@ from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.judge_services import ServiceConnection
 
 KEY = "sk-judge-0123456789"
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[ChatServer]:
-    with chat_server() as chat:
-        yield chat
-
-
-@pytest.fixture
-def chat(running: ChatServer) -> ChatServer:
-    running.forget()
-    return running
 
 
 @contextmanager
