@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.tournament.asset_rows import WinRateRow
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
@@ -388,45 +389,16 @@ def _report(
 _SEEN_FROM_B = {Outcome.A_WINS: Outcome.B_WINS, Outcome.B_WINS: Outcome.A_WINS}
 
 
-@dataclass(frozen=True, slots=True)
-class PairCounts:
-    """Every judgment between two entrants, counted by how it was settled.
-
-    `entrant_a` is the one whose name comes first. Pairs of one text were never shown to the judge;
-    unjudged ones lack two readable replies and are in no rate.
-    """
-
-    entrant_a: str
-    entrant_b: str
-    wins_a: int
-    wins_b: int
-    ties: int
-    inconsistent: int
-    same_text: int
-    unjudged: int
-    win_rate_a: float | None = None
-
-    @property
-    def judged(self) -> int:
-        """Pairs that the judge was asked about, with two readable replies."""
-        return self.wins_a + self.wins_b + self.ties + self.inconsistent
-
-    @property
-    def settled(self) -> int:
-        """Judged pairs and those of one text: what the win rate is of."""
-        return self.judged + self.same_text
-
-
-def pairwise_winrates(judgments: Iterable[Judgment]) -> list[PairCounts]:
-    """Count the judgments of every pair that occurs, sorted by the names of the two."""
-    outcomes: dict[tuple[str, str], Counter[Outcome]] = {}
-    gained: defaultdict[tuple[str, str], float] = defaultdict(float)
-    met: defaultdict[tuple[str, str], float] = defaultdict(float)
+def pairwise_winrates(judgments: Iterable[Judgment]) -> list[WinRateRow]:
+    """Count a dimension's judgments of every pair that occurs, sorted by the names of the two."""
+    outcomes: dict[tuple[str, str, str], Counter[Outcome]] = {}
+    gained: defaultdict[tuple[str, str, str], float] = defaultdict(float)
+    met: defaultdict[tuple[str, str, str], float] = defaultdict(float)
     for judgment in _weigh_samples(list(judgments)):
-        pair = (judgment.entrant_a, judgment.entrant_b)
+        pair = (judgment.dimension, judgment.entrant_a, judgment.entrant_b)
         outcome, share = judgment.outcome, judgment.share
         if judgment.entrant_b < judgment.entrant_a:
-            pair = (judgment.entrant_b, judgment.entrant_a)
+            pair = (judgment.dimension, judgment.entrant_b, judgment.entrant_a)
             outcome = _SEEN_FROM_B.get(outcome, outcome)
             share = None if share is None else 1 - share
         outcomes.setdefault(pair, Counter())[outcome] += 1
@@ -434,7 +406,8 @@ def pairwise_winrates(judgments: Iterable[Judgment]) -> list[PairCounts]:
             gained[pair] += share * judgment.weight
             met[pair] += judgment.weight
     return [
-        PairCounts(
+        WinRateRow(
+            dimension=dimension,
             entrant_a=entrant_a,
             entrant_b=entrant_b,
             wins_a=counts[Outcome.A_WINS],
@@ -443,10 +416,11 @@ def pairwise_winrates(judgments: Iterable[Judgment]) -> list[PairCounts]:
             inconsistent=counts[Outcome.INCONSISTENT],
             same_text=counts[Outcome.SAME_TEXT],
             unjudged=counts[Outcome.UNJUDGED],
+            judged=sum(n for outcome, n in counts.items() if outcome.is_judged),
             win_rate_a=gained[pair] / met[pair] if met[pair] else None,
         )
         for pair, counts in sorted(outcomes.items())
-        for entrant_a, entrant_b in [pair]
+        for dimension, entrant_a, entrant_b in [pair]
     ]
 
 

@@ -215,19 +215,13 @@ def response_texts(responses: Mapping[str, pd.DataFrame]) -> dict[tuple[str, Ans
     }
 
 
-def win_rates(
-    config: TournamentConfig, dimension: str, verdicts: StoredTable
-) -> Made[list[WinRateRow]]:
+def win_rates(config: TournamentConfig, verdicts: StoredTable) -> Made[list[WinRateRow]]:
     """Wins, losses, ties, inconsistent, same-text and unjudged pairs of every two entrants.
 
     An inconsistent pair and one of the same text count as ties in the rate; an unjudged one
     counts as nothing.
     """
-    names = ("entrant_a", "entrant_b", *_COUNTS, "judged", "win_rate_a")
-    rows = [
-        WinRateRow(dimension=dimension, **{name: getattr(counts, name) for name in names})
-        for counts in pairwise_winrates(judgments_of(verdicts))
-    ]
+    rows = pairwise_winrates(judgments_of(verdicts))
     columns = ("entrant_a", "entrant_b", "win_rate_a", *_COUNTS)
     picture = png_markdown(win_rate_matrix_figure(rows, config.entrant_ids), "win-rate matrix")
     return Made(
