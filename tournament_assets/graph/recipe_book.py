@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import dagster as dg
 
-from tournament_assets.graph.assets.observed_inputs import InputVersion, prices_version, read_inputs
+from tournament_assets.graph.assets.observed_inputs import InputVersion, read_inputs
 from tournament_assets.graph.outputs import Check
 from tournament_assets.graph.partitions import asset_key, newest_materialization
 from tournament_assets.graph.recipes import (
@@ -27,9 +27,9 @@ from tournament_assets.graph.recipes import (
     recipe_of,
 )
 from tournament_assets.graph.rows import AssetRow, axis_names
+from tournament_assets.graph.run_options import OF_ONE_RUN
 from tournament_assets.graph.table import rows_of, settings_versions
 from tournament_assets.project.plan import TournamentPlan
-from tournament_assets.runs.provenance import read_versions, version_values
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.fingerprints import fingerprint, program_fingerprint, short
 from tournament_assets.tournament.judges import Rubric, parse_rubric
@@ -208,23 +208,6 @@ def rubrics_told(options: Mapping[str, Any]) -> dict[str, Rubric]:
     }
 
 
-# The moment, the patience, and another way to the same replies; the rubric is an observed input.
-_OF_ONE_RUN = frozenset(
-    {
-        "run_began_at",
-        "started_at",
-        "wait_seconds",
-        "rejudge",
-        "pay_again",
-        "rubrics",
-        "instructions",
-    }
-)
-_REPORTING_JOB = "6_report"
-_NAMES_VERSIONS = "report"
-"""What is made of it follows; asking git is not for every step."""
-
-
 def made_with(plan: TournamentPlan, row: AssetRow, options: Mapping[str, Any]) -> str:
     """Return a fingerprint of what an asset is made with, not from, 40 hex characters.
 
@@ -235,12 +218,7 @@ def made_with(plan: TournamentPlan, row: AssetRow, options: Mapping[str, Any]) -
     chosen = {
         each.name: options.get(each.name, each.default)
         for each in declared
-        if each.name not in _OF_ONE_RUN
+        if each.name not in OF_ONE_RUN
     }
-    named: list[Any] = []
-    if row.job == _REPORTING_JOB:
-        named += [plan.config.fingerprint, plan.config_path.as_posix(), prices_version(plan)]
-    if row.name == _NAMES_VERSIONS:
-        named.append(version_values(read_versions(plan.project.folder)))
     # A tag of Dagster holds 63 characters.
-    return fingerprint([program_fingerprint(), chosen, named])[:40]
+    return fingerprint([program_fingerprint(), chosen, row.names(plan)])[:40]

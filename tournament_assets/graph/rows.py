@@ -135,6 +135,7 @@ class AssetRow:
             no button of the UI runs it, and it is never missing or out of date.
         prepares: The asset that it is made for: it runs where that one does, and not where that
             one asks nothing or only what failed.
+        names: What of a plan its text names besides its inputs: part of what it is made with.
         untold: Options that a person gives to its own step alone. All others of its function are
             told by the run, by their names (`graph/run_options.py`).
     """
@@ -159,6 +160,7 @@ class AssetRow:
     note: str = ""
     on_request: bool = False
     prepares: str = ""
+    names: Callable[[TournamentPlan], list[Any]] = lambda _: []
     untold: AbstractSet[str] = frozenset()
 
     @property

@@ -90,4 +90,8 @@ def asks_again(row: AssetRow, told: JsonObject) -> bool:
     return any(told.get(name) for name in _ASK_AGAIN & row.option_names)
 
 
+OF_ONE_RUN = frozenset(
+    {"run_began_at", "wait_seconds", "rejudge", "pay_again", "rubrics", "instructions"}
+)
+"""The moment, the patience, and other ways to the same replies; rubrics are observed inputs."""
 _ASK_AGAIN = frozenset({"skip_judging", "rejudge", "pay_again"})

@@ -67,8 +67,8 @@ def summarise_run(
     if directory is None:
         raise WorkError("no run directory is recorded; expected one of a finished run")
 
-    def total(key: str, *assets: str) -> int:
-        return sum(int(each[key]) for name in assets for each in metadata.get(name, ()))
+    def total(key: str) -> int:
+        return sum(int(each.get(key, 0)) for made in metadata.values() for each in made)
 
     audit = list(rows_of(CoverageRow, table("audit", mode)))
     lights = lights_of(
@@ -84,8 +84,8 @@ def summarise_run(
             for row in rows_of(WinRateRow, table("win_rates", f"{dimension}|{mode}"))
         ),
         directory=directory,
-        requests_submitted=total("requests_submitted_now", "judge_requests", "judge_replies"),
-        responses_generated=total("generated_now", "entrant_requests", "entrant_responses"),
+        requests_submitted=total("requests_submitted_now"),
+        responses_generated=total("generated_now"),
         confidence=plan.config.ratings.confidence,
         warnings=tuple(warnings),
         outages=tuple(each.sentence for each in find_outages(audit, plan.config.checks)),

@@ -34,6 +34,7 @@ from tournament_assets.graph.rows import (
     JobRow,
 )
 from tournament_assets.project.plan import TournamentPlan, upstream_assets
+from tournament_assets.runs.provenance import read_versions, version_values
 from tournament_assets.storage.tables import STREAMED
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
@@ -135,7 +136,18 @@ def _entrant_kinds(plan: TournamentPlan) -> set[str]:
 _BOUGHT_BEFORE = frozenset({"pay_again"})
 # No pool: a step that waits for a judge keeps nobody else from anything.
 _rating = partial(AssetRow, stage="4_ratings", job="5_judge_and_rate", axes=MODE_BY_DIMENSION)
-_report = partial(AssetRow, stage="5_report", job="6_report", axes=MODE)
+
+
+def _named(plan: TournamentPlan) -> list[Any]:
+    prices = observed_inputs.prices_version(plan)
+    return [plan.config.fingerprint, plan.config_path.as_posix(), prices]
+
+
+def _named_in_report(plan: TournamentPlan) -> list[Any]:
+    return [*_named(plan), version_values(read_versions(plan.project.folder))]
+
+
+_report = partial(AssetRow, stage="5_report", job="6_report", axes=MODE, names=_named)
 
 ASSETS = (
     _observed(observed_inputs.prompt_file, stage="1_prompts"),
@@ -376,6 +388,8 @@ ASSETS = (
         inputs={name: name for name in publishing.REPORT_TABLES},
         settings=settings.reporting_settings,
         kinds={"html", "markdown"},
+        # What is made of it follows; asking git is not for every step.
+        names=_named_in_report,
     ),
     _report(
         publishing.run_artifacts,

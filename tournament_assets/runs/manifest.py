@@ -184,7 +184,7 @@ def run_manifest(
         "versions": version_values(facts.versions),
         "project_commit": None if commit is None else asdict(commit),
         "thresholds": config.checks.model_dump(),
-        "inputs": {"prompt_bank": content_version("prompt_bank", bank), **facts.inputs},
+        "inputs": {"prompt_bank": content_version("prompt_bank", bank), **asdict(facts.inputs)},
         "cost": {
             "total_usd": round(sum(known), 6) if len(known) == len(prices) else None,
             "by_dimension": facts.costs,
@@ -231,7 +231,7 @@ def rubric_texts(mode: Mode, inputs: InputHashes, records: Records) -> dict[str,
         records: What materialisations say.
     """
     texts: dict[str, str] = {}
-    for dimension, rubric in inputs["rubrics"].items():
+    for dimension, rubric in inputs.rubrics.items():
         recorded = records("judge_replies", f"{dimension}|{mode}") or {}
         text = str(recorded.get("rubric_text", ""))
         if fingerprint_text(text) == rubric["hash"]:

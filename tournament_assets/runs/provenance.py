@@ -412,7 +412,8 @@ def cost_lines(costs: Mapping[str, JudgingCost]) -> list[tuple[str, str]]:
     return lines
 
 
-class InputHashes(TypedDict):
+@dataclass(frozen=True, slots=True)
+class InputHashes:
     """The hash of everything that decides a result, and of the prices."""
 
     config: str
@@ -439,22 +440,20 @@ def input_hashes(
         replies: What is said of the table `judge_replies` by dimension.
         answered: What is recorded of each entrant's responses.
     """
-    return {
-        "config": plan.config.fingerprint,
-        "selected_prompts": content_version("selected_prompts", selected),
-        "rubrics": {
+    return InputHashes(
+        config=plan.config.fingerprint,
+        selected_prompts=content_version("selected_prompts", selected),
+        rubrics={
             dimension: summary.rubric
             for dimension, summary in replies.items()
             if summary.rubric is not None
         },
-        "responses": {
+        responses={
             entrant: content_version("entrant_responses", frame)
             for entrant, frame in responses.items()
         },
-        "judge_requests": {
-            dimension: summary.request_hash for dimension, summary in replies.items()
-        },
-        "entrants": {
+        judge_requests={dimension: summary.request_hash for dimension, summary in replies.items()},
+        entrants={
             entrant: {
                 name: str(recorded[key])
                 for name, key in (("hash", "entrant_hash"), ("weights", "weights_hash"))
@@ -462,8 +461,8 @@ def input_hashes(
             }
             for entrant, recorded in answered.items()
         },
-        "price_list": {"date": load_newest_prices().date, "hash": newest_prices_hash()},
-    }
+        price_list={"date": load_newest_prices().date, "hash": newest_prices_hash()},
+    )
 
 
 def version_values(versions: Versions) -> JsonObject:
@@ -483,22 +482,22 @@ def provenance_lines(
     """Return the hashes, thresholds and seeds as people read them."""
     config = plan.config
     thresholds = config.checks.model_dump(exclude_none=True)
-    prices = inputs["price_list"]
+    prices = inputs.price_list
     return [
-        ("config", f"{plan.config_path.as_posix()} {inputs['config']}"),
-        ("selected prompts", inputs["selected_prompts"]),
+        ("config", f"{plan.config_path.as_posix()} {inputs.config}"),
+        ("selected prompts", inputs.selected_prompts),
         *(
             (f"rubric {dimension}", f"version {rubric['version']} {rubric['hash']}")
-            for dimension, rubric in inputs["rubrics"].items()
+            for dimension, rubric in inputs.rubrics.items()
         ),
-        *((f"responses {entrant}", version) for entrant, version in inputs["responses"].items()),
+        *((f"responses {entrant}", version) for entrant, version in inputs.responses.items()),
         *(
             (f"judge requests {dimension}", version)
-            for dimension, version in inputs["judge_requests"].items()
+            for dimension, version in inputs.judge_requests.items()
         ),
         *(
             (f"weights {entrant}", files["weights"])
-            for entrant, files in inputs["entrants"].items()
+            for entrant, files in inputs.entrants.items()
             if "weights" in files
         ),
         ("thresholds", ", ".join(f"{name} {value}" for name, value in thresholds.items())),
