@@ -17,7 +17,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
-import pyarrow.parquet as pq
 
 from tournament_assets.battles.columns import (
     BATTLE_SCHEMA,
@@ -164,6 +163,8 @@ def _json_parts(path: Path, sample: FileSample, columns: Columns) -> Iterator[pa
 
 
 def _parquet_parts(path: Path, _: FileSample, columns: Columns) -> Iterator[pa.Table]:
+    import pyarrow.parquet as pq
+
     schema = parquet_schema(path)
     present = [name for name in columns.wanted if name in schema.names]
     few = {name for field, names in columns.names.items() for name in names if _is_name(field)}
@@ -347,6 +348,8 @@ def write_parquet(
     file: IO[bytes], table: pa.Table, *, names: Mapping[str, str], settings: RatingSettings | None
 ) -> None:
     """Write battles as Parquet, with the settings in the schema's metadata."""
+    import pyarrow.parquet as pq
+
     metadata = {SETTINGS_KEY: json.dumps(settings.to_dict())} if settings else None
     kept = table.select(list(names)).rename_columns(list(names.values()))
     pq.write_table(

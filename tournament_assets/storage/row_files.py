@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.json_lines import (
@@ -206,6 +205,8 @@ def read_json_list(path: Path) -> list[tuple[str, object]]:
 
 def parquet_schema(path: Path) -> pa.Schema:
     """Read the columns of a Parquet file; `InputError` if it is none."""
+    import pyarrow.parquet as pq
+
     with readable_parquet(path):
         return pq.read_schema(path)
 
@@ -228,6 +229,8 @@ def parquet_rows(path: Path, wanted: Iterable[str] | None) -> Iterator[tuple[str
     Args:
         wanted: The columns that are read where they are there; all of them if None.
     """
+    import pyarrow.parquet as pq
+
     number = 0
     with readable_parquet(path), pq.ParquetFile(path) as file:
         names = file.schema_arrow.names

@@ -36,7 +36,6 @@ from typing import (
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import upath
 
 from tournament_assets.ratings.elo_traces import EloTraces
@@ -289,7 +288,9 @@ class StoredTable:
         """Return the whole table as other tables are loaded, for where it is known to be small."""
         return _to_frame(self.arrow())
 
-    def _opened(self) -> pq.ParquetFile:
+    def _opened(self) -> Any:
+        import pyarrow.parquet as pq
+
         return pq.ParquetFile(self._source, pre_buffer=False)
 
 
@@ -309,6 +310,8 @@ def write_table(name: str, rows: Iterable[DataclassInstance]) -> WrittenTable:
         TypeError: If a row is of another class.
         ValueError: If a value is absent where none may be.
     """
+    import pyarrow.parquet as pq
+
     schema = SCHEMAS[name]
     plain = _without_descriptions(schema)
     hashed = _Hashed()
@@ -540,6 +543,8 @@ def _to_frame(table: pa.Table) -> pd.DataFrame:
 
 def encode_parquet(name: str, frame: pd.DataFrame) -> bytes:
     """Write a table as Parquet; equal tables give equal bytes."""
+    import pyarrow.parquet as pq
+
     buffer = io.BytesIO()
     pq.write_table(to_arrow(name, frame), buffer, compression="zstd")
     return buffer.getvalue()
@@ -551,6 +556,8 @@ def decode_parquet(name: str, content: bytes) -> pd.DataFrame:
     Raises:
         ValueError: If the file's columns are not the table's.
     """
+    import pyarrow.parquet as pq
+
     table, schema = pq.read_table(io.BytesIO(content)), SCHEMAS[name]
     _check_columns(name, table.schema)
     return _to_frame(table.select(schema.names).cast(schema))
