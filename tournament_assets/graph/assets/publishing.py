@@ -12,7 +12,6 @@ from tournament_assets.audits.missingness import find_outages
 from tournament_assets.graph.outputs import Check, Made, Markdown, known, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.project.plan import TournamentPlan
-from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.reports.economies import entrant_economies
 from tournament_assets.reports.report_tables import document_markdown
 from tournament_assets.reports.run.page import READS, iterate_pages
@@ -134,28 +133,6 @@ def _facts(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactInputs:
-    """Tables that a run directory is made from; of several partitions a mapping."""
-
-    report: StoredTable
-    leaderboard: pd.DataFrame
-    battles: StoredTable
-    audit: pd.DataFrame
-    trust: Frames
-    people: Frames
-    bank: pd.DataFrame
-    selected: pd.DataFrame
-    responses: Frames
-    matches: LargeTables
-    replies: LargeTables
-    verdicts: LargeTables
-    elo: Frames
-    traces: Mapping[str, EloTraces]
-    win_rates: Frames
-    decisions: Frames | None = None
-
-
 @dataclass(frozen=True)
 class ArtifactOptions:
     """Options of one run.
@@ -173,7 +150,7 @@ class ArtifactOptions:
 
 def run_artifacts(
     step: Step,
-    inputs: ArtifactInputs,
+    inputs: RunTables,
     options: ArtifactOptions,
     ledger: LedgerAccess,
     started_at: datetime,
@@ -209,14 +186,19 @@ def run_artifacts(
 
 def _run_files(
     step: Step,
-    inputs: ArtifactInputs,
+    inputs: RunTables,
     facts: RunFacts,
     manifest: Mapping[str, Any],
 ) -> Iterator[tuple[str, FileContent]]:
     plan, mode = step.plan, step.mode
     settings = settings_of_run(plan.config, mode=mode, n_permutations=manifest["n_perms"])
-    tables = _run_tables(plan, inputs, rubric_texts(mode, facts.inputs, step.records))
-    return build_run_files(tables, manifest=manifest, settings=settings)
+    return build_run_files(
+        inputs,
+        manifest=manifest,
+        settings=settings,
+        rubrics=rubric_texts(mode, facts.inputs, step.records),
+        economies=entrant_economies(plan.config, inputs.responses),
+    )
 
 
 def gate_checks(plan: TournamentPlan) -> Mapping[str, str]:
@@ -266,7 +248,7 @@ def gate_check(held: Gate, *, where: str) -> Check:
 
 def _manifest(
     step: Step,
-    inputs: ArtifactInputs,
+    inputs: RunTables,
     facts: RunFacts,
     ledger: LedgerAccess,
     *,
@@ -295,24 +277,6 @@ def _manifest(
         started_at=began,
         finished_at=finished_at,
         rerun=rerun,
-    )
-
-
-def _run_tables(
-    plan: TournamentPlan, inputs: ArtifactInputs, rubrics: Mapping[str, str]
-) -> RunTables:
-    return RunTables(
-        match_lists=inputs.matches,
-        replies=inputs.replies,
-        verdicts=inputs.verdicts,
-        elo_ratings=inputs.elo,
-        elo_traces=inputs.traces,
-        win_rates=inputs.win_rates,
-        battles=inputs.battles,
-        leaderboard=inputs.leaderboard,
-        report=inputs.report,
-        rubrics=rubrics,
-        economies=entrant_economies(plan.config, inputs.responses),
     )
 
 

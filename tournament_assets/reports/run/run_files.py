@@ -70,37 +70,35 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RunTables:
-    """What a run directory is made from; mappings are by dimension, in the order of the config.
+    """Tables that a run directory is made from; of several partitions a mapping."""
 
-    Attributes:
-        replies: Table `judge_replies`.
-        verdicts: Table `judge_verdicts`.
-        elo_ratings: Table `elo_ratings`.
-        elo_traces: Ratings after every ordering.
-        win_rates: Table `win_rates`.
-        battles: Table `battles`, all dimensions.
-        leaderboard: Table `leaderboard`, all dimensions.
-        rubrics: The texts that the dimensions were judged by, where they are known.
-        economies: What the entrants cost and how fast they write.
-    """
-
-    match_lists: Mapping[str, AnyTable]
+    report: StoredTable
+    leaderboard: pd.DataFrame
+    battles: StoredTable
+    audit: pd.DataFrame
+    trust: Mapping[str, pd.DataFrame]
+    people: Mapping[str, pd.DataFrame]
+    bank: pd.DataFrame
+    selected: pd.DataFrame
+    responses: Mapping[str, pd.DataFrame]
+    matches: Mapping[str, AnyTable]
     replies: Mapping[str, AnyTable]
     verdicts: Mapping[str, AnyTable]
-    elo_ratings: Mapping[str, pd.DataFrame]
-    elo_traces: Mapping[str, EloTraces]
+    elo: Mapping[str, pd.DataFrame]
+    traces: Mapping[str, EloTraces]
     win_rates: Mapping[str, pd.DataFrame]
-    battles: StoredTable
-    leaderboard: pd.DataFrame
-    report: AnyTable
-    rubrics: Mapping[str, str]
-    economies: Sequence[EntrantEconomy] = ()
+    decisions: Mapping[str, pd.DataFrame] | None = None
 
 
 def build_run_files(
-    tables: RunTables, *, manifest: Mapping[str, Any], settings: RatingSettings
+    tables: RunTables,
+    *,
+    manifest: Mapping[str, Any],
+    settings: RatingSettings,
+    rubrics: Mapping[str, str],
+    economies: Sequence[EntrantEconomy],
 ) -> Iterator[tuple[str, FileContent]]:
     """Yield every file of a run directory with its relative path; what is large writes itself.
 
@@ -108,11 +106,13 @@ def build_run_files(
         tables: What to write down.
         manifest: What `manifest.json` says.
         settings: How the battles were rated, and the tournament and mode as the arena.
+        rubrics: The texts that the dimensions were judged by, where they are known.
+        economies: What the entrants cost and how fast they write.
     """
     yield "manifest.json", _json(manifest)
     finished = datetime.fromisoformat(manifest["finished_at"])
     date = f"{finished.day} {finished:%B %Y}"
-    matches = (row for table in tables.match_lists.values() for row in rows_of(MatchRow, table))
+    matches = (row for table in tables.matches.values() for row in rows_of(MatchRow, table))
     yield "matches/matches.jsonl", partial(_write_json_lines, rows=matches)
     yield "elo_results.json", _json(_elo_results(tables))
     yield from encode_elo_reports(_elo_reports(tables, settings)).items()
@@ -128,25 +128,25 @@ def build_run_files(
             partial(write, table=battles, names=ALL_FIELDS, settings=settings),
         )
     yield "leaderboard.parquet", encode_parquet("leaderboard", tables.leaderboard)
-    yield from _papers(tables).items()
+    yield from _papers(tables, economies).items()
     for page in rows_of(ReportPageRow, tables.report):
         # What is neither are the pages beside the report.
         name = {"markdown": "report.md", "html": "report.html"}.get(page.format, page.format)
         yield name, page.content.replace(DATE_MARK, f"{date} · ", 1).encode()
-    for dimension, text in tables.rubrics.items():
+    for dimension, text in rubrics.items():
         yield f"rubrics/{dimension}.txt", f"{text}\n".encode()
     for dimension, table in tables.verdicts.items():
         records = verdicts_with_replies(table, tables.replies[dimension])
         yield f"verdicts/{dimension}.jsonl", partial(_write_json_lines, rows=records)
 
 
-def _papers(tables: RunTables) -> dict[str, bytes]:
+def _papers(tables: RunTables, economies: Sequence[EntrantEconomy]) -> dict[str, bytes]:
     leaderboard = by_dimension(list(rows_of(EloRow, tables.leaderboard)))
     figures = figure_files(
         leaderboard=leaderboard,
         win_rates={d: list(rows_of(WinRateRow, f)) for d, f in tables.win_rates.items()},
         judge_label=judges_of(row for rows in leaderboard.values() for row in rows),
-        economies=tables.economies,
+        economies=economies,
     )
     return {
         **{f"figures/{name}": content for name, content in figures.items()},
@@ -160,7 +160,7 @@ def _elo_results(tables: RunTables) -> dict[str, Any]:
     sweep: dict[str, Any] = {}
     decisive: dict[str, int] = {}
     default_k: float | None = None
-    for dimension, frame in tables.elo_ratings.items():
+    for dimension, frame in tables.elo.items():
         primary[dimension] = {}
         sweep[dimension] = {}
         for row in rows_of(EloRow, frame):
@@ -192,7 +192,7 @@ def _elo_results(tables: RunTables) -> dict[str, Any]:
 
 def _elo_reports(tables: RunTables, settings: RatingSettings) -> dict[str, dict[str, Any]]:
     reports = {}
-    for dimension, frame in tables.elo_ratings.items():
+    for dimension, frame in tables.elo.items():
         models = set(texts_of(tables.verdicts[dimension], "settled_by"))
         reports[dimension] = elo_report(
             rows_of(EloRow, frame),
@@ -205,8 +205,8 @@ def _elo_reports(tables: RunTables, settings: RatingSettings) -> dict[str, dict[
 
 def _elo_per_perm(tables: RunTables) -> bytes:
     arrays: dict[str, Any] = {}
-    for dimension, traces in tables.elo_traces.items():
-        rows = rows_of(EloRow, tables.elo_ratings[dimension])
+    for dimension, traces in tables.traces.items():
+        rows = rows_of(EloRow, tables.elo[dimension])
         unrated = {row.entrant_id for row in rows if row.is_primary and row.mean is None}
         ratings = traces.ratings.astype(np.float64)
         ratings[:, [name in unrated for name in traces.entrants]] = np.nan
