@@ -290,8 +290,8 @@ def _settled(pair: PairToJudge, outcome: Outcome) -> VerdictRow:
         share=outcome.share,
         request_key_ab="",
         request_key_ba="",
-        asking_ab=1,
-        asking_ba=1,
+        attempt_ab=1,
+        attempt_ba=1,
         settled_by="judge",
     )
 

@@ -36,7 +36,7 @@ def records(count: int) -> Iterator[JudgmentRecord]:
             entrant_b="bob",
             presentation=Presentation.AB,
             judge_model="judge-1",
-            asking=1,
+            attempt=1,
             channel="batch",
             result_type="succeeded",
             stop_reason="end_turn",

@@ -180,7 +180,7 @@ ROW: dict[str, Any] = {
     "presentation": "ab",
     "position_swap": False,
     "judge_model": "judge-1",
-    "asking": 1,
+    "attempt": 1,
     "result_type": "succeeded",
     "stop_reason": "end_turn",
     "reply": "VERDICT: A",

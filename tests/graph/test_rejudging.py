@@ -42,7 +42,7 @@ def test_what_failed_is_listed_and_then_judged_again_one_by_one(tmp_path: Path) 
         assert len(again) == 3
         assert {row["channel"] for row in again} == {"direct"}
         # The refusal stays beside the reply that counts.
-        assert sorted(row["asking"] for row in again) == [1, 1, 2]
+        assert sorted(row["attempt"] for row in again) == [1, 1, 2]
         assert all(row["outcome"] != "unjudged" for row in paid.rows("judge_verdicts"))
         nothing = invoke(paid, "rejudge", "--mode", "pilot", "--dry-run")
         assert nothing.exit_code == 0

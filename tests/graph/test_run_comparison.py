@@ -4,6 +4,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,13 +19,15 @@ from tests.projects import (
 )
 from tests.rows import table_rows
 from tournament_assets.definitions import build_plan, load_project
-from tournament_assets.graph.assets.publishing import run_comparison
+from tournament_assets.graph.assets.publishing import flip_measures, run_comparison
 from tournament_assets.graph.outputs import Made
 from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.rows import Log, Step
 from tournament_assets.project.config_files import load_config
+from tournament_assets.run_comparison.differences import SettledPair, compare_judgments
 from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.asset_rows import MeasureRow
+from tournament_assets.tournament.verdicts import Outcome
 
 EDITED = "# version: 2 <b>new</b> | bold\n# dimension: factuality\n\nPrefer the right one.\n"
 
@@ -209,3 +212,25 @@ def test_a_manifest_that_cannot_be_read_is_passed_over_and_named(damaged: SmallP
     made = compare(damaged)
     assert made.value == []
     assert made.metadata["passed_over"].startswith(f"{then.name} ")
+
+
+def test_a_flip_rate_counts_every_pair_by_its_weight_and_not_by_what_was_asked() -> None:
+    first = SettledPair("facts", "p1", "s", "ada", "bob", Outcome.A_WINS, asked=("k", "l"))
+    then = [
+        first,
+        replace(first, entrant_b="cyd"),
+        replace(first, prompt_id="p2", asked=("m", "n"), weight=2.0),
+    ]
+    now = [
+        *(replace(each, outcome=Outcome.B_WINS) for each in then[:2]),
+        replace(then[2], weight=4.0),
+    ]
+    total = compare_judgments(then, now).total
+    found = {name: each for name, _, each in flip_measures(total)}
+    # Two of the three pairs are one question, and the third stands for four prompts.
+    assert (found["flip_rate"].value, found["flip_rate"].n) == (2 / 6, 3)
+    assert (found["flipped"].n, total.questions.value) == (2, 1 / 2)
+    even = compare_judgments(
+        [replace(each, weight=1.0) for each in then], [replace(each, weight=1.0) for each in now]
+    )
+    assert {name: each.value for name, _, each in flip_measures(even.total)}["flip_rate"] == 2 / 3

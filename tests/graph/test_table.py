@@ -133,8 +133,8 @@ def stored_verdicts(path: Path, winners: Mapping[tuple[str, str], str]) -> Store
             winner=winner,
             request_key_ab=f"{number} ab",
             request_key_ba=f"{number} ba",
-            asking_ab=1,
-            asking_ba=1,
+            attempt_ab=1,
+            attempt_ba=1,
             settled_by="judge",
         )
         for number, ((a, b), winner) in enumerate(winners.items())

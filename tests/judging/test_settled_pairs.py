@@ -39,7 +39,7 @@ def reply(
         entrant_b="bob",
         presentation=presentation.value,
         request_key=f"{prompt_id} {presentation.value}",
-        asking=attempt,
+        attempt=attempt,
         judge_model="judge-1",
         rubric_version="1",
         rubric_hash="hash",
@@ -100,8 +100,8 @@ def test_a_pair_is_settled_from_both_its_replies_in_whatever_order_they_come() -
         winner="ada",
         request_key_ab="p1 ab",
         request_key_ba="p1 ba",
-        asking_ab=1,
-        asking_ba=1,
+        attempt_ab=1,
+        attempt_ba=1,
         settled_by="judge-1",
     )
     assert settle_pairs([ab, ba]) == [expected]
@@ -188,8 +188,8 @@ def test_the_first_asking_with_a_verdict_counts_and_else_the_last() -> None:
             reply("p1", Presentation.BA, "none again", attempt=2),
         ]
     )
-    assert (pair.verdict_ab, pair.asking_ab) == (Verdict.A, 2)
-    assert (pair.verdict_ba, pair.asking_ba) == (Verdict.UNREADABLE, 2)
+    assert (pair.verdict_ab, pair.attempt_ab) == (Verdict.A, 2)
+    assert (pair.verdict_ba, pair.attempt_ba) == (Verdict.UNREADABLE, 2)
     assert "'none again'" in str(pair.reason_ba)
 
 

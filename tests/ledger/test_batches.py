@@ -97,7 +97,7 @@ def test_a_batch_keeps_how_and_what_was_asked(
     assert ledger.open_batches(SCOPE) == [
         OpenBatch("n1", None, 1, BEGUN_AT, channel, "judge-2"),
     ]
-    rows = select(ledger_url, "SELECT asking, purpose FROM judge_batches")
+    rows = select(ledger_url, "SELECT attempt, purpose FROM judge_batches")
     assert rows == [(2, "verdicts")]
 
 

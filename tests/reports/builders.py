@@ -400,14 +400,14 @@ def battle_tables(
                     f"verdict_{side}": verdict,
                     f"reason_{side}": None if is_said else "the judge declined",
                     f"request_key_{side}": f"{key}/{side}",
-                    f"asking_{side}": 1,
+                    f"attempt_{side}": 1,
                 }
                 reply_rows.append(
                     {
                         **pair,
                         "presentation": side,
                         "request_key": f"{key}/{side}",
-                        "asking": 1,
+                        "attempt": 1,
                         "judge_model": "judge-1",
                         "rubric_version": "1",
                         "rubric_hash": "ab",

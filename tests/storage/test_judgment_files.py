@@ -35,7 +35,7 @@ RECORD = JudgmentRecord(
     entrant_b="bob",
     presentation=Presentation.AB,
     judge_model="judge-1",
-    asking=1,
+    attempt=1,
     channel="batch",
     result_type="succeeded",
     stop_reason="end_turn",
@@ -83,7 +83,7 @@ records = st.builds(
     entrant_b=texts,
     presentation=st.sampled_from(Presentation),
     judge_model=texts,
-    asking=st.integers(1, 2**31 - 1),
+    attempt=st.integers(1, 2**31 - 1),
     channel=st.sampled_from(["batch", "direct"]),
     result_type=st.sampled_from(["errored", "expired", "canceled", "a word of next year"]),
     stop_reason=optional_texts,
@@ -121,16 +121,16 @@ def test_what_is_written_is_read_again(
 
 def test_the_same_records_give_the_same_bytes_in_any_order(tmp_path: Path) -> None:
     kept = [
-        replace(RECORD, prompt_id=prompt, presentation=presentation, asking=asking)
+        replace(RECORD, prompt_id=prompt, presentation=presentation, attempt=attempt)
         for prompt in ("p2", "p1", "p10")
         for presentation in Presentation
-        for asking in (2, 1)
+        for attempt in (2, 1)
     ]
     one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
     write_judgments(one, kept)
     write_judgments(other, reversed(kept))
     assert one.read_bytes() == other.read_bytes()
-    assert [(r.prompt_id, r.presentation.value, r.asking) for r in read_judgments(one)][:5] == [
+    assert [(r.prompt_id, r.presentation.value, r.attempt) for r in read_judgments(one)][:5] == [
         ("p1", "ab", 1),
         ("p1", "ab", 2),
         ("p1", "ba", 1),
@@ -200,9 +200,9 @@ def test_a_key_of_a_later_version_is_ignored() -> None:
         ("presentation", ["ab"], "'ab' or 'ba'"),
         ("position_swap", True, "what the presentation 'ab' says"),
         ("position_swap", 1, "what the presentation 'ab' says"),
-        ("asking", 0, "a whole number from 1 to 2147483647"),
-        ("asking", True, "a whole number"),
-        ("asking", 1.0, "a whole number"),
+        ("attempt", 0, "a whole number from 1 to 2147483647"),
+        ("attempt", True, "a whole number"),
+        ("attempt", 1.0, "a whole number"),
         ("channel", "post", "'batch' or 'direct'"),
         ("channel", None, "'batch' or 'direct'"),
         ("result_type", "", "a text"),
@@ -231,7 +231,7 @@ def test_all_that_is_wrong_with_a_line_is_said_at_once() -> None:
     with pytest.raises(InputError) as caught:
         parse_judgment("{}", where="j.jsonl:7")
     names = ["request_key", "dimension", "prompt_id", "entrant_a", "entrant_b", "presentation"]
-    names += ["judge_model", "asking", "channel", "result_type", "received_at"]
+    names += ["judge_model", "attempt", "channel", "result_type", "received_at"]
     found = [problem.split(";")[0] for problem in caught.value.problems]
     assert found == [f"j.jsonl:7: {name} is missing" for name in names]
 
@@ -242,7 +242,7 @@ def test_all_that_is_wrong_with_a_line_is_said_at_once() -> None:
         (b'{"reply": "\xff"}', "can't decode byte 0xff"),
         ("{" + '"a": {' * 100_000, "nested too deeply"),
         ('{"a": ' + "[" * 100_000, "nested too deeply"),
-        ('{"asking": ' + "1" * 5_000 + "}", "digits"),
+        ('{"attempt": ' + "1" * 5_000 + "}", "digits"),
         ('{"input_tokens": NaN}', "NaN is not a JSON value"),
         ('{"input_tokens": -Infinity}', "-Infinity is not a JSON value"),
         ('{"reply": "VERDICT: A", "reply": "VERDICT: B"}', "a key occurs twice"),
@@ -337,9 +337,9 @@ def test_two_answers_to_one_question_are_refused(tmp_path: Path, changed: dict[s
 
 
 def test_asking_again_is_another_question(tmp_path: Path) -> None:
-    again = ROW | {"asking": 2, "reply": "VERDICT: B"}
+    again = ROW | {"attempt": 2, "reply": "VERDICT: B"}
     found = read_judgments(write_lines(tmp_path, json.dumps(ROW), json.dumps(again)))
-    assert [record.asking for record in found] == [1, 2]
+    assert [record.attempt for record in found] == [1, 2]
 
 
 def test_one_answer_may_stand_with_every_pair_that_it_settles(tmp_path: Path) -> None:

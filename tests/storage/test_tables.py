@@ -230,8 +230,8 @@ def _verdicts(n_pairs: int) -> Iterator[VerdictRow]:
             winner="ada",
             request_key_ab=f"{number:064d}",
             request_key_ba=f"{number:064x}",
-            asking_ab=1,
-            asking_ba=1,
+            attempt_ab=1,
+            attempt_ba=1,
             settled_by="loopback-lexical",
         )
 

@@ -97,7 +97,7 @@ def test_a_reply_that_is_gone_or_says_something_else_is_a_verdict_lost(settled: 
     assert len(balance.problems) == 1
     change(
         settled.url,
-        "UPDATE judge_replies SET text = 'VERDICT: ABSTAIN', asking = 2 WHERE request_key = :key",
+        "UPDATE judge_replies SET text = 'VERDICT: ABSTAIN', attempt = 2 WHERE request_key = :key",
         key=second,
     )
     assert settled.balance().verdicts_lost == 2

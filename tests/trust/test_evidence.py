@@ -21,8 +21,8 @@ VERDICT = VerdictRow(
     winner="ada",
     request_key_ab="k1",
     request_key_ba="k2",
-    asking_ab=1,
-    asking_ba=1,
+    attempt_ab=1,
+    attempt_ba=1,
     settled_by="judge",
 )
 REPEAT = RetestRow(

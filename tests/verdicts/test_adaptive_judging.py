@@ -64,8 +64,8 @@ def settled(key: PairKey, outcome: Outcome, *, by: str = "m") -> VerdictRow:
         share=outcome.share,
         request_key_ab="ab",
         request_key_ba="ba",
-        asking_ab=1,
-        asking_ba=1,
+        attempt_ab=1,
+        attempt_ba=1,
         settled_by=by,
     )
 
@@ -178,7 +178,7 @@ def test_what_may_come_is_played_with_the_shares_of_a_pilot() -> None:
 
 
 def reply(
-    asking: int, text: str | None, presentation: str, *, stop_reason: str = "end_turn"
+    attempt: int, text: str | None, presentation: str, *, stop_reason: str = "end_turn"
 ) -> JudgeReplyRow:
     return JudgeReplyRow(
         prompt_id="p",
@@ -191,7 +191,7 @@ def reply(
         judge_model="m",
         rubric_version="1",
         rubric_hash="h",
-        asking=asking,
+        attempt=attempt,
         reply=text,
         result_type="succeeded",
         stop_reason=stop_reason,

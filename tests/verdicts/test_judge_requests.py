@@ -33,7 +33,7 @@ from tournament_assets.tournament.errors import (
 )
 from tournament_assets.tournament.judges import BudgetConfig
 from tournament_assets.tournament.judges import Judge as JudgeConfig
-from tournament_assets.verdicts.judge_requests import Asking, AskingOptions, ask_together
+from tournament_assets.verdicts.judge_requests import AskingOptions, JudgeWork, ask_together
 
 MODEL = "claude-opus-5-5"
 PRICES = load_newest_prices()
@@ -82,7 +82,7 @@ class Bench:
         )
         plan = replace(self.plan, config=self.plan.config.model_copy(update={"judging": judging}))
         tallies = ask_together(
-            [Asking(scope_of(name, mode), requests_of(name), judge) for name in DIMENSIONS],
+            [JudgeWork(scope_of(name, mode), requests_of(name), judge) for name in DIMENSIONS],
             plan=plan,
             ledger=self.ledger,
             judge=Judge(self.server.url),
@@ -163,7 +163,7 @@ def test_second_questions_that_the_ledger_has_forgotten_are_not_bought_again(
         bought = at.server.log.to_dict()
         with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as connection, connection:
             for table in ("judge_batches", "judge_replies"):
-                connection.execute(f"DELETE FROM {table} WHERE asking = 2")  # noqa: S608
+                connection.execute(f"DELETE FROM {table} WHERE attempt = 2")  # noqa: S608
         with pytest.raises(JudgeError, match="tournament ledger recover"):
             at.ask()
         assert at.server.log.to_dict() == bought

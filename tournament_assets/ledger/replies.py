@@ -45,7 +45,7 @@ class ReplyRecords(LedgerDatabase):
         with self._transaction() as connection:
             for chunk in chunks(request_keys):
                 query = sa.select(_TABLE.c.request_key).where(
-                    _TABLE.c.request_key.in_(chunk), _TABLE.c.asking == attempt
+                    _TABLE.c.request_key.in_(chunk), _TABLE.c.attempt == attempt
                 )
                 answered.update(connection.scalars(query))
         return answered
@@ -63,7 +63,7 @@ class ReplyRecords(LedgerDatabase):
             query = (
                 sa.select(*columns)
                 .where(_TABLE.c.request_key.in_(chunk))
-                .order_by(_TABLE.c.request_key, _TABLE.c.asking)
+                .order_by(_TABLE.c.request_key, _TABLE.c.attempt)
             )
             with self._transaction() as connection:
                 rows = connection.execute(query).all()
@@ -125,7 +125,7 @@ class ReplyRecords(LedgerDatabase):
         rows = [
             {
                 "request_key": key,
-                "asking": attempt,
+                "attempt": attempt,
                 "nonce": nonce,
                 "channel": channel,
                 **_reply_values(row),
@@ -141,7 +141,7 @@ class ReplyRecords(LedgerDatabase):
             for chunk in chunks(by_key):
                 query = sa.select(_TABLE.c.request_key).where(
                     _TABLE.c.request_key.in_(chunk),
-                    _TABLE.c.asking == attempt,
+                    _TABLE.c.attempt == attempt,
                     _TABLE.c.nonce != nonce,
                 )
                 twice = [by_key[key] for key in connection.scalars(query)]
@@ -194,12 +194,12 @@ class ReplyRecords(LedgerDatabase):
         return added
 
     def _attempt_and_channel(self, nonce: str) -> tuple[int, str]:
-        query = sa.select(schema.batches.c.asking, schema.batches.c.channel).where(
+        query = sa.select(schema.batches.c.attempt, schema.batches.c.channel).where(
             schema.batches.c.nonce == nonce
         )
         with self._transaction() as connection:
             row = connection.execute(query).one()
-        return row.asking, row.channel
+        return row.attempt, row.channel
 
 
 _REPLY_NAMES = tuple(each.name for each in fields(Reply) if each.name != "usage")
@@ -215,7 +215,7 @@ def _reply_values(reply: Reply) -> Mapping[str, object]:
 def _imported_row(reply: StoredReply) -> Mapping[str, object]:
     return {
         "request_key": reply.request_key,
-        "asking": reply.attempt,
+        "attempt": reply.attempt,
         "nonce": "imported",
         "channel": reply.channel,
         **_reply_values(reply),
@@ -231,7 +231,7 @@ def _stored_reply(row: sa.Row[Any]) -> StoredReply:
         usage = TokenUsage(**{name: values[name] for name in TOKEN_NAMES})
     return StoredReply(
         request_key=row.request_key,
-        attempt=row.asking,
+        attempt=row.attempt,
         channel=row.channel,
         **{name: values[name] for name in _REPLY_NAMES},
         usage=usage,
@@ -385,7 +385,7 @@ class BatchRecords(LeaseRecords, SpendingRecords):
             "nonce": batch.nonce,
             **scope_names(scope),
             "judge_model": model,
-            "asking": attempt,
+            "attempt": attempt,
             "channel": "batch",
             "n_requests": size,
             "begun_at": time_text(batch.begun_at),
@@ -419,7 +419,7 @@ class BatchRecords(LeaseRecords, SpendingRecords):
                     nonce=intent.nonce,
                     **scope_names(scope),
                     judge_model=intent.judge_model,
-                    asking=intent.attempt,
+                    attempt=intent.attempt,
                     channel=intent.channel,
                     state="intent",
                     n_requests=len(keys),

@@ -46,7 +46,7 @@ batches = sa.Table(
     sa.Column("dimension", sa.Text, nullable=False),
     sa.Column("purpose", sa.Text, nullable=False),
     sa.Column("judge_model", sa.Text, nullable=False),
-    sa.Column("asking", sa.Integer, nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False),
     sa.Column("channel", sa.Text, nullable=False),
     sa.Column("batch_id", sa.Text, index=True),
     # intent, created, then harvested, refused (never accepted), abandoned (never found) or lost;
@@ -72,7 +72,7 @@ replies = sa.Table(
     "judge_replies",
     metadata,
     sa.Column("request_key", sa.String(64), primary_key=True),
-    sa.Column("asking", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("attempt", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("nonce", sa.String(32), nullable=False),
     sa.Column("channel", sa.Text, nullable=False),
     sa.Column("result_type", sa.Text, nullable=False),

@@ -102,7 +102,7 @@ class _Reply:
     entrant_a: str
     entrant_b: str
     request_key: str
-    asking: int
+    attempt: int
     reply: str | None
 
 
@@ -114,11 +114,11 @@ def verdicts_with_replies(verdicts: AnyTable, replies: AnyTable) -> Iterator[Ans
         replies: Table "judge_replies" of the same dimension.
     """
     for verdict, answers in join_pairs(rows_of(VerdictRow, verdicts), rows_of(_Reply, replies)):
-        texts = {(row.request_key, row.asking): row.reply for row in answers}
+        texts = {(row.request_key, row.attempt): row.reply for row in answers}
         yield AnsweredVerdict(
             **asdict(verdict),
-            reply_ab=texts.get((verdict.request_key_ab, verdict.asking_ab)),
-            reply_ba=texts.get((verdict.request_key_ba, verdict.asking_ba)),
+            reply_ab=texts.get((verdict.request_key_ab, verdict.attempt_ab)),
+            reply_ba=texts.get((verdict.request_key_ba, verdict.attempt_ba)),
         )
 
 

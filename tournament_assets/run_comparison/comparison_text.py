@@ -93,7 +93,7 @@ def noisy_dimensions(inputs: InputComparison, flips: FlipReport) -> list[str]:
     return [
         str(each.dimension)
         for each in flips.by_dimension
-        if each.flips.count
+        if each.flipped
         and each.dimension not in flips.asked_otherwise
         and not each.shown_otherwise
         and not inputs.names(_RESPONSES)
@@ -176,7 +176,7 @@ def _flip_cells(count: FlipCount) -> tuple[str, ...]:
     return (
         count.dimension or "all",
         count.source or "all",
-        f"{count.flips.count} of {count.flips.n}",
+        f"{count.flipped} of {count.flips.n}",
         format_share(count.flips.value),
         str(changes[Change.REVERSED]),
         str(changes[Change.TIE]),

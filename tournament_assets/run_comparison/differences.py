@@ -22,6 +22,7 @@ from tournament_assets.audits.agreement import (
     Agreement,
     LabelPair,
     measure_agreement,
+    measure_by_prompt,
     measure_proportion,
 )
 from tournament_assets.tournament.errors import InputError
@@ -127,6 +128,8 @@ class ComparedPair:
         question_changed: The same of the prompt.
         requests: What both runs asked. Pairs that share it are one question: two entrants gave
             the same response, and the judge was asked once.
+        weight: How many prompts it stands for, judged in both runs. One hash draws the tails of
+            both, so that a pair is in both as often as in the one that judged it more rarely.
     """
 
     dimension: str
@@ -139,6 +142,7 @@ class ComparedPair:
     responses_changed: bool | None
     question_changed: bool | None
     requests: tuple[tuple[str, ...], tuple[str, ...]]
+    weight: float = 1.0
 
     @property
     def requests_changed(self) -> bool:
@@ -172,9 +176,12 @@ class FlipCount:
     Attributes:
         dimension: The dimension of the group; None for all of them.
         source: The prompts' source; None for all of them.
-        flips: Judgments that flipped, of the pairs that both runs settled, with its interval.
+        flips: The share of judgments that flipped, of the pairs that both runs settled; a pair
+            counts by its weight.
+        flipped: How many of these pairs flipped.
         questions: The same of different questions: pairs of the same requests count once, and
-            copies, which nobody was asked about, do not count.
+            copies, which nobody was asked about, do not count. Unweighted: it is about the judge
+            as it answers what it is asked, and not about the bank.
         changes: Pairs by what became of them, without those that stayed.
         shown_otherwise: Flips of pairs whose prompt or responses differ, so that they are not the
             judge's alone.
@@ -184,6 +191,7 @@ class FlipCount:
     dimension: str | None
     source: str | None
     flips: Estimate
+    flipped: int
     questions: Estimate
     changes: Mapping[Change, int]
     shown_otherwise: int
@@ -330,6 +338,7 @@ def _compare(then: SettledPair, now: SettledPair) -> ComparedPair:
         responses_changed=_differ((then.response_a, then.response_b), responses),
         question_changed=_differ((then.question,), (now.question,)),
         requests=(then.asked, now.asked),
+        weight=max(then.weight, now.weight),
     )
 
 
@@ -353,20 +362,37 @@ def _count_flips(
     dimension: str | None,
     source: str | None,
 ) -> FlipCount:
-    labels = [LabelPair(pair.prompt_id, _label(pair.then), _label(pair.now)) for pair in pairs]
+    labels = [
+        LabelPair(pair.prompt_id, _label(pair.then), _label(pair.now), pair.weight)
+        for pair in pairs
+    ]
     agreement, confidence = measure_agreement(labels, resampling), resampling.confidence
     became = Counter(pair.change for pair in pairs)
     flipped = [pair for pair in pairs if pair.change.is_flip]
     return FlipCount(
         dimension=dimension,
         source=source,
-        flips=measure_proportion(len(flipped), agreement.n, confidence=confidence),
+        flips=_share_of_flips(pairs, confidence=confidence),
+        flipped=len(flipped),
         questions=_flips_of_questions(pairs, confidence=confidence),
         changes={change: became[change] for change in Change if change is not Change.NONE},
         shown_otherwise=sum(
             bool(pair.responses_changed or pair.question_changed) for pair in flipped
         ),
         agreement=agreement,
+    )
+
+
+def _share_of_flips(pairs: Sequence[ComparedPair], *, confidence: float) -> Estimate:
+    settled = [pair for pair in pairs if Outcome.UNJUDGED not in (pair.then, pair.now)]
+    weights = [pair.weight for pair in settled]
+    if len(set(weights)) < 2:
+        flipped = sum(pair.change.is_flip for pair in settled)
+        return measure_proportion(flipped, len(settled), confidence=confidence)
+    return measure_by_prompt(
+        ((pair.prompt_id, pair.change.is_flip) for pair in settled),
+        confidence=confidence,
+        weights=weights,
     )
 
 
@@ -437,10 +463,10 @@ def judge_sameness(
         ratings_moved: Ratings that are not the same.
     """
     groups = [(f"on {each.dimension}", each) for each in flips.by_dimension if each.flips.n]
-    if flips.rest is not None and flips.rest.flips.count:
+    if flips.rest is not None and flips.rest.flipped:
         groups.append(("of the pairs asked the same", flips.rest))
     if not flips.asked_otherwise:
-        groups = [(name, each) for name, each in groups if each.flips.count]
+        groups = [(name, each) for name, each in groups if each.flipped]
     differing = [_share(*group) for group in groups if (group[1].questions.low or 0.0) > tolerance]
     if differing:
         return SamenessVerdict(Sameness.DIFFERS, tolerance, tuple(differing))

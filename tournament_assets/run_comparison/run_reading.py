@@ -260,8 +260,8 @@ class _Reader:
 def _answered(row: Mapping[str, Any]) -> Iterator[str]:
     for side in ("ab", "ba"):
         if row[f"reply_{side}"] is not None:
-            key, asking = sys.intern(str(row[f"request_key_{side}"])), row[f"asking_{side}"]
-            yield key if asking == 1 else f"{key} {asking}"
+            key, attempt = sys.intern(str(row[f"request_key_{side}"])), row[f"attempt_{side}"]
+            yield key if attempt == 1 else f"{key} {attempt}"
 
 
 def _asked(row: Mapping[str, Any]) -> tuple[str, ...]:

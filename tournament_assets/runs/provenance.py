@@ -50,7 +50,7 @@ class BilledReply:
     entrant_a: str
     entrant_b: str
     request_key: str
-    asking: int
+    attempt: int
     judge_model: str
     rubric_version: str
     rubric_hash: str
@@ -86,7 +86,7 @@ class Bill:
         """Add a row of the table `judge_replies`, if it was billed and is not a repetition."""
         if reply.channel is None or reply.input_tokens is None:
             return
-        name = (reply.request_key, reply.asking)
+        name = (reply.request_key, reply.attempt)
         if name in self._seen:
             return
         self._seen.add(name)

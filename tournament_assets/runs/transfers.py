@@ -379,7 +379,7 @@ def _records(
                 entrant_b=request.entrant_b,
                 presentation=request.presentation,
                 judge_model=request.params["model"],
-                asking=reply.attempt,
+                attempt=reply.attempt,
                 channel=reply.channel,
                 result_type=reply.result_type,
                 stop_reason=reply.stop_reason,
@@ -531,7 +531,7 @@ def stored_reply(record: JudgmentRecord) -> StoredReply:
     """Return what the ledger keeps of a judgment."""
     return StoredReply(
         request_key=record.request_key,
-        attempt=record.asking,
+        attempt=record.attempt,
         channel=record.channel,
         result_type=record.result_type,
         stop_reason=record.stop_reason,

@@ -164,7 +164,7 @@ class JudgmentRecord:
         entrant_b: The pair's second entrant.
         presentation: Whose response was shown as response A.
         judge_model: The model that was asked.
-        asking: Which time of asking this answers; 1 is the first.
+        asking: Which attempt this answers; 1 is the first.
         channel: How the request was sent.
         result_type: `succeeded`, `errored`, `expired` or any other word of the service;
             `identical` where there was nothing to ask.
@@ -183,7 +183,7 @@ class JudgmentRecord:
     entrant_b: str
     presentation: Presentation
     judge_model: str
-    asking: int
+    attempt: int
     channel: Channel
     result_type: str
     stop_reason: str | None
@@ -241,7 +241,7 @@ def write_judgments(path: Path | UPath, records: Iterable[JudgmentRecord]) -> No
         json.dumps(row, ensure_ascii=False).encode(errors="replace") + b"\n": row
         for row in map(_to_row, records)
     }
-    order = (*_PAIR, "request_key", "asking")
+    order = (*_PAIR, "request_key", "attempt")
     in_order = sorted(by_line, key=lambda line: ([by_line[line][name] for name in order], line))
     write_bytes_atomically(path, b"".join(in_order))
 
@@ -268,11 +268,11 @@ def read_judgments(path: Path | UPath) -> JudgmentFile:
         if mark in seen:
             repeated.add(where)
         seen.add(mark)
-        key = (record.request_key, record.asking)
+        key = (record.request_key, record.attempt)
         first, known = answers.setdefault(key, (where, answer))
         if known != answer:
             raise InputError(
-                f"{where}: the request {row['cache_key']}, asking {row['asking']}, is answered "
+                f"{where}: the request {row['cache_key']}, attempt {row['attempt']}, is answered "
                 f"differently at {first}; expected one answer; remove one of them"
             )
 
@@ -305,7 +305,7 @@ def _record(values: JsonObject, where: str) -> JudgmentRecord:
         entrant_b=row.text("entrant_b"),
         presentation=row.presentation(),
         judge_model=row.text("judge_model"),
-        asking=row.count("asking", least=1),
+        attempt=row.count("attempt", least=1),
         channel=row.channel(),
         result_type=row.text("result_type"),
         stop_reason=row.optional_text("stop_reason"),

@@ -91,7 +91,7 @@ class JudgeReplyRow(PairColumns):
 
     presentation: Annotated[str, "ab: entrant_a is shown as A; ba: as B"]
     request_key: Annotated[str, "SHA-256 of the request as sent"]
-    asking: Annotated[int, "1 for the first question, more after a failed reply"]
+    attempt: Annotated[int, "1 for the first question, more after a failed reply"]
     judge_model: Annotated[str, "the model that judges"]
     rubric_version: Annotated[str, "the rubric's version line"]
     rubric_hash: Annotated[str, "SHA-256 of the rubric as the judge saw it"]
@@ -123,8 +123,8 @@ class VerdictRow(PairColumns):
     reason_ba: Annotated[str | None, "why presentation ba has no verdict"] = None
     request_key_ab: Annotated[str, "SHA-256 of the request of presentation ab"]
     request_key_ba: Annotated[str, "SHA-256 of the request of presentation ba"]
-    asking_ab: Annotated[int, "which attempt the verdict of presentation ab answers"]
-    asking_ba: Annotated[int, "which attempt the verdict of presentation ba answers"]
+    attempt_ab: Annotated[int, "which attempt the verdict of presentation ab answers"]
+    attempt_ba: Annotated[int, "which attempt the verdict of presentation ba answers"]
     settled_by: Annotated[str, "the model that judged, or the models of the jury"]
 
 

@@ -472,7 +472,7 @@ def _asked_of_itself(
 
     A second one that is still to come is pending.
     """
-    in_order = sorted(rows, key=lambda row: (row.judge_model, row.presentation, row.asking))
+    in_order = sorted(rows, key=lambda row: (row.judge_model, row.presentation, row.attempt))
     for _, asked in groupby(in_order, key=lambda row: (row.judge_model, row.presentation)):
         first, *later = asked
         if first.result_type in ("identical", "pending") or not _is_unreadable(first, judging):

@@ -334,7 +334,7 @@ def missing_budget_problem(plan: TournamentPlan, mode: Mode, *, is_allowed: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class JudgeWork:
     """What a judge is asked as one scope's work.
 
     Attributes:
@@ -348,7 +348,7 @@ class Asking:
 
 
 def ask_together(
-    askings: Sequence[Asking],
+    work: Sequence[JudgeWork],
     *,
     plan: TournamentPlan,
     ledger: "Ledger",
@@ -366,7 +366,7 @@ def ask_together(
     ask it.
 
     Args:
-        askings: What is asked, scope by scope.
+        work: What is asked, scope by scope.
         ledger: Where replies are kept.
         judge: What leads to the services.
         options: What the run was told.
@@ -381,49 +381,47 @@ def ask_together(
     """
     reply_format = plan.config.judging.reply_format
     left = {
-        asking.scope: find_work_left(
-            request_keys(asking.requests),
-            scope=asking.scope,
+        each.scope: find_work_left(
+            request_keys(each.requests),
+            scope=each.scope,
             ledger=ledger,
             reply_format=reply_format,
         )
-        for asking in askings
+        for each in work
     }
     tallies = {scope: Tally(total=each.total, answered=each.total) for scope, each in left.items()}
-    askings = [
-        asking
-        for asking in askings
-        if asking.requests and (options.rejudge or not left[asking.scope].is_done)
+    work = [
+        each for each in work if each.requests and (options.rejudge or not left[each.scope].is_done)
     ]
-    if not askings:
+    if not work:
         return tallies
-    judges = [asking.judge for asking in askings]
+    judges = [each.judge for each in work]
     terms = judging_terms(plan, since=options.began_at or datetime.now(UTC), judges=judges)
     told = one_at_a_time(log)
     with ExitStack() as stack:
         if not options.rejudge:
             if not allows_unbudgeted:
-                _refuse_unbudgeted(askings, plan)
-            _refuse_unaffordable(askings, left, terms, ledger)
+                _refuse_unbudgeted(work, plan)
+            _refuse_unaffordable(work, left, terms, ledger)
         services: dict[object, AsksDirectly] = {}
         places: dict[object, threading.Semaphore] = {}
-        for each in judges:
-            if each.door not in services:
-                services[each.door] = stack.enter_context(judge.service(each))
-                behind = [other for other in judges if other.door == each.door]
+        for one in judges:
+            if one.door not in services:
+                services[one.door] = stack.enter_context(judge.service(one))
+                behind = [other for other in judges if other.door == one.door]
                 most = max(other.max_in_flight for other in behind)
-                places[each.door] = threading.Semaphore(most)
+                places[one.door] = threading.Semaphore(most)
         if not options.rejudge:
-            _refuse_to_repay(askings, left, services, plan, ledger, options, told)
+            _refuse_to_repay(work, left, services, plan, ledger, options, told)
         left.clear()  # each settlement looks for itself, and keys are held for hours otherwise
 
-        def settle(asking: Asking, sleep: Sleep) -> Tally:
-            scope, asked = asking.scope, asking.judge
-            work = rejudge_requests if options.rejudge else settle_requests
+        def settle(each: JudgeWork, sleep: Sleep) -> Tally:
+            scope, asked = each.scope, each.judge
+            settle_all = rejudge_requests if options.rejudge else settle_requests
             title = f"{scope.title} is judged"
             with JudgingBar(title, total=tallies[scope].total, log=told) as progress:
-                return work(
-                    asking.requests,
+                return settle_all(
+                    each.requests,
                     scope=scope,
                     ledger=ledger,
                     service=services[asked.door],
@@ -451,40 +449,40 @@ def ask_together(
                     ),
                 )
 
-        pieces = [Piece(asking.scope.title, partial(settle, asking)) for asking in askings]
+        pieces = [Piece(each.scope.title, partial(settle, each)) for each in work]
         done = run_together(pieces, log=told)
-    return tallies | {each.scope: tally for each, tally in zip(askings, done, strict=True)}
+    return tallies | {each.scope: tally for each, tally in zip(work, done, strict=True)}
 
 
-def _refuse_unbudgeted(askings: Iterable[Asking], plan: TournamentPlan) -> None:
+def _refuse_unbudgeted(work: Iterable[JudgeWork], plan: TournamentPlan) -> None:
     # Tests of the judge and asking again are small, and approved by whoever begins them.
-    for scope in (asking.scope for asking in askings if asking.scope.is_of_verdicts):
+    for scope in (each.scope for each in work if each.scope.is_of_verdicts):
         problem = missing_budget_problem(plan, scope.mode, is_allowed=False)
         if problem is not None:
             raise BudgetError(problem)
 
 
 def _refuse_unaffordable(
-    askings: Sequence[Asking],
+    work: Sequence[JudgeWork],
     left: Mapping[JudgingScope, WorkLeft],
     terms: BudgetTerms,
     ledger: "Ledger",
 ) -> None:
     """Refuse what fits scope by scope, and not together; each looks at its own by itself."""
-    if terms.limit_usd is None or len(askings) == 1:
+    if terms.limit_usd is None or len(work) == 1:
         return
     asked: list[Selection] = []
-    for asking in askings:
-        positions = KeyPositions(asking.requests)
-        unanswered = [positions[key] for key in left[asking.scope].unanswered]
-        asked.append(Selection(asking.requests, unanswered))
-    in_batches = all(asking.judge.row.channel == "batch" for asking in askings)
+    for each in work:
+        positions = KeyPositions(each.requests)
+        unanswered = [positions[key] for key in left[each.scope].unanswered]
+        asked.append(Selection(each.requests, unanswered))
+    in_batches = all(each.judge.row.channel == "batch" for each in work)
     channel: Channel = "batch" if in_batches else "direct"
     check_affordable(asked, channel, terms=terms, ledger=ledger, since=datetime.now(UTC))
 
 
 def _refuse_to_repay(
-    askings: Sequence[Asking],
+    work: Sequence[JudgeWork],
     left: Mapping[JudgingScope, WorkLeft],
     services: Mapping[object, AsksDirectly],
     plan: TournamentPlan,
@@ -493,14 +491,14 @@ def _refuse_to_repay(
     log: Callable[[str], None],
 ) -> None:
     for door, service in services.items():
-        of_service = [asking for asking in askings if asking.judge.door == door]
+        of_service = [each for each in work if each.judge.door == door]
         unanswered = {
             key
-            for work in (left[asking.scope] for asking in of_service)
-            for key in (*work.unanswered, *work.unreadable)
+            for found in (left[each.scope] for each in of_service)
+            for key in (*found.unanswered, *found.unreadable)
         }
         if unanswered:
-            is_free = all(is_free_model(asking.judge.model) for asking in of_service)
+            is_free = all(is_free_model(each.judge.model) for each in of_service)
             refuse_to_repay(
                 unanswered,
                 ledger=ledger,

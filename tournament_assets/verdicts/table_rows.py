@@ -90,8 +90,8 @@ class _ReadVerdict:
     share: float | None
     request_key_ab: str
     request_key_ba: str
-    asking_ab: int
-    asking_ba: int
+    attempt_ab: int
+    attempt_ba: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class _ReadReply:
     entrant_a: str
     entrant_b: str
     request_key: str
-    asking: int
+    attempt: int
     result_type: str
     stop_reason: str | None
     reply: str | None
@@ -129,10 +129,10 @@ def pair_readings(
             outcome=row.outcome,
             share=row.share,
             replies=tuple(
-                _read_presentation(answers, key, verdict, asking, reply_format)
-                for key, verdict, asking in (
-                    (row.request_key_ab, row.verdict_ab, row.asking_ab),
-                    (row.request_key_ba, row.verdict_ba, row.asking_ba),
+                _read_presentation(answers, key, verdict, attempt, reply_format)
+                for key, verdict, attempt in (
+                    (row.request_key_ab, row.verdict_ab, row.attempt_ab),
+                    (row.request_key_ba, row.verdict_ba, row.attempt_ba),
                 )
             ),
         )
@@ -151,7 +151,7 @@ def _read_presentation(
 ) -> ReplyReading:
     attempts = [each for each in answers if each.request_key == request_key]
     failures = {
-        row.asking: classify_reply(
+        row.attempt: classify_reply(
             result_type=row.result_type,
             stop_reason=row.stop_reason,
             text=row.reply,
@@ -165,7 +165,7 @@ def _read_presentation(
     earlier = {failure for attempt, failure in failures.items() if attempt < counted}
     # A request whose batch expired or errored in passing has no reply of its own in the table: it
     # shows in that the reply that counts was asked for directly, outside any batch.
-    was_asked_directly = any(row.asking == counted and row.channel == "direct" for row in attempts)
+    was_asked_directly = any(row.attempt == counted and row.channel == "direct" for row in attempts)
     return ReplyReading(
         verdict,
         was_rejudged=bool(earlier & INFRASTRUCTURE) or (was_asked_directly and not earlier),
@@ -236,17 +236,17 @@ def _rows_of(
             rubric_hash=rubric.content_hash,
         )
         if pair_key(request) in not_asked:
-            yield row(asking=1, result_type="identical")
+            yield row(attempt=1, result_type="identical")
             continue
         held = by_key.get(request.request_key)
         if held is None:
             reason = UNREAD if request.request_key in withheld else None
-            yield row(asking=1, result_type="pending", error_type=reason)
+            yield row(attempt=1, result_type="pending", error_type=reason)
             continue
         for reply in held:
             usage = reply.usage
             yield row(
-                asking=reply.attempt,
+                attempt=reply.attempt,
                 result_type=reply.result_type,
                 channel=reply.channel,
                 stop_reason=reply.stop_reason,

@@ -34,9 +34,9 @@ from tournament_assets.tournament.judges import Rubric
 from tournament_assets.trust.measures import MEASURES
 from tournament_assets.trust.panel import control_share, injection_share
 from tournament_assets.verdicts.judge_requests import (
-    Asking,
     AskingOptions,
     JudgeAccess,
+    JudgeWork,
     LedgerAccess,
     ask_together,
 )
@@ -88,7 +88,7 @@ class JudgeTest:
         scope = JudgingScope(step.plan.tournament_id, step.mode, step.name, self.purpose)
         with self.ledger.open() as opened:
             tallies = ask_together(
-                [Asking(scope, requests, config.lead(step.mode, model=self.judge_model))],
+                [JudgeWork(scope, requests, config.lead(step.mode, model=self.judge_model))],
                 plan=step.plan,
                 ledger=opened,
                 judge=self.judge,

@@ -44,9 +44,9 @@ from tournament_assets.verdicts.adaptive_judging import (
     verdicts_in_table,
 )
 from tournament_assets.verdicts.judge_requests import (
-    Asking,
     AskingOptions,
     JudgeAccess,
+    JudgeWork,
     LedgerAccess,
     ask_together,
     missing_budget_problem,
@@ -144,13 +144,13 @@ def judge_requests(
     pairs = {dimension: pairs_of(table) for dimension, table in pairs_to_judge.items()}
     with ledger.open() as opened:
 
-        def look() -> list[_Judging]:
+        def look() -> list[_DimensionWork]:
             return [
                 _judging(step, dimension, own, options, opened) for dimension, own in pairs.items()
             ]
 
-        asked, tallies = _ask_in_rounds(look, step, options, opened, judge)
-        rows = [row for asks in asked for row in _asked_rows(asks, tallies, opened)]
+        work, tallies = _ask_in_rounds(look, step, options, opened, judge)
+        rows = [row for own in work for row in _asked_rows(own, tallies, opened)]
     pending = sum(row.requests - row.answered for row in rows)
     return Made(
         rows,
@@ -164,13 +164,13 @@ def judge_requests(
 
 
 def _ask_in_rounds(
-    look: "Callable[[], list[_Judging]]",
+    look: "Callable[[], list[_DimensionWork]]",
     step: Step,
     options: AskingOptions,
     ledger: "Ledger",
     judge: JudgeAccess,
     failed_since: datetime | None = None,
-) -> "tuple[list[_Judging], dict[JudgingScope, Tally]]":
+) -> "tuple[list[_DimensionWork], dict[JudgingScope, Tally]]":
     """Ask until no reply calls for more: once, or as often as an adaptive run has rounds.
 
     Args:
@@ -180,10 +180,10 @@ def _ask_in_rounds(
         failed_since: Requests that failed since then are not asked again.
     """
     tallies: dict[JudgingScope, Tally] = {}
-    asked, began = look(), datetime.now(UTC)
+    work, began = look(), datetime.now(UTC)
     while True:
         found = ask_together(
-            [asking for asks in asked for asking in asks.askings],
+            [each for own in work for each in own.by_judge],
             plan=step.plan,
             ledger=ledger,
             judge=judge,
@@ -197,31 +197,31 @@ def _ask_in_rounds(
             own.add(tally)
             own.total, own.answered = tally.total, tally.answered
         if options.rejudge or step.plan.config.mode(step.mode).stops is None:
-            return asked, tallies
+            return work, tallies
         following = look()
-        if [len(each.pairs) for each in following] == [len(each.pairs) for each in asked]:
-            return asked, tallies
-        asked = following
+        if [len(each.pairs) for each in following] == [len(each.pairs) for each in work]:
+            return work, tallies
+        work = following
         # What failed has had its rounds, also where other pairs are asked about now.
         failed_since = failed_since or began
 
 
 def _asked_rows(
-    asks: "_Judging", tallies: Mapping[JudgingScope, Tally], ledger: "Ledger"
+    work: "_DimensionWork", tallies: Mapping[JudgingScope, Tally], ledger: "Ledger"
 ) -> list[RequestsRow]:
     return [
         RequestsRow(
-            dimension=asking.scope.dimension,
+            dimension=each.scope.dimension,
             asked=judge.model,
-            requests=tallies[asking.scope].total,
-            answered=_count_answered(asking, ledger),
+            requests=tallies[each.scope].total,
+            answered=_count_answered(each, ledger),
         )
-        for judge, asking in zip(asks.judges, asks.askings, strict=True)
+        for judge, each in zip(work.judges, work.by_judge, strict=True)
     ]
 
 
-def _count_answered(asking: Asking, ledger: "Ledger") -> int:
-    keys = iter(KeyPositions(asking.requests))
+def _count_answered(work: JudgeWork, ledger: "Ledger") -> int:
+    keys = iter(KeyPositions(work.requests))
     parts = iter(lambda: list(islice(keys, _KEYS_AT_ONCE)), [])
     return sum(len(ledger.answered_keys(part)) for part in parts)
 
@@ -230,7 +230,7 @@ _KEYS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Judging:
+class _DimensionWork:
     """What one step asks of the judges about one dimension, and who is asked.
 
     Attributes:
@@ -250,11 +250,11 @@ class _Judging:
     to_ask: list[JudgeRequests]
 
     @property
-    def askings(self) -> list[Asking]:
+    def by_judge(self) -> list[JudgeWork]:
         """What is asked about the others: one scope's work for each judge."""
         plan, mode, dimension = self.step.plan, self.step.mode, self.rubric.dimension
         return [
-            Asking(plan.verdict_scope(mode, dimension, judge), requests, judge)
+            JudgeWork(plan.verdict_scope(mode, dimension, judge), requests, judge)
             for judge, requests in zip(self.judges, self.to_ask, strict=True)
         ]
 
@@ -286,7 +286,7 @@ def judge_replies(
     """
     pairs = pairs_of(pairs_to_judge)
     with ledger.open() as opened:
-        asks, tally = _ask(
+        work, tally = _ask(
             lambda: _judging(step, step.name, pairs, options, opened),
             step,
             options,
@@ -294,27 +294,27 @@ def judge_replies(
             judge,
             options.began_at or started_at,
         )
-        counted, made = _write_replies(asks, tally, opened)
-    _refuse_empty(counted.results, asks, tally)
+        counted, made = _write_replies(work, tally, opened)
+    _refuse_empty(counted.results, work, tally)
     return made
 
 
 def _write_replies(
-    asks: _Judging, tally: Tally, ledger: "Ledger"
+    work: _DimensionWork, tally: Tally, ledger: "Ledger"
 ) -> tuple["_CountedReplies", Made[WrittenTable]]:
-    requests = asks.requests()
+    requests = work.requests()
     rows = reply_rows(
-        by_pair(asks.pairs, requests),
-        asks.pairs,
+        by_pair(work.pairs, requests),
+        work.pairs,
         ledger.iterate_replies,
-        asks.rubric,
-        identical=asks.identical,
+        work.rubric,
+        identical=work.identical,
         withheld=tally.withheld,
     )
     counted = _CountedReplies(rows)
     shown = Shown(counted, ("prompt_id", "entrant_a", "entrant_b", "presentation", "reply"))
     written = write_table("judge_replies", shown)
-    metadata = _reply_metadata(asks, requests, counted, tally)
+    metadata = _reply_metadata(work, requests, counted, tally)
     return counted, Made(written, metadata={**metadata, "first_rows": shown.markdown})
 
 
@@ -324,7 +324,7 @@ def _judging(
     pairs: list[PairToJudge],
     options: AskingOptions,
     ledger: "Ledger",
-) -> _Judging:
+) -> _DimensionWork:
     config = step.plan.config
     told = (options.rubrics or {}).get(dimension)
     rubric = (
@@ -360,24 +360,24 @@ def _judging(
     if config.judging.identical_responses_tie:
         others, identical = split_identical(pairs)
     to_ask = [_requests(step, others, rubric, judge) for judge in judges]
-    return _Judging(step, options, rubric, judges, pairs, identical, to_ask)
+    return _DimensionWork(step, options, rubric, judges, pairs, identical, to_ask)
 
 
 def _ask(
-    look: Callable[[], _Judging],
+    look: Callable[[], _DimensionWork],
     step: Step,
     options: AskingOptions,
     ledger: "Ledger",
     judge: JudgeAccess,
     failed_since: datetime,
-) -> tuple[_Judging, Tally]:
+) -> tuple[_DimensionWork, Tally]:
     together = Tally()
     if options.skip_judging:
         return look(), together
-    (asks,), tallies = _ask_in_rounds(lambda: [look()], step, options, ledger, judge, failed_since)
+    (work,), tallies = _ask_in_rounds(lambda: [look()], step, options, ledger, judge, failed_since)
     for tally in tallies.values():
         together.add(tally)
-    return asks, together
+    return work, together
 
 
 def judging_decisions(
@@ -435,25 +435,25 @@ class _CountedReplies:
             yield row
 
 
-def _refuse_empty(results: Counter[str], asks: _Judging, tally: Tally) -> None:
+def _refuse_empty(results: Counter[str], work: _DimensionWork, tally: Tally) -> None:
     wanted = results.total() - results["identical"]
     if wanted and not results["succeeded"]:
         advice = (
             "run without skip_judging to ask the judge"
-            if asks.options.skip_judging
+            if work.options.skip_judging
             else "they were paid and their results could not be read: run again later, or with "
             "--pay-again to ask and pay for them again"
             if tally.withheld
             else "see the table judge_failures in the ledger, and run again or `tournament rejudge`"
         )
         raise JudgeError(
-            f"not one of the {wanted} presentations on {asks.step.name} has a reply; "
+            f"not one of the {wanted} presentations on {work.step.name} has a reply; "
             f"expected some; nothing is written; {advice}"
         )
 
 
 def _reply_metadata(
-    asks: _Judging, requests: list[JudgeRequests], counted: _CountedReplies, tally: Tally
+    work: _DimensionWork, requests: list[JudgeRequests], counted: _CountedReplies, tally: Tally
 ) -> Metadata:
     return {
         "presentations": sum(map(len, requests)),
@@ -461,12 +461,12 @@ def _reply_metadata(
         **_tally_metadata([tally]),
         "replies_pending": counted.results["pending"],
         "presentations_identical": counted.results["identical"],
-        "judge": label_judges(asks.judges),
-        "judge_model": ", ".join(each.model for each in asks.judges),
-        "judging_skipped": asks.options.skip_judging,
-        **_judged_with(asks.rubric),
-        "rubric_text": asks.rubric.told,
-        **counted.bill.metadata(asks.step.plan.config),
+        "judge": label_judges(work.judges),
+        "judge_model": ", ".join(each.model for each in work.judges),
+        "judging_skipped": work.options.skip_judging,
+        **_judged_with(work.rubric),
+        "rubric_text": work.rubric.told,
+        **counted.bill.metadata(work.step.plan.config),
     }
 
 

@@ -363,15 +363,16 @@ def _comparison_rows(comparison: RunComparison, then: Path, now: Path) -> list[M
             *(each for each in flips.by_stratum if each.dimension == dimension),
             total,
         )
-        for measure, unit, found in _measures_of(count)
+        for measure, unit, found in flip_measures(count)
     ]
 
 
-def _measures_of(count: FlipCount) -> Iterator[tuple[str, str, Estimate]]:
+def flip_measures(count: FlipCount) -> Iterator[tuple[str, str, Estimate]]:
+    """Yield the measures of a group of pairs, each with its unit."""
     yield "flip_rate", "share", count.flips
     yield "kappa", "kappa", count.agreement.kappa
     counts = {
-        "flipped": count.flips.count,
+        "flipped": count.flipped,
         **{change.value: n for change, n in count.changes.items()},
         "other_texts": count.shown_otherwise,
     }
@@ -396,7 +397,7 @@ def _comparison_metadata(comparison: RunComparison) -> dict[str, Any]:
         "verdict": " ".join(comparing.summary(comparison)),
         "comes_to_the_same": comparing.verdict_line(comparison),
         "comparison": Markdown(page),
-        "judgments_flipped": flips.total.flips.count,
+        "judgments_flipped": flips.total.flipped,
         "judgments_settled_in_both": flips.total.flips.n,
         "pairs_asked_otherwise": sum(flips.asked_otherwise.values()),
         "judgments_lost": sum(count.changes[Change.LOST] for count in both),

@@ -396,7 +396,7 @@ def settle_pairs(
             to come is a `pending` row, not a missing one.
     """
     pairs: dict[tuple[str, int, str, str, str], dict[str, _Read]] = {}
-    for reply in sorted(replies, key=lambda reply: reply.asking):
+    for reply in sorted(replies, key=lambda reply: reply.attempt):
         pair = (reply.prompt_id, reply.sample, reply.entrant_a, reply.entrant_b, reply.judge_model)
         presented = pairs.setdefault(pair, {})
         earlier = presented.get(reply.presentation)
@@ -435,8 +435,8 @@ def _settle(ab: _Read, ba: _Read) -> VerdictRow:
         reason_ba=reason_ba,
         request_key_ab=reply.request_key,
         request_key_ba=other.request_key,
-        asking_ab=reply.asking,
-        asking_ba=other.asking,
+        attempt_ab=reply.attempt,
+        attempt_ba=other.attempt,
         settled_by=reply.judge_model,
     )
 
