@@ -31,7 +31,7 @@ from tournament_assets.launching import run_tournament
 
 N_PROMPTS, N_ENTRANTS, N_WORDS = 24, 4, 40
 MODELS = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-opus-4-7", "claude-haiku-5-5")
-ASKS_JUDGE, ASKS_ENTRANTS = "large_5_ask_judge", "large_2_ask_entrants"
+ASKS_JUDGE, ASKS_ENTRANTS = "__ASSET_JOB_large_ask_judge", "__ASSET_JOB_large_ask_entrants"
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,9 +52,8 @@ from tournament_assets.graph.automation.failure_notices import (
 from tournament_assets.graph.automation.jobs import (
     build_jobs,
     build_rejudge_job,
-    build_rerun_jobs,
 )
-from tournament_assets.graph.automation.reruns import refuse_superseded
+from tournament_assets.graph.automation.reruns import build_beginning_jobs, refuse_superseded
 from tournament_assets.graph.automation.scheduled_reruns import (
     build_schedules,
     build_sensor,
@@ -184,12 +183,13 @@ def build_tournaments(
         # Partition mappings and observed data versions: Dagster says at every use that they are.
         warnings.simplefilter("ignore", dg.BetaWarning)
         jobs = {
-            plan.tournament_id: build_jobs(
-                plan, refuse_run=refuse_superseded, resource_prefix=resource_prefix
-            )
+            plan.tournament_id: [
+                *build_beginning_jobs(plan),
+                *build_jobs(plan, refuse_run=refuse_superseded, resource_prefix=resource_prefix),
+            ]
             for plan in plans
         }
-        all_jobs = [job for each in jobs.values() for job in build_rerun_jobs(each)]
+        all_jobs = [job for each in jobs.values() for job in each]
         sensors = [build_sensor(plans, all_jobs, resource_prefix=resource_prefix)] if plans else []
         return dg.Definitions.merge(
             *(_build_tournament(plan, jobs[plan.tournament_id], resource_prefix) for plan in plans),
@@ -198,7 +198,7 @@ def build_tournaments(
 
 
 def _build_tournament(
-    plan: TournamentPlan, jobs: Mapping[str, Any], resource_prefix: str
+    plan: TournamentPlan, jobs: Sequence[Any], resource_prefix: str
 ) -> dg.Definitions:
     return dg.Definitions(
         assets=build_assets(
@@ -211,8 +211,8 @@ def _build_tournament(
             *build_reported_checks(plan, rows_of(plan).values()),
             build_up_to_date_check(plan),
         ],
-        jobs=[*jobs.values(), build_rejudge_job(plan)],
-        schedules=build_schedules(plan, build_rerun_jobs(jobs)),
+        jobs=[*jobs, build_rejudge_job(plan)],
+        schedules=build_schedules(plan, jobs[0]),
     )
 
 

@@ -21,7 +21,13 @@ from tournament_assets.definitions import (
 )
 from tournament_assets.graph.automation.failure_notices import failed_checks, raise_failure
 from tournament_assets.graph.automation.fresh_work import FreshWork
-from tournament_assets.graph.automation.jobs import Stage, build_stages, op_configs
+from tournament_assets.graph.automation.jobs import (
+    Stage,
+    build_stages,
+    not_yet_observed,
+    observations,
+    op_configs,
+)
 from tournament_assets.graph.automation.reruns import PartitionKey, WorkOfStage
 from tournament_assets.graph.automation.scheduled_reruns import diagnose_automation
 from tournament_assets.graph.local_runs import (
@@ -30,6 +36,7 @@ from tournament_assets.graph.local_runs import (
     noticed_interrupts,
 )
 from tournament_assets.graph.partitions import asset_key
+from tournament_assets.graph.recipe_book import RecipeBook
 from tournament_assets.graph.run_options import RunOptions, asks_again
 from tournament_assets.graph.run_summaries import RunSummary, summarise_run
 from tournament_assets.graph.table import rows_of
@@ -144,9 +151,12 @@ class _Runner:
             WorkError: If a step failed, or a check that stops what comes next.
             KeyboardInterrupt: If one came while a partition ran; it has ended then.
         """
+        book = RecipeBook(self._plan, self._instance)
+        for observation in observations(self._plan, not_yet_observed(book)):
+            self._instance.report_runless_asset_event(observation)
         for stage, work in self._stages():
             for key in stage.partition_keys(self._plan, self._options.mode):
-                label = "" if key is None else str(key).replace("|", " · ")
+                label = str(key).replace("|", " · ")
                 if key not in work:
                     self._warnings += self._fresh.warnings(stage.assets, key)
                     on_fresh(stage, label)
@@ -211,7 +221,7 @@ class _Runner:
                 **op_configs(self._plan, names, self._told),
                 "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
             },
-            tags=self._tags,
+            tags={**self._tags, "stage": stage.name},
             asset_selection=list(assets) or None,
             raise_on_error=False,
         )

@@ -14,8 +14,8 @@ from tests.browser.servers import dagster_dev
 from tests.daemon.daemons import look_often
 from tests.demo import DemoRun
 
-STAGES = ("1_prompts", "2_responses", "3_judging", "4_ratings", "5_report")
-RUNS_OF_THE_JOB = "/runs?q[0]=job%3Ademo_5_judge_and_rate"
+STAGES = ("prompts", "responses", "judging", "ratings", "report")
+RUNS_OF_THE_JOB = "/runs?q[0]=tag%3Astage%3Djudging"
 
 pytestmark = USES_CHROMIUM
 
@@ -47,7 +47,7 @@ def test_the_graph_shows_every_asset_of_the_demo_with_its_state(page: Page, addr
     groups = ",".join(f"global@global:demo_{stage}" for stage in STAGES)
     page.goto(f"{address}/asset-groups?expanded={quote(groups)}")
     narrow_to(page, 'key:"demo/*"')
-    expect(page.get_by_text("tournament1_1_prompts")).to_have_count(0)
+    expect(page.get_by_text("tournament1_prompts")).to_have_count(0)
     names = ("prompt_bank", "entrant_responses", "judge_replies", "elo_ratings", "run_artifacts")
     expect(page.get_by_text("elo_ratings", exact=True).first).to_be_visible()
     # Assets outside the view are not drawn, nor are any from too far away.
@@ -68,7 +68,7 @@ def test_the_pilot_of_one_dimension_is_materialised_from_the_page(
     before = ratings.read_bytes()
     ratings.unlink()
     runs_before = count_successful_runs(page, address)
-    page.goto(f"{address}/locations/tournament_assets/jobs/demo_5_judge_and_rate")
+    page.goto(f"{address}/locations/tournament_assets/jobs/__ASSET_JOB_demo_judging")
     page.get_by_role("button", name=re.compile("Materialize all")).click()
     dialog = page.get_by_role("dialog")
     choose_partition(page, "factuality")

@@ -22,8 +22,8 @@ from tests.projects import FinishedPilot, SmallProject
 from tournament_assets.graph.automation.reruns import runs_page
 from tournament_assets.project.project_files import prepare_dagster_home
 
-AFTER_A_RUBRIC = ("4_estimate", "5_ask_judge", "5_judge_and_rate", "6_report")
-"""The jobs of a rerun after an edit of one rubric, each once."""
+AFTER_A_RUBRIC = ("inputs", "price", "ask_judge", "judging", "report")
+"""The stages of a rerun after an edit of one rubric, a run each."""
 
 pytestmark = USES_CHROMIUM
 
@@ -36,6 +36,7 @@ def ran(
     folder = tmp_path_factory.mktemp("ran")
     project = finished_pilot.copy(folder / "project")
     project.merge_config(modes={"headline": {"schedule": {"cron": "0 6 1 1 *"}}})
+    project.merge_config(modes={"pilot": {"rerun_after_edits": True}})
     home = prepare_dagster_home(project.folder, project.environment["DAGSTER_HOME"])
     look_often(home)
     with dagster_dev(project.folder, home, folder / "dagster_dev.log") as url:
@@ -67,7 +68,7 @@ def test_switches_begin_what_they_are_for_and_the_graph_never_offers_tests_of_th
 
 
 def rerun_an_edited_rubric(page: Page, project: SmallProject, url: str) -> None:
-    """Once the sensor is switched on, it is rerun where it matters."""
+    """It is rerun where it matters."""
     replies = project.folder / "storage" / "small" / "judge_replies"
     written = {
         name: (replies / name / "pilot.parquet").stat().st_mtime_ns
@@ -77,12 +78,9 @@ def rerun_an_edited_rubric(page: Page, project: SmallProject, url: str) -> None:
     rubric.write_text(
         "# version: 2\n# dimension: factuality\n\nPrefer the response that is true.\n"
     )
-    switch_on(page, url, "sensors/small_rerun_after_edits")
     page.goto(f"{url}{runs_tagged(reason='edit')}")
     succeeded = page.get_by_text("Success", exact=True)
     expect(succeeded).to_have_count(len(AFTER_A_RUBRIC), timeout=RERUN_SECONDS * 1000)
-    for job in AFTER_A_RUBRIC:
-        expect(page.get_by_role("link", name=f"small_{job}")).to_have_count(1)
     save_screenshot(page, "rerun_after_edit")
     again = {name: (replies / name / "pilot.parquet").stat().st_mtime_ns for name in written}
     assert {name for name in written if again[name] != written[name]} == {"factuality"}
@@ -111,7 +109,6 @@ def begin_the_scheduled_headline(page: Page, url: str) -> None:
     page.get_by_role("button", name="Continue").click()
     page.get_by_role("button", name=re.compile("Launch all")).click()
     page.goto(f"{url}{runs_tagged(reason='schedule')}")
-    for job in ("0_observe_inputs", "1_prompts"):
-        link = page.get_by_role("link", name=f"small_{job}")
-        expect(link).to_have_count(1, timeout=RERUN_SECONDS * 1000)
+    link = page.get_by_role("link", name="small_run")
+    expect(link).to_have_count(1, timeout=RERUN_SECONDS * 1000)
     save_screenshot(page, "scheduled_rerun")

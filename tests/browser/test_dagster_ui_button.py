@@ -66,7 +66,7 @@ def test_the_button_runs_an_adaptive_headline_of_one_tournament_to_its_report_in
     project, url = fresh
     page.goto(f"{url}/asset-groups")
     narrow_to(page, 'key:"small/*"')
-    expect(page.get_by_text("twin_1_prompts")).to_have_count(0)
+    expect(page.get_by_text("twin_prompts")).to_have_count(0)
     page.get_by_role("button", name=f"Materialize all ({count_made(project)})").click()
     choose_partition(page, "headline")
     save_screenshot(page, "choose_mode")

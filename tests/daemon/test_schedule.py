@@ -51,8 +51,8 @@ def test_the_daemon_makes_up_for_sixty_missed_ticks_once_although_it_is_killed_o
             rerun, *later = find_reruns(instance, plan)
             of_the_rerun = dg.RunsFilter(tags={"tournament/rerun": rerun.identity.rerun_id})
             runs = instance.get_run_records(of_the_rerun, ascending=True)
-        jobs = [stage.job_name for stage in build_rerun_stages(plan)]
-        stages = [jobs.index(record.dagster_run.tags["tournament/stage"]) for record in runs]
+        names = [stage.name for stage in build_rerun_stages(plan)]
+        stages = [names.index(record.dagster_run.tags["stage"]) for record in runs]
         assert stages == [0, 1, 2, 2, 2, 3, 4, 5, 6, 7, 8]
         assert all(record.dagster_run.is_success for record in runs)
         spans = list(zip(stages, runs, strict=True))

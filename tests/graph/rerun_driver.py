@@ -20,16 +20,9 @@ from tournament_assets.project.project_files import prepare_dagster_home
 
 TICK = datetime(2026, 11, 23, 5, 0, tzinfo=UTC)
 FIRST_RERUN = "small_headline_20261123T050000Z"
-JOBS = (
-    "small_0_observe_inputs",
-    "small_1_prompts",
-    "small_2_respond",
-    "small_3_pair",
-    "small_4_estimate",
-    "small_5_ask_judge",
-    "small_5_judge_and_rate",
-    "small_6_report",
-    "small_check_drift",
+STAGES = (
+    *("inputs", "prompts", "responses", "pairs", "price"),
+    *("ask_judge", "judging", "report", "check_drift"),
 )
 """The stages of a rerun, in order."""
 
@@ -123,16 +116,16 @@ class Driver:
             self.instance, str(request.job_name), status=dg.DagsterRunStatus.SUCCESS, tags=tags
         )
 
-    def begin_at(self, job: str, *, made: str) -> list[dg.RunRequest]:
-        """Begin a rerun whose stages before a job were executed; return what is run next.
+    def begin_at(self, stage: str, *, made: str) -> list[dg.RunRequest]:
+        """Begin a rerun whose stages before one were executed; return what is run next.
 
         Args:
-            job: The job that comes next.
+            stage: The stage that comes next.
             made: The last asset that was made before; it is made without Dagster.
         """
         self.paid.tables(made, mode="headline")
         _, requests = self.tick_schedule()
-        while requests[0].job_name != job:
+        while requests[0].tags["stage"] != stage:
             for request in requests:
                 self.note_success(request)
             _, requests = self.tick_sensor()

@@ -55,7 +55,7 @@ def project(tmp_path: Path) -> SmallProject:
 
 @contextmanager
 def failed_run(
-    project: SmallProject, job: str = "small_1_prompts", partition: str = "pilot"
+    project: SmallProject, job: str = "__ASSET_JOB_small_prompts", partition: str = "pilot"
 ) -> Iterator[dg.RunFailureSensorContext]:
     """Fail to read the bank, in a rerun, and yield what a sensor is told of it."""
     row = {"prompt_id": "p", "text": "t", "source": "curated", "expected_behavior": "<b>ä</b>"}
@@ -84,15 +84,14 @@ def test_a_message_names_the_run_the_rerun_that_stopped_and_the_reason(
 ) -> None:
     with failed_run(project) as context:
         first, second, *reason = describe_failure(context).splitlines()
-    assert first.split()[:2] == ["small_1_prompts", "(pilot)"]
+    assert first.split()[:3] == ["small", "prompts", "(pilot)"]
     assert RERUN in second
     assert "bank.jsonl:1: " in " ".join(reason)
 
 
 def test_a_message_names_the_partition(project: SmallProject) -> None:
-    with failed_run(project, "small_3_pair", "factuality|pilot") as context:
-        job, partition, *_ = describe_failure(context).split()
-    assert (job, partition) == ("small_3_pair", "(factuality|pilot)")
+    with failed_run(project, "__ASSET_JOB_small_pairs", "factuality|pilot") as context:
+        assert describe_failure(context).startswith("small pairs (factuality|pilot) ")
 
 
 def test_a_failed_run_is_told_of_by_e_mail(
@@ -108,7 +107,7 @@ def test_a_failed_run_is_told_of_by_e_mail(
     assert (host, port) == ("mail.example.com", 465)
     assert (user, password) == ("tournament@example.com", "hunter2")
     assert (sender, to) == ("tournament@example.com", ["ada@example.com", "bob@example.com"])
-    assert "Subject: small_1_prompts" in message
+    assert "Subject: small prompts failed" in message
     assert "&lt;b&gt;&#228;&lt;/b&gt;" in message
     assert f"http://dagster.test/runs/{context.dagster_run.run_id}" in message
 
@@ -150,7 +149,7 @@ def test_a_failed_run_is_told_of_on_slack(
         sensor(context)
     (message,) = posted
     assert message["channel"] == "#judges"
-    assert "small_1_prompts" in str(message)
+    assert "small prompts (pilot)" in str(message)
 
 
 def test_the_secrets_are_in_nothing_that_dagster_shows(project: SmallProject) -> None:

@@ -27,7 +27,7 @@ def run(project: SmallProject, **options: Any) -> tuple[list[tuple[str, str]], R
     ran: list[tuple[str, str]] = []
 
     def note(stage: Stage, label: str) -> None:
-        ran.append((stage.job_name.removeprefix("small_"), label))
+        ran.append((stage.job_name.removeprefix("__ASSET_JOB_small_"), label))
 
     return ran, project.run_recorded(everything=False, on_start=note, **options)
 
@@ -87,14 +87,13 @@ def test_a_run_with_nothing_changed_runs_nothing_and_shows_the_run_before(
     first = project.run_recorded()
     recorded = jobs_recorded(project)
     assert recorded == [
-        "small_0_observe_inputs",
-        "small_1_prompts",
-        *(3 * ["small_2_respond"]),
-        "small_3_pair",
-        "small_4_estimate",
-        "small_5_ask_judge",
-        "small_5_judge_and_rate",
-        "small_6_report",
+        "__ASSET_JOB_small_prompts",
+        *(3 * ["__ASSET_JOB_small_responses"]),
+        "__ASSET_JOB_small_pairs",
+        "__ASSET_JOB_small_price",
+        "__ASSET_JOB_small_ask_judge",
+        "__ASSET_JOB_small_judging",
+        "__ASSET_JOB_small_report",
     ]
     ran, again = run(project)
     assert ran == []
@@ -107,15 +106,15 @@ def test_a_run_with_nothing_changed_runs_nothing_and_shows_the_run_before(
 
     shutil.rmtree(first.directory)
     ran, third = run(project)
-    assert ran == [("6_report", "pilot")]
+    assert ran == [("report", "pilot")]
     assert third.is_new
     assert third.directory.is_dir()
 
     ran, _ = run(project, n_perms=7)
-    assert ran == [("5_judge_and_rate", "calibration · pilot"), ("6_report", "pilot")]
+    assert ran == [("judging", "calibration · pilot"), ("report", "pilot")]
     # The orderings of the last run are not those that are asked for now.
     ran, _ = run(project)
-    assert ("5_judge_and_rate", "calibration · pilot") in ran
+    assert ("judging", "calibration · pilot") in ran
 
 
 @pytest.mark.parametrize("change", [*EDITS, *EDITS_OF_EVERY_DIMENSION])
@@ -131,13 +130,12 @@ def test_after_an_edit_a_run_that_skips_stores_what_one_of_everything_would(
     assert skipping == project.stored_files()
     if change is edit_rubric:
         assert ran == [
-            ("0_observe_inputs", ""),
-            ("4_estimate", "pilot"),
-            ("5_ask_judge", "pilot"),
-            ("5_judge_and_rate", "factuality · pilot"),
-            ("6_report", "pilot"),
+            ("price", "pilot"),
+            ("ask_judge", "pilot"),
+            ("judging", "factuality · pilot"),
+            ("report", "pilot"),
         ]
     if change is edit_bank:
-        assert [job for job, _ in ran[:3]] == ["0_observe_inputs", "1_prompts", "2_respond"]
+        assert [job for job, _ in ran[:2]] == ["prompts", "responses"]
     else:
-        assert ("2_respond", "careful · pilot") not in ran
+        assert ("responses", "careful · pilot") not in ran

@@ -31,7 +31,7 @@ from tournament_assets.tournament.asset_rows import RetestRow
 from tournament_assets.tournament.errors import InputError, WorkError
 from tournament_assets.tournament.fingerprints import fingerprint
 
-JOB = "small_check_drift"
+JOB = "__ASSET_JOB_small_check_drift"
 ANCHORS = 8
 PRESENTATIONS = 2 * ANCHORS
 
@@ -147,7 +147,7 @@ def test_the_job_stores_the_anchors_and_the_ui_shows_its_check_for_nothing(
     assert found.passed
     assert "factuality, pilot: " in (found.description or "")
     assert not never.passed
-    assert JOB in (never.description or "")
+    assert "small_test_judge" in (never.description or "")
     assert judged.server.log.requests == before
 
 

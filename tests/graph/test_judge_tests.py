@@ -8,7 +8,6 @@ import pytest
 from .paid_projects import PaidProject, paid_project
 
 JOB = "small_test_judge"
-REPEATS = "small_check_drift"
 TABLES = ("judge_controls", "judge_repeats", "judge_agreement")
 CHECKS = {
     "min_retest_agreement": 0.5,
@@ -69,7 +68,6 @@ def test_the_job_makes_what_a_run_in_python_makes(tmp_path: Path) -> None:
         paid.project.merge_config(judging={"tests": {"anchor_pairs": 5, "control_pairs": 2}})
         paid.tables("judge_verdicts")
         assert paid.events(JOB).success
-        assert paid.events(REPEATS).success
         by_job, asked = paid.project.stored_files(), paid.n_asked
         for name in TABLES:
             assert paid.rows(name) or name == "judge_agreement"
@@ -87,7 +85,7 @@ def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
         untested = paid.tables("measures").warnings
         before = panel_of(paid)
         assert before["test_retest", None]["state"] == "not measured"
-        assert REPEATS in before["test_retest", None]["note"]
+        assert JOB in before["test_retest", None]["note"]
         assert any("test_retest" in each and "not measured" in each for each in untested)
         assert before["unjudged", "careful"]["state"] == "green"
 
@@ -120,9 +118,9 @@ def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
         rubric.write_text(rubric.read_text() + "\nAnd be strict.\n")
         paid.tables("measures")
         outdated = panel_of(paid)
-        for measure, job in (("test_retest", REPEATS), ("identical_controls", JOB)):
+        for measure in ("test_retest", "identical_controls"):
             assert outdated[measure, None]["state"] == "not measured"
-            assert job in outdated[measure, None]["note"]
+            assert JOB in outdated[measure, None]["note"]
 
 
 def test_the_judges_of_two_modes_are_compared_on_what_both_were_shown(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tournament_assets.tournament.errors import WorkError
 
 from .paid_projects import UNTIL_ENDED, PaidProject, paid_project
 
-JOB = "small_5_judge_and_rate"
+JOB = "__ASSET_JOB_small_judging"
 DIMENSIONS = ("factuality", "calibration")
 
 

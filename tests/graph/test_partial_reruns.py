@@ -12,10 +12,11 @@ from tournament_assets.graph.automation.reruns import (
     CHOICES,
     Choice,
     PartitionKey,
+    RerunIdentity,
     RerunState,
     Scope,
     WorkOfStage,
-    begin_rerun,
+    request_stage_after,
 )
 from tournament_assets.graph.automation.scheduled_reruns import continue_reruns
 from tournament_assets.project.plan import TournamentPlan
@@ -40,14 +41,8 @@ def choice_of(*, assets: tuple[dg.AssetKey, ...] = (), **by_title: list[Partitio
 
 
 def begin(d: Driver, choice: Choice) -> list[dg.RunRequest]:
-    return begin_rerun(
-        d.plan,
-        "pilot",
-        instance=d.instance,
-        began_at=TICK,
-        reason="edit",
-        choices={"out_of_date": choice},
-    )
+    identity = RerunIdentity(RERUN, "pilot", "out_of_date", "edit", TICK)
+    return request_stage_after(0, identity, d.plan, instance=d.instance, choice=choice)
 
 
 def tick(d: Driver, choice: Choice | None) -> list[dg.RunRequest]:
@@ -61,10 +56,10 @@ def test_stages_with_nothing_to_run_are_skipped(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid, driver(paid) as d:
         choice = choice_of(prompt_bank_and_selection=["pilot"], responses=["careful|pilot"])
         (first,) = begin(d, choice)
-        assert first.run_key == f"{RERUN}/small_1_prompts/pilot"
+        assert first.run_key == f"{RERUN}/prompts/pilot"
         assert d.run(first)
         (second,) = tick(d, choice)
-        assert second.run_key == f"{RERUN}/small_2_respond/careful|pilot"
+        assert second.run_key == f"{RERUN}/responses/careful|pilot"
 
 
 def test_nothing_begins_where_nothing_is_out_of_date(tmp_path: Path) -> None:

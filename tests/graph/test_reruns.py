@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from tests.graph.paid_projects import UNTIL_ENDED, paid_project
-from tests.graph.rerun_driver import FIRST_RERUN, JOBS, TICK, driver
+from tests.graph.rerun_driver import FIRST_RERUN, STAGES, TICK, driver
 from tournament_assets.graph.automation import scheduled_reruns as continuing
 from tournament_assets.graph.automation.reruns import RerunState
 
@@ -29,7 +29,7 @@ def test_a_tick_reruns_the_headline_stage_by_stage_and_leaves_a_run_directory(
     ):
         assert d.rerun()
         partitions = {
-            0: ("",),
+            0: ("headline",),
             1: ("headline",),
             2: ("careful|headline", "sloppy|headline", "mixed|headline"),
             3: ("factuality|headline", "calibration|headline"),
@@ -40,7 +40,7 @@ def test_a_tick_reruns_the_headline_stage_by_stage_and_leaves_a_run_directory(
             8: ("factuality|headline", "calibration|headline"),
         }
         assert d.requested == [
-            f"{FIRST_RERUN}/{JOBS[stage]}/{key}"
+            f"{FIRST_RERUN}/{STAGES[stage]}/{key}"
             for stage, keys in partitions.items()
             for key in keys
         ]
@@ -61,7 +61,7 @@ def test_a_tick_while_a_rerun_is_unfinished_begins_none_and_names_it(tmp_path: P
         assert [d.run(request) for request in requests] == [True]
         reason, requests = d.tick_schedule(TICK + timedelta(days=7))
         assert (reason or "").startswith(f"rerun {FIRST_RERUN} ")
-        assert "small_0_observe_inputs" in (reason or "")
+        assert "(inputs: " in (reason or "")
         assert requests == []
 
 
@@ -81,7 +81,7 @@ def test_requests_that_came_to_nothing_are_made_again_under_the_same_keys(
     with paid_project(tmp_path) as paid, driver(paid) as d:
         d.run(d.tick_schedule()[1][0])
         keys = [[request.run_key for request in d.tick_sensor()[1]] for _ in range(3)]
-        assert keys == 3 * [[f"{FIRST_RERUN}/small_1_prompts/headline"]]
+        assert keys == 3 * [[f"{FIRST_RERUN}/prompts/headline"]]
 
 
 def test_a_stage_of_which_only_some_runs_were_begun_waits_and_is_then_begun_whole(
@@ -109,14 +109,14 @@ def test_a_failed_stage_stops_the_rerun_until_its_run_is_executed_again(tmp_path
         assert not d.rerun()
         (rerun,) = d.reruns()
         assert rerun.state is RerunState.FAILED
-        assert {FIRST_RERUN, "(small_2_respond:"} <= {*rerun.describe().split()}
+        assert {FIRST_RERUN, "(responses:"} <= {*rerun.describe().split()}
         assert d.tick_sensor()[1] == []
         recorded.write_text(responses)
         assert d.execute_again(rerun.newest_runs["sloppy|headline"])
         _, (following,) = d.tick_sensor()
-        assert following.run_key == f"{FIRST_RERUN}/small_3_pair/factuality|headline"
+        assert following.run_key == f"{FIRST_RERUN}/pairs/factuality|headline"
         assert [key.split("/")[1] for key in d.requested] == [
-            JOBS[stage] for stage in (0, 1, 2, 2, 2)
+            STAGES[stage] for stage in (0, 1, 2, 2, 2)
         ]
 
 
@@ -128,7 +128,7 @@ def test_a_failed_rerun_is_no_obstacle_to_the_next_tick(tmp_path: Path) -> None:
         reason, requests = d.tick_schedule(TICK + timedelta(days=7))
         assert reason is None
         assert [request.run_key for request in requests] == [
-            "small_headline_20261130T050000Z/small_0_observe_inputs/"
+            "small_headline_20261130T050000Z/inputs/headline"
         ]
 
 
@@ -158,7 +158,7 @@ def test_the_look_at_the_judge_of_a_rerun_whose_place_is_taken_asks_nothing(
     tmp_path: Path,
 ) -> None:
     with paid_project(tmp_path) as paid, driver(paid, anchor_pairs=2) as d:
-        (look,) = d.begin_at("small_check_drift", made="judge_verdicts")
+        (look,) = d.begin_at("check_drift", made="judge_verdicts")
         asked = paid.n_asked
         assert d.run(look)
         assert paid.n_asked == asked + 2 * 2
@@ -166,7 +166,7 @@ def test_the_look_at_the_judge_of_a_rerun_whose_place_is_taken_asks_nothing(
         _, requests = d.tick_schedule(TICK + timedelta(days=7))
         assert [d.run(request) for request in requests] == [True]
         (looked,) = first.newest_runs.values()
-        assert looked.job_name == "small_check_drift"
+        assert looked.job_name == "__ASSET_JOB_small_check_drift"
         assert not d.execute_again(looked)
         (revived, _) = d.reruns()
         (again,) = revived.newest_runs.values()
@@ -183,7 +183,7 @@ def test_an_older_rerun_does_not_go_on_beside_a_newer_one(tmp_path: Path) -> Non
         (tmp_path / "elsewhere").rename(paid.project.folder / "bank.jsonl")
         # Executed again at the same moment as the next tick: neither saw the other.
         _, requests = d.tick_schedule(TICK + timedelta(days=7))
-        assert d.execute_again(failed.newest_runs[None])
+        assert d.execute_again(failed.newest_runs["headline"])
         d.since = datetime.now(UTC).isoformat()
         assert [d.run(request) for request in requests] == [True]
         d.cursor = None
@@ -198,7 +198,7 @@ def test_an_older_rerun_does_not_go_on_beside_a_newer_one(tmp_path: Path) -> Non
 def test_a_rerun_whose_stage_this_version_does_not_know_stays_where_it_is(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid, driver(paid) as d:
         _, (request,) = d.tick_schedule()
-        tags = {**request.tags, "tournament/stage": "0", "tournament/partitions": "[null]"}
+        tags = {**request.tags, "stage": "0", "tournament/partitions": "[null]"}
         assert d.run(request._replace(tags=tags))
         _, requests = d.tick_sensor()
         assert requests == []
@@ -217,30 +217,30 @@ def test_a_rerun_of_a_mode_that_the_config_has_no_more_stays_where_it_is(tmp_pat
 
 def test_the_budget_stops_a_rerun_before_anything_is_asked(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid, driver(paid) as d:
-        (price,) = d.begin_at("small_4_estimate", made="match_list")
+        (price,) = d.begin_at("price", made="match_list")
         paid.project.merge_config(judging={"budget": {"usd": 0.0}})
         assert not d.run(price)
         (rerun,) = d.reruns()
-        assert (rerun.state, JOBS[rerun.stage_index or 0]) == (RerunState.FAILED, price.job_name)
+        assert (rerun.state, STAGES[rerun.stage_index or 0]) == (RerunState.FAILED, "price")
         assert d.tick_sensor()[1] == []
         paid.project.merge_config(judging={"budget": {"usd": "unlimited"}})
         assert d.execute_again(rerun.newest_runs["headline"])
         _, (following,) = d.tick_sensor()
-        assert following.run_key == f"{FIRST_RERUN}/small_5_ask_judge/headline"
+        assert following.run_key == f"{FIRST_RERUN}/ask_judge/headline"
         assert paid.n_asked == 0
 
 
 def test_a_rerun_goes_on_when_a_batch_that_it_gave_up_on_was_collected(tmp_path: Path) -> None:
     with paid_project(tmp_path, processing_seconds=UNTIL_ENDED) as paid, driver(paid) as d:
         paid.project.edit_judges(waiting={"slot_seconds": 0.1})
-        (asking,) = d.begin_at("small_5_ask_judge", made="judging_estimate")
+        (asking,) = d.begin_at("ask_judge", made="judging_estimate")
         assert not d.run(asking)
         (stopped,) = d.reruns()
         assert (stopped.state, stopped.stage_index) == (RerunState.FAILED, 5)
         paid.end_batches()
         _, (collecting,) = d.tick_sensor()
         assert (collecting.job_name, collecting.partition_key) == (
-            "small_5_ask_judge",
+            "__ASSET_JOB_small_ask_judge",
             "headline",
         )
         judge_config = collecting.run_config["ops"]["small__judge_requests"]["config"]
@@ -264,7 +264,7 @@ def test_the_sensor_reads_reruns_that_ended_long_ago_no_more(tmp_path: Path) -> 
         (tmp_path / "elsewhere").rename(paid.project.folder / "bank.jsonl")
         d.since = (rerun.updated_at + timedelta(milliseconds=1)).isoformat()
         assert d.tick_sensor()[1] == []
-        assert d.execute_again(rerun.newest_runs[None])
+        assert d.execute_again(rerun.newest_runs["headline"])
         d.since = (rerun.updated_at + timedelta(milliseconds=1)).isoformat()
         assert len(d.tick_sensor()[1]) == 1
 
@@ -279,8 +279,29 @@ def test_every_run_carries_the_tags_that_show_its_rerun(tmp_path: Path) -> None:
             "tournament": "small",
             "mode": "headline",
             "tournament/rerun": FIRST_RERUN,
-            "tournament/stage": "small_0_observe_inputs",
+            "stage": "inputs",
             "tournament/scope": "all",
             "tournament/reason": "schedule",
-            "tournament/partitions": json.dumps([[None, []]]),
+            "tournament/partitions": json.dumps([["headline", []]]),
         }
+
+
+def test_a_job_that_somebody_launches_begins_a_rerun_and_refuses_while_one_is_unfinished(
+    tmp_path: Path,
+) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        job = d.definitions.resolve_job_def("small_rerun")
+
+        def launch() -> bool:
+            return job.execute_in_process(
+                instance=d.instance, partition_key="pilot", raise_on_error=False
+            ).success
+
+        assert launch()
+        (rerun,) = d.reruns()
+        assert rerun.state is RerunState.BETWEEN_STAGES
+        assert (rerun.identity.reason, rerun.identity.scope) == ("hand", "out_of_date")
+        assert not launch()
+        _, (following,) = d.tick_sensor()
+        assert following.tags["tournament/rerun"] == rerun.identity.rerun_id
+        assert (following.tags["stage"], following.partition_key) == ("prompts", "pilot")

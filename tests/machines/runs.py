@@ -28,7 +28,7 @@ def run_pilot(project: SmallProject, processes: ProcessPoolExecutor) -> list[str
     plan = build_plan(load_config(project.config_path), os.environ)
     runs: list[str] = []
     for stage in build_stages(plan):
-        keys = [None if key is None else str(key) for key in stage.partition_keys(plan, "pilot")]
+        keys = [str(key) for key in stage.partition_keys(plan, "pilot")]
         runs.extend(
             processes.map(
                 _run_job, [str(project.folder)] * len(keys), [stage.job_name] * len(keys), keys
@@ -37,7 +37,7 @@ def run_pilot(project: SmallProject, processes: ProcessPoolExecutor) -> list[str
     return runs
 
 
-def _run_job(folder: str, job: str, key: str | None) -> str:
+def _run_job(folder: str, job: str, key: str) -> str:
     repository = ReconstructableRepository.for_module(
         "tournament_assets.definitions", "defs", folder
     )
@@ -45,7 +45,7 @@ def _run_job(folder: str, job: str, key: str | None) -> str:
         result = dg.execute_job(
             repository.get_reconstructable_job(job),
             instance=instance,
-            tags={} if key is None else {"dagster/partition": key},
+            tags={"dagster/partition": key},
             run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
             raise_on_error=True,
         )

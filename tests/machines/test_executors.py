@@ -33,7 +33,7 @@ def test_a_project_loads_with_every_executor(value: str, tmp_path: Path) -> None
     project = make_project(tmp_path / "project")
     loaded = load_project(project.folder, {"TOURNAMENT_EXECUTOR": value, **BROKER})
     dg.Definitions.validate_loadable(loaded)
-    job = loaded.resolve_job_def("small_5_judge_and_rate")
+    job = loaded.resolve_job_def("__ASSET_JOB_small_judging")
     assert job.executor_def.name == NAMES[value]
 
 

@@ -194,7 +194,7 @@ def test_a_schedule_is_stopped_until_somebody_turns_it_on(project: SmallProject)
     schedule = load_project(project.folder, {}).resolve_schedule_def("small_headline_schedule")
     assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
     assert (schedule.cron_schedule, schedule.execution_timezone) == tuple(wanted.values())
-    assert schedule.job_name == "small_0_observe_inputs"
+    assert schedule.job_name == "small_run"
     link = "/runs?q[0]=tag%3Atournament%3Dsmall&q[1]=tag%3Atournament%2Freason%3Dschedule"
     assert link in (schedule.description or "")
 

@@ -222,14 +222,15 @@ class JobRow:
     Attributes:
         name: The job's name, without the tournament's id.
         title: What it does, for people.
-        part_of: A run of the tournament in this order, a scheduled rerun only, or only on request.
+        part_of: What begins a rerun, a run of the tournament in this order, a scheduled rerun only,
+            or only on request.
         description: What the UI says; the title unless given.
         title_with_people: The title where a config names human battles; the same unless given.
     """
 
     name: str
     title: str
-    part_of: Literal["run", "rerun", "request"] = "run"
+    part_of: Literal["begin", "run", "rerun", "request"] = "run"
     description: str = ""
     title_with_people: str = ""
 

@@ -45,26 +45,26 @@ from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.json_lines import JsonObject
 
 JOBS = (
-    JobRow("0_observe_inputs", "inputs"),
+    JobRow("inputs", "inputs", part_of="begin"),
     JobRow(
-        "1_prompts",
+        "prompts",
         "prompt bank and selection",
         title_with_people="prompt bank, selection and human battles",
     ),
-    JobRow("2_ask_entrants", "responses of served entrants"),
-    JobRow("2_respond", "responses"),
-    JobRow("3_pair", "pairs to judge"),
-    JobRow("4_estimate", "price of judging"),
-    JobRow("5_ask_judge", "replies of the judge"),
-    JobRow("5_judge_and_rate", "judging and ratings"),
-    JobRow("6_report", "leaderboard and report"),
+    JobRow("ask_entrants", "responses of served entrants"),
+    JobRow("responses", "responses"),
+    JobRow("pairs", "pairs to judge"),
+    JobRow("price", "price of judging"),
+    JobRow("ask_judge", "replies of the judge"),
+    JobRow("judging", "judging and ratings"),
+    JobRow("report", "leaderboard and report"),
     JobRow(
         "check_drift",
         "judgments repeated",
         part_of="rerun",
         description=(
             "judge the fixed anchor pairs again: does the judge repeat itself, and does it still "
-            "say the same; costs money once per occasion"
+            "say the same"
         ),
     ),
     JobRow(
@@ -72,16 +72,15 @@ JOBS = (
         "tests of the judge",
         part_of="request",
         description=(
-            "planted controls, and agreement with the judge of another mode; costs money, and is "
-            "stored apart from the tournament's verdicts"
+            "planted controls, the anchor pairs once more, and agreement with the judge of another "
+            "mode; costs money, and is stored apart from the tournament's verdicts"
         ),
     ),
 )
 """In the order they run: a job holds one shape of partitions.
 
-The inputs come first: what was materialised before the first observation of an input would stay
-fresh after a later edit. The price of judging is known before anything is asked, and a price that
-the budget does not allow ends the run there.
+The inputs come first, observed by the jobs that begin a rerun. The price of judging is known before
+anything is asked, and a price that the budget does not allow ends the run there.
 """
 
 
@@ -110,9 +109,9 @@ def _gpu_tags(plan: TournamentPlan) -> JsonObject | None:
     return GPU_STEP_TAGS if _generates(plan) else None
 
 
-_observed = partial(AssetRow, job="0_observe_inputs", stored_as="file")
+_observed = partial(AssetRow, job="inputs", stored_as="file")
 _judge_test = partial(
-    AssetRow, stage="3_judging_tests", axes=MODE_BY_DIMENSION, note="on request", on_request=True
+    AssetRow, stage="tests", axes=MODE_BY_DIMENSION, note="on request", on_request=True
 )
 
 
@@ -135,7 +134,7 @@ def _entrant_kinds(plan: TournamentPlan) -> set[str]:
 # What was paid for again when everybody was asked is not to be paid for a third time.
 _BOUGHT_BEFORE = frozenset({"pay_again"})
 # No pool: a step that waits for a judge keeps nobody else from anything.
-_rating = partial(AssetRow, stage="4_ratings", job="5_judge_and_rate", axes=MODE_BY_DIMENSION)
+_rating = partial(AssetRow, stage="ratings", job="judging", axes=MODE_BY_DIMENSION)
 
 
 def _named(plan: TournamentPlan) -> list[Any]:
@@ -147,42 +146,42 @@ def _named_in_report(plan: TournamentPlan) -> list[Any]:
     return [*_named(plan), version_values(read_versions(plan.project.folder))]
 
 
-_report = partial(AssetRow, stage="5_report", job="6_report", axes=MODE, names=_named)
+_report = partial(AssetRow, stage="report", job="report", axes=MODE, names=_named)
 
 ASSETS = (
-    _observed(observed_inputs.prompt_file, stage="1_prompts"),
-    _observed(observed_inputs.entrants, stage="2_responses", axes=ENTRANT),
-    _observed(observed_inputs.rubrics, stage="3_judging", axes=DIMENSION),
-    _observed(observed_inputs.price_list, stage="3_judging"),
-    _observed(observed_inputs.human_labels, stage="4_ratings", axes=MODE_BY_DIMENSION),
+    _observed(observed_inputs.prompt_file, stage="prompts"),
+    _observed(observed_inputs.entrants, stage="responses", axes=ENTRANT),
+    _observed(observed_inputs.rubrics, stage="judging", axes=DIMENSION),
+    _observed(observed_inputs.price_list, stage="judging"),
+    _observed(observed_inputs.human_labels, stage="ratings", axes=MODE_BY_DIMENSION),
     AssetRow(
         prompts.prompt_bank,
-        stage="1_prompts",
-        job="1_prompts",
+        stage="prompts",
+        job="prompts",
         axes=MODE,
         after=("prompt_file",),
         checks={"bank_integrity": "Every prompt once, with what its dimension needs."},
     ),
     AssetRow(
         human_battles.human_battles,
-        stage="4_ratings",
-        job="1_prompts",
+        stage="ratings",
+        job="prompts",
         axes=MODE,
         when=human_battles.has_human_battles,
         note="where the config names a file",
     ),
     AssetRow(
         prompts.selected_prompts,
-        stage="1_prompts",
-        job="1_prompts",
+        stage="prompts",
+        job="prompts",
         axes=MODE,
         inputs={"bank": "prompt_bank"},
         settings=settings.draw_settings,
     ),
     AssetRow(
         responses.entrant_requests,
-        stage="2_responses",
-        job="2_ask_entrants",
+        stage="responses",
+        job="ask_entrants",
         axes=MODE,
         inputs={"selected": "selected_prompts"},
         after=("entrants",),
@@ -192,8 +191,8 @@ ASSETS = (
     ),
     AssetRow(
         responses.entrant_responses,
-        stage="2_responses",
-        job="2_respond",
+        stage="responses",
+        job="responses",
         axes=MODE_BY_ENTRANT,
         inputs={"selected": "selected_prompts", "bank": "prompt_bank"},
         upstream=upstream_assets,
@@ -209,16 +208,16 @@ ASSETS = (
     ),
     AssetRow(
         prompts.match_list,
-        stage="3_judging",
-        job="3_pair",
+        stage="judging",
+        job="pairs",
         axes=MODE_BY_DIMENSION,
         inputs={"selected": "selected_prompts", "responses": "entrant_responses"},
         settings=settings.pairing_settings,
     ),
     AssetRow(
         judging.judging_estimate,
-        stage="3_judging",
-        job="4_estimate",
+        stage="judging",
+        job="price",
         axes=MODE,
         prepares="judge_replies",
         inputs={"pairs_to_judge": "match_list"},
@@ -230,8 +229,8 @@ ASSETS = (
     ),
     AssetRow(
         judging.judge_requests,
-        stage="3_judging",
-        job="5_ask_judge",
+        stage="judging",
+        job="ask_judge",
         axes=MODE,
         prepares="judge_replies",
         inputs={"pairs_to_judge": "match_list"},
@@ -241,8 +240,8 @@ ASSETS = (
     ),
     AssetRow(
         judging.judge_replies,
-        stage="3_judging",
-        job="5_judge_and_rate",
+        stage="judging",
+        job="judging",
         axes=MODE_BY_DIMENSION,
         inputs={"pairs_to_judge": "match_list"},
         after=("rubrics", "judging_estimate", "judge_requests"),
@@ -252,8 +251,8 @@ ASSETS = (
     ),
     AssetRow(
         judging.judging_decisions,
-        stage="3_judging",
-        job="5_judge_and_rate",
+        stage="judging",
+        job="judging",
         axes=MODE_BY_DIMENSION,
         inputs={"pairs_to_judge": "match_list", "replies": "judge_replies"},
         settings=settings.stopping_settings,
@@ -262,8 +261,8 @@ ASSETS = (
     ),
     AssetRow(
         verdicts.jury,
-        stage="3_judging",
-        job="5_judge_and_rate",
+        stage="judging",
+        job="judging",
         axes=MODE_BY_DIMENSION,
         inputs={"replies": "judge_replies"},
         settings=settings.jury_settings,
@@ -272,8 +271,8 @@ ASSETS = (
     ),
     AssetRow(
         verdicts.judge_verdicts,
-        stage="3_judging",
-        job="5_judge_and_rate",
+        stage="judging",
+        job="judging",
         axes=MODE_BY_DIMENSION,
         inputs={"replies": "judge_replies", "jury": "jury", "decisions": "judging_decisions"},
         settings=settings.reading_settings,

@@ -109,7 +109,7 @@ def _evidence(step: Step, inputs: MeasureInputs) -> JudgeEvidence:
         entrants=step.plan.config.entrant_ids,
         resampling=step.plan.config.ratings.resampling,
         length=length_of(inputs.ratings, n_judged=n_judged),
-        repeats=repeats_of(inputs.repeats, verdicts, job=f"{step.plan.tournament_id}_check_drift"),
+        repeats=repeats_of(inputs.repeats, verdicts, job=f"{step.plan.tournament_id}_test_judge"),
         controls=controls_of(inputs.controls, inputs.replies, job=job),
         judges=judges_of(inputs.judges, judge_models=judge_models_of(verdicts), job=job),
         by_judge=(

@@ -115,15 +115,11 @@ def _begin(book: RecipeBook, mode: Mode) -> tuple[list[dg.RunRequest], str]:
         return [], (
             f"{last.describe()}; the same is not begun twice: execute its failed run again, or edit"
         )
-    work = begin_rerun(
-        book.plan,
-        mode,
-        instance=book.instance,
-        began_at=datetime.now(UTC),
-        reason="edit",
-        edited=book.edited,
-    )
-    return work, "what is out of date runs again" if work else "nothing is out of date"
+    if not book.out_of_date(book.places_of(mode)):
+        return [], "nothing is out of date"
+    return begin_rerun(
+        book.plan, mode, began_at=datetime.now(UTC), reason="edit", edited=book.edited
+    ), "what is out of date runs again"
 
 
 def _evaluation(book: RecipeBook, not_loaded: str | None) -> list[dg.AssetCheckEvaluation]:

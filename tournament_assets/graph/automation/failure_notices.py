@@ -52,12 +52,19 @@ def describe_failure(context: dg.RunFailureSensorContext) -> str:
     run = context.dagster_run
     partition, rerun_id = run.tags.get(PARTITION_TAG), run.tags.get(RERUN_TAG)
     lines = [
-        f"{run.job_name} ({partition}) failed" if partition else f"{run.job_name} failed",
+        f"{_name(run)} ({partition}) failed" if partition else f"{_name(run)} failed",
         f"rerun {rerun_id} has stopped here, until this succeeds" if rerun_id else "",
         _reason(context)[:_MOST_CHARACTERS],
         f"run {run.run_id}",
     ]
     return "\n".join(line for line in lines if line)
+
+
+def _name(run: dg.DagsterRun) -> str:
+    """Return what people call a run: its tournament and stage, where it has any."""
+    return " ".join(run.tags.get(name, "") for name in ("tournament", "stage")).strip() or (
+        run.job_name
+    )
 
 
 def _reason(context: dg.RunFailureSensorContext) -> str:
@@ -79,7 +86,7 @@ def _build_email_sensor(environment: Mapping[str, str]) -> dg.SensorDefinition:
         email_from=environment["TOURNAMENT_EMAIL_FROM"],
         email_to=[part.strip() for part in environment["TOURNAMENT_EMAIL_TO"].split(",")],
         email_password=environment["TOURNAMENT_EMAIL_PASSWORD"],
-        email_subject_fn=lambda context: f"{context.dagster_run.job_name} failed",
+        email_subject_fn=lambda context: f"{_name(context.dagster_run)} failed",
         email_body_fn=_email_body,
         smtp_host=environment["TOURNAMENT_SMTP_HOST"],
         smtp_port=int(port),

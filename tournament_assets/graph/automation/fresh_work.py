@@ -66,15 +66,14 @@ class FreshWork:
             f"{check.check_name}: {check.description}"
             for name in names
             if self._rows[name].stored_as != "file"
-            and (record := self._newest(name, _text(partition))) is not None
+            and (record := self._newest(name, str(partition))) is not None
             for check in self._failed_checks(name, record)
         ]
 
     def path_of(self, name: str, partition: PartitionKey) -> upath.UPath:
         """Return where an asset's partition is stored."""
         suffix = ".npz" if self._rows[name].stored_as == "arrays" else ".parquet"
-        parts = [] if partition is None else str(partition).split("|")
-        *folders, last = [self.plan.tournament_id, name, *parts]
+        *folders, last = [self.plan.tournament_id, name, *str(partition).split("|")]
         return upath.UPath(self.storage).joinpath(*folders, f"{last}{suffix}")
 
     def directory(self) -> Path | None:
@@ -107,7 +106,7 @@ class FreshWork:
 
     def _is_stored(self, row: AssetRow, made: dg.AssetMaterialization) -> bool:
         if row.stored_as != "folder":
-            return self.path_of(row.name, made.partition).exists()
+            return self.path_of(row.name, str(made.partition)).exists()
         folder = _directory_of(made)
         if folder.parent != self._runs_folder:
             return False
@@ -146,7 +145,3 @@ def _made(record: dg.EventLogRecord) -> dg.AssetMaterialization:
 
 def _directory_of(made: dg.AssetMaterialization) -> Path:
     return Path(str(made.metadata["directory"].value))
-
-
-def _text(partition: PartitionKey) -> str | None:
-    return None if partition is None else str(partition)

@@ -10,14 +10,13 @@ from typing import Any
 import dagster as dg
 
 from tournament_assets.graph.adapter import RefuseRun, build_reporting_op
-from tournament_assets.graph.assets.observed_inputs import InputVersion, read_inputs
+from tournament_assets.graph.assets.observed_inputs import InputVersion
 from tournament_assets.graph.partitions import asset_key, partitions_over
 from tournament_assets.graph.recipe_book import DATA_VERSION_TAG, RecipeBook
-from tournament_assets.graph.rows import AssetRow, JobRow
+from tournament_assets.graph.rows import JobRow
 from tournament_assets.graph.table import JOBS, jobs_of, rows_of
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.errors import Problems
 
 DRIFT_ASSET = "judge_repeats"
 
@@ -27,25 +26,23 @@ class Stage:
     """One step on the way from prompts to leaderboard.
 
     Attributes:
-        job_name: The job that materialises it.
+        name: What its runs have as the tag `stage`.
+        job_name: The job that materialises it; the UI hides it, and shows its runs by their assets.
         title: What it does, for people.
         assets: What it materialises or observes.
         partition_axis: What there is a partition for, besides the mode.
         description: What the UI says of the job.
     """
 
+    name: str
     job_name: str
     title: str
     assets: tuple[str, ...]
     partition_axis: str
     description: str
 
-    def partition_keys(
-        self, plan: TournamentPlan, mode: Mode
-    ) -> list[dg.MultiPartitionKey | str | None]:
+    def partition_keys(self, plan: TournamentPlan, mode: Mode) -> list[dg.MultiPartitionKey | str]:
         """Return the partitions of this stage that belong to a mode, in config order."""
-        if self.partition_axis == "none":
-            return [None]
         if self.partition_axis == "mode":
             return [mode]
         names = (
@@ -62,8 +59,8 @@ def build_stages(plan: TournamentPlan) -> list[Stage]:
 
 
 def build_rerun_stages(plan: TournamentPlan) -> list[Stage]:
-    """Return the stages of a scheduled rerun: those of a tournament, and a look at the judge."""
-    return [_stage(plan, job) for job in jobs_of(plan) if job.part_of in ("run", "rerun")]
+    """Return the stages of a rerun: its inputs, those of a tournament, and a look at the judge."""
+    return [_stage(plan, job) for job in jobs_of(plan) if job.part_of != "request"]
 
 
 def stage_making(plan: TournamentPlan, asset: str) -> Stage:
@@ -94,20 +91,20 @@ def op_configs(
 def _stage(plan: TournamentPlan, job: JobRow) -> Stage:
     rows = [row for row in rows_of(plan).values() if row.job == job.name]
     title = job.title_of(plan)
+    is_hidden = job.part_of != "request"
     return Stage(
-        job_name=f"{plan.tournament_id}_{job.name}",
+        name=job.name,
+        job_name=f"{_HIDDEN if is_hidden else ''}{plan.tournament_id}_{job.name}",
         title=title,
         assets=tuple(row.name for row in rows),
-        partition_axis=_axis_of(rows[0]),
+        # What is observed is observed whole.
+        partition_axis="mode" if job.part_of == "begin" else rows[0].axes[-1],
         description=f"{plan.tournament_id}: {job.description or title}",
     )
 
 
-def _axis_of(row: AssetRow) -> str:
-    """Return the axis besides the mode; what is observed is observed whole."""
-    if row.stored_as == "file" or not row.axes:
-        return "none"
-    return row.axes[-1]
+_HIDDEN = "__ASSET_JOB_"
+"""The UI's lists leave out jobs whose names begin like this, as those that it makes itself."""
 
 
 def _selection(plan: TournamentPlan, names: Sequence[str]) -> dg.AssetSelection:
@@ -116,8 +113,8 @@ def _selection(plan: TournamentPlan, names: Sequence[str]) -> dg.AssetSelection:
 
 def build_jobs(
     plan: TournamentPlan, *, refuse_run: RefuseRun, resource_prefix: str = ""
-) -> Mapping[str, Any]:
-    """Build one job a row, by its name in the table; the first observes, the others materialise.
+) -> list[Any]:
+    """Build a job for each stage that makes something, and the one that tests the judge.
 
     Dagster has no public name for the type of an unresolved job.
 
@@ -125,49 +122,46 @@ def build_jobs(
         refuse_run: Raises where a run must not begin a step.
         resource_prefix: What the keys of its resources begin with.
     """
-    observing, *materialising = jobs_of(plan)
-    jobs: dict[str, Any] = {
-        observing.name: build_observing_job(plan, _stage(plan, observing).job_name)
+    steps = {
+        row.name: build_reporting_op(
+            plan, row, refuse_run=refuse_run, resource_prefix=resource_prefix
+        )
+        for row in rows_of(plan).values()
+        if row.on_request
     }
-    for job in materialising:
+    jobs: list[Any] = []
+    for job in jobs_of(plan):
         stage = _stage(plan, job)
         if job.part_of == "run":
-            jobs[job.name] = dg.define_asset_job(
+            made = dg.define_asset_job(
                 stage.job_name,
                 selection=_selection(plan, stage.assets),
                 description=stage.description,
+                tags={"tournament": plan.tournament_id, "stage": stage.name},
             )
-        else:
-            jobs[job.name] = _build_reporting_job(plan, stage, refuse_run, resource_prefix)
+            jobs.append(made)
+        elif job.part_of != "begin":
+            names = steps if job.part_of == "request" else stage.assets
+            jobs.append(_build_reporting_job(plan, stage, [steps[name] for name in names]))
     return jobs
 
 
 def _build_reporting_job(
-    plan: TournamentPlan, stage: Stage, refuse_run: RefuseRun, resource_prefix: str
+    plan: TournamentPlan, stage: Stage, steps: Sequence[dg.OpDefinition]
 ) -> dg.JobDefinition:
     """Build a job of steps: what it makes is not the graph's to run."""
-    rows = [rows_of(plan)[name] for name in stage.assets]
-    steps = [
-        build_reporting_op(plan, row, refuse_run=refuse_run, resource_prefix=resource_prefix)
-        for row in rows
-    ]
 
     @dg.job(
         name=stage.job_name,
         description=stage.description,
-        partitions_def=partitions_over(plan.config, rows[0].axes),
-        tags={"tournament": plan.tournament_id},
+        partitions_def=partitions_over(plan.config, rows_of(plan)[stage.assets[0]].axes),
+        tags={"tournament": plan.tournament_id, "stage": stage.name},
     )
     def reporting_job() -> None:
         for step in steps:
             step()
 
     return reporting_job
-
-
-def build_rerun_jobs(jobs: Mapping[str, Any]) -> list[Any]:
-    """Return those among a tournament's jobs that a rerun has."""
-    return [jobs[job.name] for job in JOBS if job.part_of in ("run", "rerun") and job.name in jobs]
 
 
 def build_rejudge_job(plan: TournamentPlan) -> Any:
@@ -220,28 +214,3 @@ def _observed_version(book: RecipeBook, each: InputVersion) -> str | None:
     ).records
     observation = newest[0].asset_observation if newest else None
     return None if observation is None else (observation.tags or {}).get(DATA_VERSION_TAG)
-
-
-def build_observing_job(plan: TournamentPlan, name: str) -> dg.JobDefinition:
-    """Build the job that observes every input of one tournament, and fails if one is unusable."""
-
-    @dg.op(name=f"{plan.tournament_id}__observe_inputs")
-    def observe_inputs(context: dg.OpExecutionContext) -> None:
-        inputs = read_inputs(plan)
-        for observation in observations(plan, inputs):
-            context.log_event(observation)
-        problems = Problems()
-        for each in inputs:
-            if each.problem:
-                problems.add(each.problem)
-        problems.raise_if_any()
-
-    @dg.job(
-        name=name,
-        description=f"{plan.tournament_id}: look at every input as it is now",
-        tags={"tournament": plan.tournament_id},
-    )
-    def observing_job() -> None:
-        observe_inputs()
-
-    return observing_job

@@ -16,19 +16,21 @@ from urllib.parse import quote
 
 import dagster as dg
 
+from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.automation.jobs import (
     DRIFT_ASSET,
     Stage,
     build_rerun_stages,
-    not_yet_observed,
+    observations,
     op_configs,
 )
-from tournament_assets.graph.partitions import asset_key
+from tournament_assets.graph.partitions import asset_key, partitions_over
 from tournament_assets.graph.recipe_book import RecipeBook
 from tournament_assets.graph.recipes import Place
+from tournament_assets.graph.rows import MODE
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.errors import WorkError
+from tournament_assets.tournament.errors import Problems, WorkError
 from tournament_assets.tournament.json_lines import JsonObject
 
 
@@ -43,17 +45,12 @@ def find_out_of_date(
 
     Args:
         book: The recipes.
-        stage: The stage; one that observes runs if Dagster does not know the inputs as they are.
         distrusts: Whether what is recorded of an asset has to be made again whatever its recipe.
 
     Returns:
         For each partition that has to run, the assets that have to, in the stage's order; no assets
         are all of them.
     """
-    if any(book.rows[name].stored_as == "file" for name in stage.assets):
-        # Observing says what is wrong with one that cannot be read.
-        has_news = any(each.problem for each in book.inputs) or not_yet_observed(book)
-        return {None: []} if has_news else {}
     names = [name for name in stage.assets if not book.rows[name].on_request]
     found = {
         partition: book.out_of_date(
@@ -69,8 +66,8 @@ def find_out_of_date(
 
 
 RERUN_TAG = "tournament/rerun"
-STAGE_TAG = "tournament/stage"
-"""The stage's job. A number would mean another stage to a version that has one more."""
+STAGE_TAG = "stage"
+"""A number would mean another stage to a version that has one more."""
 SCOPE_TAG = "tournament/scope"
 REASON_TAG = "tournament/reason"
 EDITED_TAG = "tournament/edited"
@@ -87,8 +84,8 @@ RERUN_TAGS = (
 """What a run that stands for another one of a rerun takes over from it."""
 
 Scope = Literal["all", "out_of_date"]
-Reason = Literal["schedule", "edit"]
-PartitionKey = dg.MultiPartitionKey | str | None
+Reason = Literal["schedule", "edit", "hand"]
+PartitionKey = dg.MultiPartitionKey | str
 WorkOfStage = Mapping[PartitionKey, Sequence[dg.AssetKey]]
 """By partition what a rerun has to run of a stage; no assets are all of them."""
 Choice = Callable[[dg.DagsterInstance, TournamentPlan, Stage, Mode], WorkOfStage]
@@ -123,17 +120,13 @@ def choose_everything(
     mode: Mode,
 ) -> WorkOfStage:
     """Return every partition of a stage: what a scheduled rerun runs."""
-    if DRIFT_ASSET in stage.assets and plan.config.judging.tests.anchor_pairs == 0:
-        return {}
     return dict.fromkeys(stage.partition_keys(plan, mode), ())
 
 
 def choose_out_of_date(
     instance: dg.DagsterInstance, plan: TournamentPlan, stage: Stage, mode: Mode
 ) -> WorkOfStage:
-    """Return what an edit made out of date; it is no occasion to ask whether the judge drifts."""
-    if DRIFT_ASSET in stage.assets:
-        return {}
+    """Return what is out of date."""
     return find_out_of_date(RecipeBook(plan, instance), stage, mode)
 
 
@@ -144,9 +137,10 @@ CHOICES: Mapping[Scope, Choice] = {"all": choose_everything, "out_of_date": choo
 def name_rerun(plan: TournamentPlan, mode: Mode, reason: Reason, began_at: datetime) -> str:
     """Return a rerun's id, such as `demo_headline_20261121T060000Z`.
 
-    A rerun after an edit says so: one that begins in the second of a scheduled one is another.
+    Another reason than a schedule is said: one that begins in the second of a scheduled one is
+    another.
     """
-    suffix = "_edit" if reason == "edit" else ""
+    suffix = "" if reason == "schedule" else f"_{reason}"
     return f"{plan.tournament_id}_{mode}_{began_at.astimezone(UTC):%Y%m%dT%H%M%SZ}{suffix}"
 
 
@@ -154,26 +148,19 @@ def begin_rerun(
     plan: TournamentPlan,
     mode: Mode,
     *,
-    instance: dg.DagsterInstance,
     began_at: datetime,
     reason: Reason,
     edited: str = "",
-    choices: Mapping[Scope, Choice] = CHOICES,
 ) -> list[dg.RunRequest]:
-    """Return the runs of a rerun's first stage; the sensor that continues reruns requests the rest.
+    """Return the run that begins a rerun; the sensor that continues reruns requests the rest.
 
     Args:
         mode: The mode to rerun.
-        instance: Where the choice of partitions looks what is out of date.
         began_at: Names the rerun: asked twice for the same moment, it is the same rerun.
         reason: Why: a schedule reruns everything, an edit what it made out of date.
         edited: What the inputs and settings are, where an edit is the reason.
-        choices: The choice that belongs to each scope.
-
-    Returns:
-        A request for each partition of the first stage that has any; empty if nothing is to run.
     """
-    identity = RerunIdentity(
+    rerun = RerunIdentity(
         rerun_id=name_rerun(plan, mode, reason, began_at),
         mode=mode,
         scope="all" if reason == "schedule" else "out_of_date",
@@ -181,9 +168,70 @@ def begin_rerun(
         began_at=began_at,
         edited=edited,
     )
-    return request_stage_after(
-        -1, identity, plan, instance=instance, choice=choices[identity.scope]
+    return request_stage(0, rerun, plan, work={mode: ()}, whole={mode: ()})
+
+
+def build_beginning_jobs(plan: TournamentPlan) -> list[dg.JobDefinition]:
+    """Build the jobs that begin a rerun: of everything, and of what is out of date.
+
+    They observe every input, and fail if one cannot be used. Where no schedule and no edit is the
+    reason, somebody has pressed the button.
+    """
+    return [
+        _build_beginning_job(plan, "all", "run all stages of a mode, to a new run directory"),
+        _build_beginning_job(
+            plan, "out_of_date", "run again what is out of date in a mode, and nothing else"
+        ),
+    ]
+
+
+def _build_beginning_job(plan: TournamentPlan, scope: Scope, does: str) -> dg.JobDefinition:
+    @dg.op(name=f"{plan.tournament_id}__begin_{scope}")
+    def begin(context: dg.OpExecutionContext) -> None:
+        refuse_superseded(context.instance, plan, context.run)
+        if RERUN_TAG not in context.run.tags:
+            _begin_by_hand(context, plan, scope)
+        inputs = read_inputs(plan)
+        for observation in observations(plan, inputs):
+            context.log_event(observation)
+        problems = Problems()
+        problems.extend(each.problem for each in inputs if each.problem)
+        problems.raise_if_any()
+
+    @dg.job(
+        name=beginning_job(plan, scope),
+        description=(
+            f"{plan.tournament_id}: {does}. This run only looks at the inputs; the sensor begins "
+            "the runs of the stages, and the tag tournament/rerun shows them all."
+        ),
+        partitions_def=partitions_over(plan.config, MODE),
+        tags={"tournament": plan.tournament_id, STAGE_TAG: build_rerun_stages(plan)[0].name},
     )
+    def beginning() -> None:
+        begin()
+
+    return beginning
+
+
+def beginning_job(plan: TournamentPlan, scope: Scope) -> str:
+    """Return the name of the job that begins a rerun."""
+    return f"{plan.tournament_id}_{'run' if scope == 'all' else 'rerun'}"
+
+
+def _begin_by_hand(context: dg.OpExecutionContext, plan: TournamentPlan, scope: Scope) -> None:
+    """Make a run that somebody has pressed the beginning of a rerun.
+
+    Raises:
+        WorkError: If a rerun of the mode is unfinished.
+    """
+    mode = context.partition_key
+    for rerun in find_reruns(context.instance, plan, mode=mode):
+        if rerun.is_unfinished:
+            raise WorkError(f"{rerun.describe()}; one at a time: wait for it, or cancel its runs")
+    now = datetime.now(UTC)
+    rerun_id = name_rerun(plan, mode, "hand", now)
+    identity = RerunIdentity(rerun_id, mode, scope, "hand", now)
+    context.instance.add_run_tags(context.run_id, _tags(0, identity, plan, whole={mode: ()}))
 
 
 def request_stage_after(
@@ -196,11 +244,17 @@ def request_stage_after(
 ) -> list[dg.RunRequest]:
     """Return the runs of the next stage that has any to run; none if no later stage has."""
     for index, stage in enumerate(build_rerun_stages(plan)):
-        if index > stage_index:
+        is_passed_over = DRIFT_ASSET in stage.assets and not _looks_at_judge(rerun, plan)
+        if index > stage_index and not is_passed_over:
             work = choice(instance, plan, stage, rerun.mode)
             if work:
                 return request_stage(index, rerun, plan, work=work, whole=work)
     return []
+
+
+def _looks_at_judge(rerun: RerunIdentity, plan: TournamentPlan) -> bool:
+    """Whether a rerun asks if the judge has drifted: an edit is no occasion for it."""
+    return rerun.reason == "schedule" and plan.config.judging.tests.anchor_pairs > 0
 
 
 def request_stage(
@@ -220,26 +274,12 @@ def request_stage(
         whole: All that the rerun runs in this stage.
     """
     stage = build_rerun_stages(plan)[index]
-    tags = {
-        "tournament": plan.tournament_id,
-        "mode": rerun.mode,
-        RERUN_TAG: rerun.rerun_id,
-        STAGE_TAG: stage.job_name,
-        SCOPE_TAG: rerun.scope,
-        REASON_TAG: rerun.reason,
-        **({EDITED_TAG: rerun.edited} if rerun.edited else {}),
-        PARTITIONS_TAG: json.dumps(
-            [
-                [None if key is None else str(key), [each.path[-1] for each in assets]]
-                for key, assets in whole.items()
-            ]
-        ),
-    }
+    tags = _tags(index, rerun, plan, whole=whole)
     return [
         dg.RunRequest(
             # Dagster makes no second run for a key, however often it is asked.
-            run_key=f"{rerun.rerun_id}/{stage.job_name}/{'' if key is None else key}",
-            job_name=stage.job_name,
+            run_key=f"{rerun.rerun_id}/{stage.name}/{key}",
+            job_name=stage.job_name if index else beginning_job(plan, rerun.scope),
             partition_key=key,
             asset_selection=list(assets) or None,
             run_config=_rerun_config(plan, stage, assets, rerun),
@@ -247,6 +287,24 @@ def request_stage(
         )
         for key, assets in work.items()
     ]
+
+
+def _tags(
+    index: int, rerun: RerunIdentity, plan: TournamentPlan, *, whole: WorkOfStage
+) -> dict[str, str]:
+    """Return what every run of a stage has in common."""
+    return {
+        "tournament": plan.tournament_id,
+        "mode": rerun.mode,
+        RERUN_TAG: rerun.rerun_id,
+        STAGE_TAG: build_rerun_stages(plan)[index].name,
+        SCOPE_TAG: rerun.scope,
+        REASON_TAG: rerun.reason,
+        **({EDITED_TAG: rerun.edited} if rerun.edited else {}),
+        PARTITIONS_TAG: json.dumps(
+            [[str(key), [each.path[-1] for each in assets]] for key, assets in whole.items()]
+        ),
+    }
 
 
 def _rerun_config(
@@ -287,11 +345,11 @@ class Rerun:
     Attributes:
         identity: What its runs have in common.
         state: How far it has come.
-        stage: The job of the stage that was begun last.
+        stage: The name of the stage that was begun last.
         stage_index: Which stage that is; None if this version has none of that name.
         stage_title: What that stage does.
         partitions: All partitions of that stage, and by name the assets that run there, none being
-            all of them; None is the only partition of a stage without any.
+            all of them.
         newest_runs: By partition, the newest run of that stage.
         newest_run_created_at: When the newest of its runs was begun.
         updated_at: When the newest change to any of its runs was noted.
@@ -304,8 +362,8 @@ class Rerun:
     stage: str
     stage_index: int | None
     stage_title: str
-    partitions: Mapping[str | None, tuple[str, ...]]
-    newest_runs: Mapping[str | None, dg.DagsterRun]
+    partitions: Mapping[str, tuple[str, ...]]
+    newest_runs: Mapping[str, dg.DagsterRun]
     newest_run_created_at: datetime
     updated_at: datetime
     superseded_by: str | None = None
@@ -318,11 +376,11 @@ class Rerun:
         )
 
     @property
-    def partitions_not_begun(self) -> tuple[str | None, ...]:
+    def partitions_not_begun(self) -> tuple[str, ...]:
         """Partitions of the stage that there is no run for yet."""
         return tuple(name for name in self.partitions if name not in self.newest_runs)
 
-    def tags_of(self, partition: str | None) -> dict[str, str]:
+    def tags_of(self, partition: str) -> dict[str, str]:
         """Return the tags by which the newest run of a partition belongs to the rerun."""
         tags = self.newest_runs[partition].tags
         return {name: tags[name] for name in RERUN_TAGS if name in tags}
@@ -435,26 +493,26 @@ def _group_by_rerun(records: Iterable[Any]) -> dict[str, list[Any]]:
 def _read_rerun(plan: TournamentPlan, records: list[Any]) -> Rerun:
     """Put one rerun together from all of its runs, the oldest first."""
     stages = build_rerun_stages(plan)
-    jobs = [stage.job_name for stage in stages]
+    names = [stage.name for stage in stages]
     begun = [record.dagster_run.tags[STAGE_TAG] for record in records]
     is_known = (
-        set(begun) <= set(jobs) and records[0].dagster_run.tags["mode"] in plan.config.mode_names
+        set(begun) <= set(names) and records[0].dagster_run.tags["mode"] in plan.config.mode_names
     )
-    stage = max(begun, key=jobs.index) if is_known else begun[-1]
+    stage = max(begun, key=names.index) if is_known else begun[-1]
     # A run that was executed again has its parent's tags; the newest run of a partition counts.
     newest = {
-        record.dagster_run.tags.get(PARTITION_TAG): record.dagster_run
+        record.dagster_run.tags[PARTITION_TAG]: record.dagster_run
         for record in records
         if record.dagster_run.tags[STAGE_TAG] == stage
     }
     tags = records[0].dagster_run.tags
     listed = json.loads(next(iter(newest.values())).tags[PARTITIONS_TAG]) if is_known else []
     partitions = {name: tuple(assets) for name, assets in listed}
-    index = jobs.index(stage) if is_known else None
+    index = names.index(stage) if is_known else None
     state = _state_of(
         [run.status for run in newest.values()],
         all_begun=set(partitions) <= set(newest),
-        none_follows=stage == jobs[-1] or any(FINISHED_TAG in run.tags for run in newest.values()),
+        none_follows=stage == names[-1] or any(FINISHED_TAG in run.tags for run in newest.values()),
     )
     return Rerun(
         identity=RerunIdentity(

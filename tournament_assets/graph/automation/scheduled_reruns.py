@@ -76,26 +76,26 @@ def _schedules_of(config: TournamentConfig) -> dict[Mode, RerunSchedule]:
     return {mode: schedule for mode, schedule in schedules.items() if schedule is not None}
 
 
-def build_schedules(plan: TournamentPlan, jobs: Sequence[Any]) -> list[dg.ScheduleDefinition]:
+def build_schedules(plan: TournamentPlan, run_job: dg.JobDefinition) -> list[dg.ScheduleDefinition]:
     """Build the schedules of one tournament: one for each mode that its config gives one.
 
     Args:
-        jobs: The jobs of its stages; a schedule begins the first, a sensor the others.
+        run_job: The job that begins a rerun of everything; a sensor continues it.
     """
     return [
-        _build_schedule(plan, mode, wanted, jobs[0])
+        _build_schedule(plan, mode, wanted, run_job)
         for mode, wanted in _schedules_of(plan.config).items()
     ]
 
 
 def _build_schedule(
-    plan: TournamentPlan, mode: Mode, wanted: RerunSchedule, first_job: Any
+    plan: TournamentPlan, mode: Mode, wanted: RerunSchedule, run_job: dg.JobDefinition
 ) -> dg.ScheduleDefinition:
     tags = {"tournament": plan.tournament_id, REASON_TAG: "schedule"}
 
     @dg.schedule(
         name=f"{plan.tournament_id}_{mode}_schedule",
-        job=first_job,
+        job=run_job,
         cron_schedule=wanted.cron,
         execution_timezone=wanted.time_zone,
         default_status=dg.DefaultScheduleStatus.STOPPED,
@@ -116,13 +116,7 @@ def _build_schedule(
             # A tick that was interrupted is evaluated again, and is no obstacle to itself.
             if rerun.is_unfinished and rerun.identity.rerun_id != own_id:
                 return dg.SkipReason(f"{rerun.describe()}; one at a time")
-        return begin_rerun(
-            plan,
-            mode,
-            instance=context.instance,
-            began_at=began_at,
-            reason="schedule",
-        )
+        return begin_rerun(plan, mode, began_at=began_at, reason="schedule")
 
     return schedule
 
@@ -294,10 +288,10 @@ def _go_on(
     return requests
 
 
-def _key(plan: TournamentPlan, rerun: Rerun, name: str | None) -> PartitionKey:
-    stage = next(each for each in build_rerun_stages(plan) if each.job_name == rerun.stage)
+def _key(plan: TournamentPlan, rerun: Rerun, name: str) -> PartitionKey:
+    stage = next(each for each in build_rerun_stages(plan) if each.name == rerun.stage)
     keys = stage.partition_keys(plan, rerun.identity.mode)
-    return next((key for key in keys if key is not None and str(key) == name), name)
+    return next((key for key in keys if str(key) == name), name)
 
 
 def _reason_to_wait(reruns: Sequence[Rerun]) -> str:
@@ -421,14 +415,15 @@ def _request_run(
     config = {} if scope.judge_model else {"judge_model": batches[0].judge_model}
     # What was begun was allowed when it was begun.
     allowed = {UNBUDGETED_TAG: "yes"}
-    tags = {"tournament": plan.tournament_id, "mode": scope.mode}
+    stage = stage_making(plan, asset)
+    tags = {"tournament": plan.tournament_id, "mode": scope.mode, "stage": stage.name}
     if rerun is not None:
         # With the tags of the run that gave up its place, it stands for it, and the rerun goes on.
         tags = rerun.tags_of(str(partition))
         config["run_began_at"] = began_at_text(rerun.identity.began_at)
     return dg.RunRequest(
         run_key=f"{batches[0].nonce} {hour}",
-        job_name=stage_making(plan, asset).job_name,
+        job_name=stage.job_name,
         partition_key=partition,
         run_config=op_configs(plan, [asset], config),
         tags={**tags, **allowed},
