@@ -101,6 +101,12 @@ def test_the_judge_was_asked_otherwise_only_where_it_was() -> None:
     assert "otherwise" not in paragraphs[0]
     assert paragraphs[1].startswith("0 of 3 ")
     assert "for no pair" in paragraphs[1]
+    copied = replace(
+        then, verdicts={"facts": tuple(replace(each, asked=()) for each in then.pairs)}
+    )
+    assert (
+        "have (the judge was not asked about 3 of them" in summary(compare_runs(copied, copied))[1]
+    )
 
 
 def test_ratings_of_runs_of_different_size_carry_the_caution() -> None:
