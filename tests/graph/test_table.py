@@ -18,6 +18,7 @@ from tournament_assets.graph.assets.ratings import EloOptions, elo_traces, win_r
 from tournament_assets.graph.outputs import Made
 from tournament_assets.graph.partitions import edge_between, loaded_over
 from tournament_assets.graph.rows import MODE, MODE_BY_DIMENSION, MODE_BY_ENTRANT, AssetRow
+from tournament_assets.graph.run_options import RunOptions, asks_again
 from tournament_assets.graph.table import ASSETS, JOBS, rows_of, table_for_readers
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan
@@ -243,4 +244,21 @@ def linked(project: SmallProject, environment: Mapping[str, str]) -> set[tuple[s
         (Path(each.file_path).name, each.label)
         for each in references
         if isinstance(each, dg.LocalFileCodeReference)
+    }
+
+
+def test_a_run_tells_every_asset_the_options_that_its_function_has() -> None:
+    rows = {row.name: row for row in ASSETS}
+    asked: Mapping[str, Any] = {"n_permutations": 7, "pay_again": True, "run_began_at": "now"}
+    assert rows["elo_traces"].told(asked) == {"n_permutations": 7}
+    assert rows["win_rates"].told(asked) == {}
+    # What was paid for again when everybody was asked is not paid for a third time.
+    assert rows["judge_requests"].told(asked) == {"pay_again": True, "run_began_at": "now"}
+    assert rows["judge_replies"].told(asked) == {"run_began_at": "now"}
+    again = {name for name, row in rows.items() if asks_again(row, asked)}
+    assert again == {"entrant_requests", "entrant_responses", "judge_requests", "judge_replies"}
+    rejudging = RunOptions(Path("tiny.yaml"), "pilot", rejudge=True)
+    assert {name for name, row in rows.items() if rejudging.passes_over(row)} == {
+        "judging_estimate",
+        "judge_requests",
     }
