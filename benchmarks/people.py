@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.labelled_pairs import LabelledPair
-from tournament_assets.ratings.prediction_powered import (
+from tournament_assets.extras.people.labelled_pairs import LabelledPair
+from tournament_assets.extras.people.prediction_powered import (
     PoweredFit,
     draw_by_worth,
     label_worth,

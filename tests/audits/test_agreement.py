@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 
 from tournament_assets.audits.agreement import (
     Agreement,
-    HumanAgreement,
     LabelPair,
     Reading,
     align_labels,
     measure_agreement,
-    measure_human_agreement,
     measure_panel,
     measure_proportion,
 )
+from tournament_assets.extras.people.human_agreement import HumanAgreement, measure_human_agreement
 from tournament_assets.tournament.battles import Battle
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Resampling

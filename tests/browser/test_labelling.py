@@ -31,8 +31,7 @@ from tests.browser.pages import (
 from tests.browser.servers import free_port
 from tests.projects import ENTRANTS, SmallProject, bank_rows, make_project, write_json_lines
 from tournament_assets.cli import main
-from tournament_assets.ledger import Ledger
-from tournament_assets.ledger.labels import Label
+from tournament_assets.extras.people.label_records import Label, LabelRecords
 
 EVIL = '</script><script>window.hacked = 1</script><img src=x onerror="window.hacked = 1"><!--'
 START_SECONDS = 200
@@ -102,7 +101,7 @@ class LabelServer:
 
     def labels(self) -> list[Label]:
         url = f"sqlite:///{self.project.folder}/ledger/ledger.sqlite"
-        with closing(Ledger(url)) as ledger:
+        with closing(LabelRecords(url)) as ledger:
             return list(ledger.labels("small", "headline", "factuality"))
 
     def n_labels(self, rater: str) -> int:

@@ -17,10 +17,13 @@ from tests.browser.pages import (
     open_page,
 )
 from tests.reports.builders import audit_row, battle_tables, page_of, render_pages, section_row
-from tournament_assets.audits.judge_calibration import CalibratedPair, Labelling, calibrate_judge
-from tournament_assets.ratings.labelled_pairs import LabelledPair
-from tournament_assets.ratings.prediction_powered import rate_on_every_basis
-from tournament_assets.ratings.rating_tables import powered_rows
+from tournament_assets.extras.people.judge_calibration import (
+    CalibratedPair,
+    Labelling,
+    calibrate_judge,
+)
+from tournament_assets.extras.people.labelled_pairs import LabelledPair
+from tournament_assets.extras.people.prediction_powered import powered_rows, rate_on_every_basis
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.stopping_tables import stopping_section
 from tournament_assets.storage.tables import make_table

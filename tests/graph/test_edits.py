@@ -33,9 +33,9 @@ RATED = [
     "elo_ratings",
     "ratings",
     "win_rates",
+    "measures",
     "people_ratings",
     "people_measures",
-    "measures",
 ]
 
 

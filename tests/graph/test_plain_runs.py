@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 import tournament_assets as ta
+from tests.extras.people.test_human_battles import arena_rows
+from tests.extras.people.test_human_labels import label
 from tests.graph.paid_projects import paid_project
-from tests.graph.test_human_battles import arena_rows
-from tests.graph.test_human_labels import label
 from tests.projects import SmallProject, make_project, write_json_lines
 from tests.torture.rounds import ADAPTIVE, make_larger
 from tournament_assets.storage.tables import rows_of

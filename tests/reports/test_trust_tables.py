@@ -9,7 +9,8 @@ from tournament_assets.reports.trust_tables import (
 from tournament_assets.storage.tables import make_table, rows_of
 from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.trust.measures import MEASURES, TrustState
+from tournament_assets.trust.lights import TrustState
+from tournament_assets.trust.measures import MEASURES
 
 TITLES = {name: each.title for name, each in MEASURES.items()}
 

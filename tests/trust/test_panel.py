@@ -13,7 +13,8 @@ from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
-from tournament_assets.trust.measures import MEASURES, TrustState, lights_of, measure_judge
+from tournament_assets.trust.lights import TrustState
+from tournament_assets.trust.measures import MEASURES, lights_of, measure_judge
 from tournament_assets.trust.panel import JudgeEvidence, control_share, injection_share
 
 A, B, TIE = Verdict.A, Verdict.B, Verdict.TIE
@@ -207,10 +208,10 @@ def test_lights_are_in_the_order_of_the_panel_and_other_measures_have_none() -> 
     tables = [
         make_table("measures", [row("unjudged", "f", "green"), row("silent", "f", None)]),
         make_table("measures", [row("unjudged", "g", "red")]),
-        make_table("people_measures", [row("human_agreement", "f", "red"), row("wins", "f", None)]),
+        make_table("measures", [row("swap_consistency", "f", "red"), row("wins", "f", None)]),
     ]
     assert [(each.measure, each.dimension) for each in lights_of(tables)] == [
-        ("human_agreement", "f"),
+        ("swap_consistency", "f"),
         ("unjudged", "f"),
         ("unjudged", "g"),
     ]

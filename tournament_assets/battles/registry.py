@@ -32,7 +32,7 @@ _ALL: tuple[BattleFormat, ...] = (
     TOURNAMENT,
     JUDGEARENA,
     PLAIN,
-    *(each for rows in rows_of_extras("formats") for each in rows),
+    *rows_of_extras("formats"),
 )
 FORMATS: Mapping[str, BattleFormat] = {each.name: each for each in _ALL}
 """Every format by its name."""

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from tournament_assets.reports.rendering import escape_terminal
 from tournament_assets.tournament.errors import InputError, InterruptedWorkError, TournamentError
-from tournament_assets.tournament.extras import rows_of_extras
+from tournament_assets.tournament.extras import named_rows_of_extras
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000  # Python's own 700 are a few rows of one table.
@@ -39,7 +39,7 @@ _CORE: dict[str, tuple[str, str]] = {
     "rejudge": ("cli.running:rejudge_command", "Send failed judge requests again."),
     "run": ("cli.running:run_command", "Materialise a tournament, prompts to leaderboard."),
 }
-_COMMANDS = _CORE | {name: row for rows in rows_of_extras("commands") for name, row in rows.items()}
+_COMMANDS = _CORE | named_rows_of_extras("commands")
 """Where every command is, and what the list says of it: only one that is called is imported."""
 
 _errors = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -32,7 +32,7 @@ from tournament_assets.tournament.asset_rows import CoverageRow, PromptFindingRo
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import short
-from tournament_assets.trust.measures import lights_of
+from tournament_assets.trust.measures import LIGHT_TABLES, lights_of
 
 
 @click.command("audit")
@@ -85,7 +85,7 @@ def _read_audit(config_path: Path, mode: Mode) -> AuditReport:
     stored = StoredTables(plan, mode, environment=os.environ)
     frames = {name: stored.of_mode(name) for name in ("audit", "prompt_audit")}
     names = plan.config.dimension_names
-    panels = [stored.by("dimension", each, names) for each in ("measures", "people_measures")]
+    panels = [stored.by("dimension", each, names) for each in LIGHT_TABLES]
     stored.raise_if_missing()
     audit = list(rows_of(CoverageRow, frames["audit"]))
     return AuditReport(

@@ -22,7 +22,7 @@ from pydantic_core import PydanticUndefined
 from tournament_assets.project.config_files import write_new_project
 from tournament_assets.project.project_files import prepare_dagster_home
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.extras import rows_of_extras
+from tournament_assets.tournament.extras import named_rows_of_extras
 from tournament_assets.tournament.judge_services import ServiceName
 
 _INTRODUCTION = """\
@@ -66,9 +66,10 @@ def render_page() -> str:
     """
     parts = [_INTRODUCTION]
     seen: set[type[BaseModel]] = set()
-    roots: dict[str, type[BaseModel]] = {"A tournament": TournamentConfig}
-    for rows in rows_of_extras("configs"):
-        roots |= rows
+    roots: dict[str, type[BaseModel]] = {
+        "A tournament": TournamentConfig,
+        **named_rows_of_extras("configs"),
+    }
     for title, root in roots.items():
         parts.append(f"## {title}\n")
         for model in _models_below(root):

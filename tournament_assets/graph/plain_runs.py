@@ -9,7 +9,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -288,7 +288,7 @@ class _Engine:
         Raises:
             WorkError: If one failed, or a check that stops what comes next.
         """
-        title = job.title_of(self._plan)
+        title = job.title
         label = f"{name} · {self._options.mode}" if name else self._options.mode
         start(title, label)
         try:
@@ -362,12 +362,11 @@ class _Engine:
         }
         wanted = row.wanted
         found = {argument: read() for argument, read in known.items() if argument in wanted}
+        if is_dataclass(wanted.get("inputs")):
+            own = {each: inputs.pop(each) for each in row.input_types if each in inputs}
+            found["inputs"] = wanted["inputs"](**own)
         if "tables" in wanted:
             return {**found, "tables": inputs}
-        if is_dataclass(together := wanted.get("inputs")):
-            names = {each.name for each in fields(together)}
-            own = {argument: value for argument, value in inputs.items() if argument in names}
-            return {**found, "inputs": wanted["inputs"](**own)}
         return {**found, **inputs}
 
     def _step(self, name: str) -> Step:

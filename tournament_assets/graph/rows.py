@@ -107,9 +107,9 @@ class AssetRow:
     """One asset: where it stands in the graph, and the function that makes it.
 
     The function is given by name what it asks for: `plan` or its `config`; its partition's `mode`
-    and `dimension`, or a whole `step`; its inputs, one by one, as the dataclass `inputs` or all as
-    the mapping `tables`, and of several partitions a mapping by entrant, dimension or mode, in
-    config order; `options` of the run, a dataclass; the resources `ledger`, `judge` and
+    and `dimension`, or a whole `step`; its inputs, one by one, as the dataclass `inputs`, or what
+    that leaves as the mapping `tables`, and of several partitions a mapping by entrant, dimension
+    or mode, in config order; `options` of the run, a dataclass; the resources `ledger`, `judge` and
     `generator`, or all as `resources`; and `started_at`, when the run began. It returns a `Made`.
     Its docstring is what the UI shows.
 
@@ -178,11 +178,9 @@ class AssetRow:
     def input_types(self) -> Mapping[str, Any]:
         """The types of the inputs, by argument, whether they come one by one or together."""
         together = self.wanted.get("inputs")
-        if "tables" in self.wanted:
-            return {}
-        if not is_dataclass(together):
-            return {name: self.wanted[name] for name in self.inputs}
-        return {each.name: each.type for each in fields(together)}
+        if is_dataclass(together):
+            return {each.name: each.type for each in fields(together)}
+        return {} if "tables" in self.wanted else {name: self.wanted[name] for name in self.inputs}
 
     @property
     def option_names(self) -> AbstractSet[str]:
@@ -225,16 +223,9 @@ class JobRow:
         part_of: What begins a rerun, a run of the tournament in this order, a scheduled rerun only,
             or only on request.
         description: What the UI says; the title unless given.
-        title_with_people: The title where a config names human battles; the same unless given.
     """
 
     name: str
     title: str
     part_of: Literal["begin", "run", "rerun", "request"] = "run"
     description: str = ""
-    title_with_people: str = ""
-
-    def title_of(self, plan: TournamentPlan) -> str:
-        """Return what it does in a tournament, for people."""
-        has_people = plan.config.human_battles is not None
-        return self.title_with_people if has_people and self.title_with_people else self.title

@@ -14,7 +14,7 @@ from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, WinRateRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import WorkError
-from tournament_assets.trust.measures import lights_of
+from tournament_assets.trust.measures import LIGHT_TABLES, lights_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def summarise_run(
     audit = list(rows_of(CoverageRow, table("audit", mode)))
     lights = lights_of(
         table(name, f"{dimension}|{mode}")
-        for name in ("measures", "people_measures")
+        for name in LIGHT_TABLES
         for dimension in plan.config.dimension_names
     )
     return RunSummary(

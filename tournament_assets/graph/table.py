@@ -10,7 +10,6 @@ from typing import Any
 
 from tournament_assets.graph import settings
 from tournament_assets.graph.assets import (
-    human_battles,
     judge_repeats,
     judge_tests,
     judging,
@@ -41,16 +40,14 @@ from tournament_assets.tournament.entrants import (
     LocalEntrant,
     OpenAiApiEntrant,
 )
+from tournament_assets.tournament.extras import rows_of_extras
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.json_lines import JsonObject
+from tournament_assets.trust.measures import LIGHT_TABLES
 
 JOBS = (
     JobRow("inputs", "inputs", part_of="begin"),
-    JobRow(
-        "prompts",
-        "prompt bank and selection",
-        title_with_people="prompt bank, selection and human battles",
-    ),
+    JobRow("prompts", "prompt bank and selection"),
     JobRow("ask_entrants", "responses of served entrants"),
     JobRow("responses", "responses"),
     JobRow("pairs", "pairs to judge"),
@@ -148,12 +145,11 @@ def _named_in_report(plan: TournamentPlan) -> list[Any]:
 
 _report = partial(AssetRow, stage="report", job="report", axes=MODE, names=_named)
 
-ASSETS = (
+_CORE = (
     _observed(observed_inputs.prompt_file, stage="prompts"),
     _observed(observed_inputs.entrants, stage="responses", axes=ENTRANT),
     _observed(observed_inputs.rubrics, stage="judging", axes=DIMENSION),
     _observed(observed_inputs.price_list, stage="judging"),
-    _observed(observed_inputs.human_labels, stage="ratings", axes=MODE_BY_DIMENSION),
     AssetRow(
         prompts.prompt_bank,
         stage="prompts",
@@ -161,14 +157,6 @@ ASSETS = (
         axes=MODE,
         after=("prompt_file",),
         checks={"bank_integrity": "Every prompt once, with what its dimension needs."},
-    ),
-    AssetRow(
-        human_battles.human_battles,
-        stage="ratings",
-        job="prompts",
-        axes=MODE,
-        when=human_battles.has_human_battles,
-        note="where the config names a file",
     ),
     AssetRow(
         prompts.selected_prompts,
@@ -315,19 +303,6 @@ ASSETS = (
     ),
     _rating(ratings.win_rates, inputs={"verdicts": "judge_verdicts"}),
     _rating(
-        human_battles.people_ratings,
-        inputs={"verdicts": "judge_verdicts", "matches": "match_list", "human": "human_battles"},
-        after=("human_labels",),
-        settings=settings.rating_settings,
-    ),
-    _rating(
-        human_battles.people_measures,
-        inputs={"verdicts": "judge_verdicts", "matches": "match_list", "human": "human_battles"},
-        after=("human_labels",),
-        settings=settings.trusting_settings,
-        checks=human_battles.people_checks,
-    ),
-    _rating(
         trust.measures,
         inputs={
             "replies": "judge_replies",
@@ -398,8 +373,6 @@ ASSETS = (
             "battles": "battles",
             "audit": "audit",
             "win_rates": "win_rates",
-            "trust": "measures",
-            "people": "people_measures",
             "decisions": "judging_decisions",
             "bank": "prompt_bank",
             "selected": "selected_prompts",
@@ -409,6 +382,7 @@ ASSETS = (
             "verdicts": "judge_verdicts",
             "elo": "elo_ratings",
             "traces": "elo_traces",
+            **{name: name for name in LIGHT_TABLES},
         },
         stored_as="folder",
         checks=publishing.gate_checks,
@@ -450,6 +424,8 @@ ASSETS = (
         settings=settings.rating_settings,
     ),
 )
+ASSETS: tuple[AssetRow, ...] = (*_CORE, *rows_of_extras("assets"))
+"""Those that an extra reads stand before its own."""
 
 
 def rows_of(plan: TournamentPlan) -> dict[str, AssetRow]:

@@ -1,14 +1,13 @@
-"""The ledger: the database of paid work. Responses, judge batches, replies and people's labels."""
+"""The ledger: the database of paid work. Responses, judge batches and replies."""
 
-from tournament_assets.ledger.labels import LabelRecords
 from tournament_assets.ledger.replies import BatchRecords, ReplyRecords, ResponseRecords
 from tournament_assets.ledger.spending import WasteRecords
 
 __all__ = ["Ledger"]
 
 
-class Ledger(ResponseRecords, BatchRecords, ReplyRecords, WasteRecords, LabelRecords):
-    """The database of paid work and of people's labels.
+class Ledger(ResponseRecords, BatchRecords, ReplyRecords, WasteRecords):
+    """The database of paid work.
 
     It satisfies `judging.settlement.records.JudgingLedger`.
 

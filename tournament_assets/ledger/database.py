@@ -17,6 +17,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tournament_assets.ledger import schema
 from tournament_assets.tournament.errors import LedgerError
+from tournament_assets.tournament.extras import rows_of_extras
 
 _QUERY_CHUNK = 500
 _BUSY_SECONDS = 30
@@ -29,16 +30,19 @@ def prepare_tables(connection: sa.Connection) -> None:
     Raises:
         LedgerError: If a table has other columns than this version's.
     """
+    parts: list[sa.MetaData] = [schema.metadata, *rows_of_extras("ledger_tables")]
+    tables = [table for part in parts for table in part.sorted_tables]
     # Asked without a lock, so that a ledger can be read where it cannot be written.
-    if not set(schema.metadata.tables) <= set(sa.inspect(connection).get_table_names()):
+    if not {each.name for each in tables} <= set(sa.inspect(connection).get_table_names()):
         # What follows looks first and changes later: two runs would both change.
         if connection.dialect.name == "sqlite":
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         else:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
-        schema.metadata.create_all(connection)
+        for part in parts:
+            part.create_all(connection)
     inspector = sa.inspect(connection)
-    for table in schema.metadata.sorted_tables:
+    for table in tables:
         found = {column["name"] for column in inspector.get_columns(table.name)}
         if found != (expected := set(table.columns.keys())):
             raise LedgerError(

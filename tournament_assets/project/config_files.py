@@ -17,6 +17,7 @@ from tournament_assets.battles.registry import FORMATS
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.extras import installed_extras
 from tournament_assets.tournament.yaml_files import KeyPath, YamlDocument, read_yaml
 
 
@@ -83,7 +84,11 @@ def _load_component(document: YamlDocument, path: Path) -> ConfigFile:
 
 
 def _validate(document: YamlDocument, path: Path, project: Path) -> ConfigFile:
-    others = [*config_problems(document.values), *_format_problems(document.values)]
+    others = [
+        *config_problems(document.values),
+        *_format_problems(document.values),
+        *_extra_problems(document.values),
+    ]
     config = document.validate(TournamentConfig, what="the config", others=others)
     return ConfigFile(config=config, path=path, project=project)
 
@@ -216,6 +221,19 @@ def _format_problems(values: Mapping[str, object]) -> list[tuple[KeyPath, str]]:
         return []
     problem = f"human_battles.format is {name!r}; expected one of {', '.join(FORMATS)}"
     return [(("human_battles", "format"), problem)]
+
+
+_EXTRA_OF = {"human_battles": "people"}
+"""Keys that only an extra reads."""
+
+
+def _extra_problems(values: Mapping[str, Any]) -> list[tuple[KeyPath, str]]:
+    """Find keys that nothing here would read."""
+    return [
+        ((key,), f"{key} is set, which the extra {extra!r} reads, and it is not installed")
+        for key, extra in _EXTRA_OF.items()
+        if values.get(key) is not None and extra not in installed_extras()
+    ]
 
 
 _CONFIG, _IGNORED = "config.yaml", "gitignore"

@@ -8,7 +8,7 @@ both is put at the same place.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from tournament_assets.ratings.elo import (
@@ -25,9 +25,7 @@ from tournament_assets.ratings.intervals import (
     sampling_intervals,
 )
 from tournament_assets.ratings.matches import Matches
-from tournament_assets.ratings.places import RatedPlace, placed, places_of
-from tournament_assets.ratings.prediction_powered import PoweredFit, separate_powered
-from tournament_assets.ratings.rating_methods import rows_of_ratings
+from tournament_assets.ratings.places import RatedPlace, places_of
 from tournament_assets.ratings.significance import (
     SeparatedEntrants,
     separate_decided,
@@ -35,7 +33,6 @@ from tournament_assets.ratings.significance import (
 )
 from tournament_assets.tournament.asset_rows import (
     EloRow,
-    RatingRow,
 )
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import Problems
@@ -206,30 +203,6 @@ def _what_resamples_say(
         interval.entrant: _Resampled(interval, places.get(interval.entrant, RatedPlace()))
         for interval in sampling_intervals(bootstrap, confidence=confidence)
     }
-
-
-POWERED, JUDGE_WEIGHT = "prediction_powered", "judge_weight"
-"""Ratings as people would give them, and how much the judge counts in those by both."""
-
-
-def powered_rows(
-    fits: Mapping[str, PoweredFit], *, dimension: str, settings: RatingSettings
-) -> list[RatingRow]:
-    """Return the rows of table "people_ratings" by labels, by the judge, and by both.
-
-    Args:
-        fits: Ratings by basis.
-        settings: How entrants are told apart.
-    """
-    rows = []
-    for basis, fit in fits.items():
-        separated = separate_powered(fit, resampling=settings.resampling)
-        ranks = {place.entrant: rank for rank, place in enumerate(separated.ranks, start=1)}
-        rated = placed(rows_of_ratings(fit.ratings, POWERED), separated)
-        rows += [replace(row, basis=basis, rank=ranks.get(row.entrant_id)) for row in rated]
-        weight = Rating(fit.weight, n=fit.n_prompts, entrant="judge")
-        rows += [replace(rows_of_ratings([weight], JUDGE_WEIGHT)[0], basis=basis, rank=None)]
-    return [replace(row, dimension=dimension) for row in rows]
 
 
 def anchor_shift(

@@ -11,7 +11,8 @@ from tournament_assets.tournament.formatting import (
     format_share,
     join_names,
 )
-from tournament_assets.trust.measures import MEASURES, UNJUDGED, TrustState
+from tournament_assets.trust.lights import TrustState
+from tournament_assets.trust.measures import MEASURES, UNJUDGED
 
 _NAMED_LIGHTS = 3
 """The most red lights that one line names."""

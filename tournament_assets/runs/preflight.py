@@ -14,7 +14,6 @@ from importlib.metadata import PackageNotFoundError, version
 
 from upath import UPath
 
-from tournament_assets.battles.human import HumanBattles, read_human_battles
 from tournament_assets.generation.devices import device_problem
 from tournament_assets.project.existing_work import load_bank_and_selection
 from tournament_assets.project.plan import TournamentPlan, select_prompts
@@ -26,7 +25,7 @@ from tournament_assets.project.project_files import (
 from tournament_assets.project.recorded_responses import load_recorded_responses
 from tournament_assets.providers.openers import JudgeConnection, judge_problems
 from tournament_assets.responses.api_responses import missing_key, service_problems
-from tournament_assets.tournament.config import HumanBattlesConfig, Mode
+from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
     ApiEntrant,
@@ -36,6 +35,7 @@ from tournament_assets.tournament.entrants import (
     answers_once,
 )
 from tournament_assets.tournament.errors import InputError, Problems, TournamentError
+from tournament_assets.tournament.extras import rows_of_extras
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import Prompt, first_samples
 from tournament_assets.verdicts.judge_requests import (
@@ -75,9 +75,9 @@ def refuse_bad_input(
         select_prompts(plan.config, mode, bank)
     with problems.collected():
         load_rubrics(plan.config, plan.project)
-    if plan.config.human_battles is not None:
+    for refuse in rows_of_extras("preflight"):
         with problems.collected():
-            load_human_battles(plan, plan.config.human_battles)
+            refuse(plan)
     problems.extend(_entrant_problems(plan, bank))
     problems.extend(_service_problems(plan, mode, ledger_url))
     with problems.collected():
@@ -150,20 +150,6 @@ def _service_problems(plan: TournamentPlan, mode: Mode, ledger_url: str | None) 
                 terms=terms,
             )
         ]
-
-
-def load_human_battles(plan: TournamentPlan, arena: HumanBattlesConfig) -> HumanBattles:
-    """Read the human battles that a config names.
-
-    Raises:
-        InputError: With everything that is wrong with the file, or with the config's names for it.
-    """
-    return read_human_battles(
-        plan.project.resolve(arena.file, what="the file of human battles"),
-        format_name=arena.format,
-        min_battles=arena.min_battles,
-        names=arena.names,
-    )
 
 
 _PACKAGES = ("tournament-assets", "dagster", "dagster-webserver", "anthropic", "openai", "torch")

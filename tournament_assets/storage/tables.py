@@ -42,6 +42,7 @@ from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.atomic_files import WaitingContent
 from tournament_assets.tournament import asset_rows
 from tournament_assets.tournament.asset_rows import ResponseRow
+from tournament_assets.tournament.extras import named_rows_of_extras
 from tournament_assets.tournament.prompts import OfSample, without_time
 
 if TYPE_CHECKING:
@@ -63,9 +64,6 @@ ROW_TYPES: Mapping[str, type] = {
     "ratings": asset_rows.RatingRow,
     "win_rates": asset_rows.WinRateRow,
     "battles": asset_rows.BattleRow,
-    "human_battles": asset_rows.BattleRow,
-    "people_ratings": asset_rows.RatingRow,
-    "people_measures": asset_rows.MeasureRow,
     "audit": asset_rows.CoverageRow,
     "prompt_audit": asset_rows.PromptFindingRow,
     "leaderboard": asset_rows.EloRow,
@@ -77,6 +75,7 @@ ROW_TYPES: Mapping[str, type] = {
     "measures": asset_rows.MeasureRow,
     "jury": asset_rows.MeasureRow,
     "fair_comparison": asset_rows.RatingRow,
+    **named_rows_of_extras("row_types"),
 }
 """What a row of each table is, by the name of the asset that makes it."""
 

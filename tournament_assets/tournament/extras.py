@@ -8,10 +8,15 @@ nothing.
 |---|---|---|
 | `commands` | by name, where a command is and what the list says of it | `cli` |
 | `configs` | by title, the model of a file of its own | `tournament configuration` |
+| `row_types` | by the name of an asset, the class of its table's rows | `storage/tables.py` |
+| `ledger_tables` | metadata of tables in the ledger | `ledger/database.py` |
+| `assets` | rows of the graph's table | `graph/table.py` |
+| `measures` | measures with a light | `trust/measures.py` |
+| `sections` | sections of the report | `reports/run/section_table.py` |
 | `formats` | battle formats | `battles/registry.py` |
+| `preflight` | functions that refuse input that cannot be read | `runs/preflight.py` |
 """
 
-from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
@@ -27,8 +32,18 @@ def installed_extras() -> tuple[str, ...]:
     return tuple(sorted(each.name for each in iter_modules(places or ()) if each.ispkg))
 
 
-def rows_of_extras(kind: Literal["commands", "configs", "formats"]) -> Iterator[Any]:
-    """Yield what every extra adds of a kind; only the modules of that kind are imported."""
-    for extra in installed_extras():
-        if find_spec(f"{_PACKAGE}.{extra}.{kind}") is not None:
-            yield import_module(f"{_PACKAGE}.{extra}.{kind}").ROWS
+def rows_of_extras(
+    kind: Literal["assets", "formats", "ledger_tables", "measures", "preflight", "sections"],
+) -> tuple[Any, ...]:
+    """Return what the extras add of a kind; only the modules of that kind are imported."""
+    return tuple(row for rows in _found(kind) for row in rows)
+
+
+def named_rows_of_extras(kind: Literal["commands", "configs", "row_types"]) -> dict[str, Any]:
+    """Return what the extras add of a kind, by name."""
+    return {name: row for rows in _found(kind) for name, row in rows.items()}
+
+
+def _found(kind: str) -> list[Any]:
+    modules = (f"{_PACKAGE}.{extra}.{kind}" for extra in installed_extras())
+    return [import_module(each).ROWS for each in modules if find_spec(each) is not None]

@@ -1,114 +1,17 @@
-"""The measures of the judge: what each is and means, when its light is red, and what to do then.
+"""The measures of the judge: what each is and means, when its light is red, and what to do then."""
 
-A light that was not measured is neither green nor red.
-"""
-
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
 
 from tournament_assets.storage.tables import AnyTable, rows_of
 from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.estimates import Estimate
+from tournament_assets.tournament.extras import rows_of_extras
 from tournament_assets.trust import panel
-from tournament_assets.trust.panel import Found, JudgeEvidence
+from tournament_assets.trust.lights import Measure
+from tournament_assets.trust.panel import JudgeEvidence
 
-HUMANS, UNJUDGED = "human_agreement", "unjudged"
-
-_ROUNDING = 1e-12
-"""A share that is at its threshold may miss it by this much, as 0.6 - 0.5 misses 0.1."""
-
-
-class TrustState(StrEnum):
-    """What a light shows."""
-
-    GREEN = "green"
-    RED = "red"
-    NOT_MEASURED = "not measured"
-    NO_THRESHOLD = "no threshold"
-    """Measured, and the config does not say from where on it is bad."""
-
-
-def _nothing(evidence: JudgeEvidence) -> Found:  # noqa: ARG001
-    return {}
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """One measure of the judge.
-
-    Attributes:
-        name: What it is called in tables, and its check.
-        title: What it is called where people read it.
-        meaning: What its number says, in a sentence.
-        advice: What to do when it is red, in a sentence.
-        unit: What its number is: `share`, `kappa`, `points` (Elo) or `p` (a p-value).
-        find: The number, or that of each entrant or judge; nothing if it is measured elsewhere.
-        threshold: Where its light turns red; None if the config names no threshold.
-        expected: On which side of the threshold a good number lies; `near` is within so much of
-            `neutral`.
-        neutral: What shows nothing; red needs an interval without it, as few pairs go one way by
-            chance.
-    """
-
-    name: str
-    title: str
-    meaning: str
-    advice: str
-    unit: Literal["share", "kappa", "points", "p"]
-    find: Callable[[JudgeEvidence], Estimate | Found] = _nothing
-    threshold: Callable[[CheckThresholds], float | None] = lambda checks: None  # noqa: ARG005
-    expected: Literal["at least", "at most", "near"] = "at least"
-    neutral: float | None = None
-
-    def is_red(self, found: Estimate, threshold: float) -> bool:
-        """Say whether a number is on the wrong side of its threshold, and not by chance."""
-        value, low, high = found.value, found.low, found.high
-        if value is None:
-            return False
-        neutral = self.neutral
-        if neutral is not None and (low is None or high is None or low <= neutral <= high):
-            return False
-        if self.expected == "at least":
-            return value < threshold - _ROUNDING
-        if self.expected == "near" and neutral is not None:
-            value = abs(value - neutral)
-        return value > threshold + _ROUNDING
-
-    def light(
-        self,
-        found: Estimate,
-        checks: CheckThresholds,
-        *,
-        dimension: str,
-        subject: str | None = None,
-    ) -> MeasureRow:
-        """Return a number as a row of a table, with what its light shows.
-
-        Args:
-            found: The number.
-            checks: Where the lights turn red.
-            subject: The entrant or the other judge it is about.
-        """
-        threshold = self.threshold(checks)
-        if found.value is None:
-            state = TrustState.NOT_MEASURED
-        elif threshold is None:
-            state = TrustState.NO_THRESHOLD
-        else:
-            state = TrustState.RED if self.is_red(found, threshold) else TrustState.GREEN
-        return MeasureRow.of(
-            found,
-            dimension=dimension,
-            measure=self.name,
-            subject=subject,
-            unit=self.unit,
-            threshold=threshold,
-            state=state.value,
-        )
-
+UNJUDGED = "unjudged"
 
 _IN_ORDER = (
     Measure(
@@ -169,16 +72,6 @@ _IN_ORDER = (
         "kappa",
         find=panel.judges,
         threshold=lambda checks: checks.min_judge_kappa,
-    ),
-    Measure(
-        "human_agreement",
-        "agreement with people",
-        "People who judged the same pairs agree with the judge so far beyond chance: Cohen's kappa "
-        "over wins and ties.",
-        "The judge measures something else than these people do: read pairs they settle "
-        "differently, and change the rubric, the judge, or the claim.",
-        "kappa",
-        threshold=lambda checks: checks.min_human_kappa,
     ),
     Measure(
         "length_effect",
@@ -293,8 +186,12 @@ _IN_ORDER = (
         find=panel.luck,
     ),
 )
-MEASURES: Mapping[str, Measure] = {each.name: each for each in _IN_ORDER}
+MEASURES: Mapping[str, Measure] = {
+    each.name: each for each in (*_IN_ORDER, *rows_of_extras("measures"))
+}
 """By name, in the order of the panel."""
+LIGHT_TABLES = tuple(dict.fromkeys(each.asset for each in MEASURES.values()))
+"""The tables that hold lights."""
 
 
 def measure_judge(
@@ -311,6 +208,8 @@ def measure_judge(
         RatingError: If the odds behind the cycles could not be fitted.
     """
     for measure in MEASURES.values():
+        if measure.find is None:
+            continue
         found = measure.find(evidence)
         for subject, each in ({None: found} if isinstance(found, Estimate) else found).items():
             yield measure.light(each, checks, dimension=dimension, subject=subject)
@@ -320,7 +219,7 @@ def lights_of(tables: Iterable[AnyTable]) -> list[MeasureRow]:
     """Return the rows that have a light, in the order of the panel.
 
     Args:
-        tables: Tables `measures` and `people_measures` of any dimensions.
+        tables: Tables of measures, of any dimensions.
     """
     places = {name: place for place, name in enumerate(MEASURES)}
     rows = (row for table in tables for row in rows_of(MeasureRow, table))

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.extras.people.builders import desk, row
+from tournament_assets.extras.people.label_records import LabelRecords, LabelVote
 from tournament_assets.extras.people.page import LabelDesk, write_label_page
 from tournament_assets.extras.people.votes import import_votes
-from tournament_assets.ledger import Ledger
-from tournament_assets.ledger.labels import LabelVote
 from tournament_assets.tournament.fingerprints import fingerprint_text
 
 ENTRANTS = ("ada", "bob", "cy")
@@ -96,14 +95,16 @@ DESK = desk()
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    opened = Ledger(f"sqlite:///{tmp_path}/ledger.sqlite")
+def ledger(tmp_path: Path) -> Iterator[LabelRecords]:
+    opened = LabelRecords(f"sqlite:///{tmp_path}/ledger.sqlite")
     opened.keep_label_sample(DESK.sample)
     yield opened
     opened.close()
 
 
-def test_a_file_to_send_holds_one_rater_s_pairs_and_no_name(tmp_path: Path, ledger: Ledger) -> None:
+def test_a_file_to_send_holds_one_rater_s_pairs_and_no_name(
+    tmp_path: Path, ledger: LabelRecords
+) -> None:
     path = tmp_path / "label.html"
     count = write_label_page(path, DESK, "ana", ledger=ledger, raters=["ana", "ben"])
     text = path.read_text()

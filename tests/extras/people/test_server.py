@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from tests.extras.people.builders import SCOPE, desk, row
+from tournament_assets.extras.people.label_records import LabelRecords
 from tournament_assets.extras.people.server import create_label_app, require_access, serve_labelling
-from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import ThreadedServer
 from tournament_assets.tournament.errors import InputError
 
@@ -24,15 +24,15 @@ DESK = desk()
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    opened = Ledger(f"sqlite:///{tmp_path}/ledger.sqlite")
+def ledger(tmp_path: Path) -> Iterator[LabelRecords]:
+    opened = LabelRecords(f"sqlite:///{tmp_path}/ledger.sqlite")
     opened.keep_label_sample(DESK.sample)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def client(ledger: Ledger) -> Iterator[httpx2.Client]:
+def client(ledger: LabelRecords) -> Iterator[httpx2.Client]:
     app = create_label_app(DESK, ledger=ledger)
     with ThreadedServer(app) as server, httpx2.Client(base_url=server.url, timeout=60) as made:
         yield made
@@ -42,7 +42,9 @@ def body(*rows: Any, rater: str = "ana", **changed: Any) -> dict[str, Any]:
     return {"sample": DESK.sample.sample_id, "rater": rater, "votes": list(rows), **changed}
 
 
-def test_a_vote_is_in_the_ledger_when_it_is_answered(client: httpx2.Client, ledger: Ledger) -> None:
+def test_a_vote_is_in_the_ledger_when_it_is_answered(
+    client: httpx2.Client, ledger: LabelRecords
+) -> None:
     work = client.get("/work", params={"rater": "ana"}).json()
     assert work["order"] == [each.pair_id for each in DESK.sample.pairs]
     state = client.post("/votes", json=body(row(DESK, 0))).json()
@@ -91,7 +93,7 @@ def test_nothing_that_is_sent_names_an_entrant(client: httpx2.Client) -> None:
     ],
 )
 def test_what_no_page_sends_is_refused(
-    client: httpx2.Client, ledger: Ledger, sent: dict[str, Any], status: int
+    client: httpx2.Client, ledger: LabelRecords, sent: dict[str, Any], status: int
 ) -> None:
     answer = client.post("/votes", **sent)
     assert answer.status_code == status
@@ -108,7 +110,7 @@ def test_another_site_s_page_can_neither_read_nor_vote(client: httpx2.Client) ->
         assert client.get(path).status_code in (404, 405)
 
 
-def test_with_a_token_nobody_without_it_sees_anything(ledger: Ledger) -> None:
+def test_with_a_token_nobody_without_it_sees_anything(ledger: LabelRecords) -> None:
     app = create_label_app(DESK, ledger=ledger, token=TOKEN)
     with ThreadedServer(app) as server, httpx2.Client(base_url=server.url, timeout=60) as client:
         for path in ("/", "/work?rater=ana", "/worker.js", "/?token=another"):
@@ -137,7 +139,7 @@ def test_other_machines_need_a_token_that_cannot_be_guessed(host: str, token: st
     require_access(host, TOKEN)
 
 
-def test_a_port_that_is_taken_is_said(ledger: Ledger) -> None:
+def test_a_port_that_is_taken_is_said(ledger: LabelRecords) -> None:
     app = create_label_app(DESK, ledger=ledger)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -148,7 +150,7 @@ def test_a_port_that_is_taken_is_said(ledger: Ledger) -> None:
 
 
 def test_raters_vote_side_by_side_and_nothing_is_lost(
-    client: httpx2.Client, ledger: Ledger
+    client: httpx2.Client, ledger: LabelRecords
 ) -> None:
     def label(rater: str) -> None:
         for place in range(20):

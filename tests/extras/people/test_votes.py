@@ -13,18 +13,17 @@ import pytest
 
 from tests.extras.people.builders import SCOPE, desk, pairs, row
 from tournament_assets.extras.people import votes as label_votes
-from tournament_assets.extras.people.label_tools import ReadingOptions
+from tournament_assets.extras.people.label_records import LabelRecords, LabelVote, clean_rater
 from tournament_assets.extras.people.page import LabelDesk
 from tournament_assets.extras.people.sampling import draw_label_sample
 from tournament_assets.extras.people.votes import (
     ImportedLabels,
+    ReadingOptions,
     import_votes,
     read_votes,
     said_as_shown,
 )
 from tournament_assets.judging.requests.pairs import PairToJudge
-from tournament_assets.ledger import Ledger
-from tournament_assets.ledger.labels import LabelVote, clean_rater
 from tournament_assets.tournament.errors import InputError
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -32,8 +31,8 @@ PAIRS = pairs()
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    opened = Ledger(f"sqlite:///{tmp_path}/ledger.sqlite")
+def ledger(tmp_path: Path) -> Iterator[LabelRecords]:
+    opened = LabelRecords(f"sqlite:///{tmp_path}/ledger.sqlite")
     yield opened
     opened.close()
 
@@ -53,7 +52,7 @@ def write(tmp_path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     return path
 
 
-def take(path: Path, ledger: Ledger, **changed: Any) -> ImportedLabels:
+def take(path: Path, ledger: LabelRecords, **changed: Any) -> ImportedLabels:
     is_random = changed.pop("is_random", True)
     return label_votes.import_foreign_votes(
         path,
@@ -65,14 +64,14 @@ def take(path: Path, ledger: Ledger, **changed: Any) -> ImportedLabels:
     )
 
 
-def heard(ledger: Ledger) -> list[tuple[str, str, str, str, str]]:
+def heard(ledger: LabelRecords) -> list[tuple[str, str, str, str, str]]:
     return [
         (each.rater, each.pair.prompt_id, each.pair.entrant_a, each.pair.entrant_b, each.vote)
         for each in ledger.labels(*SCOPE.values())
     ]
 
 
-def test_labels_are_read_and_twice_is_once(tmp_path: Path, ledger: Ledger) -> None:
+def test_labels_are_read_and_twice_is_once(tmp_path: Path, ledger: LabelRecords) -> None:
     path = write(
         tmp_path,
         [
@@ -95,7 +94,7 @@ def test_labels_are_read_and_twice_is_once(tmp_path: Path, ledger: Ledger) -> No
     assert take(path, ledger).added == 0
 
 
-def test_lmsys_csv_is_read_by_texts_or_by_names(tmp_path: Path, ledger: Ledger) -> None:
+def test_lmsys_csv_is_read_by_texts_or_by_names(tmp_path: Path, ledger: LabelRecords) -> None:
     none = {"winner_model_a": 0, "winner_model_b": 0, "winner_tie": 0}
     rows = [
         {
@@ -126,7 +125,7 @@ def test_lmsys_csv_is_read_by_texts_or_by_names(tmp_path: Path, ledger: Ledger) 
 
 
 def test_labels_count_for_what_was_drawn_here_and_nothing_else(
-    tmp_path: Path, ledger: Ledger
+    tmp_path: Path, ledger: LabelRecords
 ) -> None:
     path = write(tmp_path, [labelled(pair) for pair in PAIRS])
     with pytest.raises(InputError, match="unknown"):
@@ -142,7 +141,7 @@ def test_labels_count_for_what_was_drawn_here_and_nothing_else(
     assert ledger.label_sample(*SCOPE.values()) == sample
 
 
-def test_the_columns_of_the_responses_can_be_named(tmp_path: Path, ledger: Ledger) -> None:
+def test_the_columns_of_the_responses_can_be_named(tmp_path: Path, ledger: LabelRecords) -> None:
     row = {"p": "p0", "links": PAIRS[0].response_a, "rechts": PAIRS[0].response_b, "winner": "b"}
     path = write(tmp_path, [row])
     with pytest.raises(InputError, match="no pair"):
@@ -152,7 +151,7 @@ def test_the_columns_of_the_responses_can_be_named(tmp_path: Path, ledger: Ledge
         take(path, ledger, sides=("links", "right"))
 
 
-def test_all_problems_of_labels_are_told_at_once(tmp_path: Path, ledger: Ledger) -> None:
+def test_all_problems_of_labels_are_told_at_once(tmp_path: Path, ledger: LabelRecords) -> None:
     wrong = [{"winner": "up"}, {"winner": "", "winner_tie": "0.5"}, {"judge": "\x1b[2J"}]
     path = write(tmp_path, [labelled(PAIRS[0], **each) for each in wrong])
     with pytest.raises(InputError) as caught:
@@ -163,7 +162,7 @@ def test_all_problems_of_labels_are_told_at_once(tmp_path: Path, ledger: Ledger)
     assert heard(ledger) == []
 
 
-def test_any_bytes_are_labels_or_are_refused(tmp_path: Path, ledger: Ledger) -> None:
+def test_any_bytes_are_labels_or_are_refused(tmp_path: Path, ledger: LabelRecords) -> None:
     whole = write(tmp_path, [labelled(PAIRS[0])]).read_bytes()
     draw = random.Random(7)
     path = tmp_path / "changed"
@@ -278,7 +277,7 @@ def votes_file(tmp_path: Path, of: LabelDesk, rows: Sequence[Any], **changed: An
     return path
 
 
-def test_a_file_of_votes_that_comes_twice_counts_once(tmp_path: Path, ledger: Ledger) -> None:
+def test_a_file_of_votes_that_comes_twice_counts_once(tmp_path: Path, ledger: LabelRecords) -> None:
     of = desk()
     ledger.keep_label_sample(of.sample)
     given = [row(of, 0, at="2026-03-01T12:00:00Z"), row(of, 1, "tie", at="2026-03-01T12:00:09Z")]
@@ -305,7 +304,7 @@ def test_a_file_of_votes_that_comes_twice_counts_once(tmp_path: Path, ledger: Le
     ],
 )
 def test_a_hostile_file_of_votes_is_refused_whole(
-    tmp_path: Path, ledger: Ledger, changed: dict[str, Any], words: list[str]
+    tmp_path: Path, ledger: LabelRecords, changed: dict[str, Any], words: list[str]
 ) -> None:
     of = desk()
     ledger.keep_label_sample(of.sample)
@@ -317,7 +316,7 @@ def test_a_hostile_file_of_votes_is_refused_whole(
     assert list(ledger.iterate_votes(of.sample.sample_id)) == []
 
 
-def test_votes_of_another_tournament_are_refused(tmp_path: Path, ledger: Ledger) -> None:
+def test_votes_of_another_tournament_are_refused(tmp_path: Path, ledger: LabelRecords) -> None:
     of = desk()
     ledger.keep_label_sample(of.sample)
     with pytest.raises(InputError, match="sample is"):
@@ -337,7 +336,9 @@ def test_votes_of_another_tournament_are_refused(tmp_path: Path, ledger: Ledger)
         b" " * 9_000_000,
     ],
 )
-def test_a_file_that_is_none_is_refused(tmp_path: Path, ledger: Ledger, content: bytes) -> None:
+def test_a_file_that_is_none_is_refused(
+    tmp_path: Path, ledger: LabelRecords, content: bytes
+) -> None:
     path = tmp_path / "votes.json"
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"votes\.json"):
@@ -346,7 +347,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, ledger: Ledger, content:
         import_votes(tmp_path / "none.json", tournament_id="tiny", ledger=ledger)
 
 
-def test_any_bytes_are_votes_or_are_refused(tmp_path: Path, ledger: Ledger) -> None:
+def test_any_bytes_are_votes_or_are_refused(tmp_path: Path, ledger: LabelRecords) -> None:
     of = desk()
     ledger.keep_label_sample(of.sample)
     whole = votes_file(tmp_path, of, [row(of, place) for place in range(3)]).read_bytes()

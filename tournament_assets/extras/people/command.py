@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 import click
 
 from tournament_assets.cli.options import config_option
-from tournament_assets.extras.people.label_tools import ReadingOptions
+from tournament_assets.extras.people.human_battles import label_worths
+from tournament_assets.extras.people.label_records import LabelRecords, LabelSample, clean_rater
 from tournament_assets.extras.people.page import LabelDesk, write_label_page
 from tournament_assets.extras.people.sampling import (
     draw_label_sample,
@@ -18,15 +19,13 @@ from tournament_assets.extras.people.sampling import (
 )
 from tournament_assets.extras.people.server import create_label_app, require_access, serve_labelling
 from tournament_assets.extras.people.votes import (
+    ReadingOptions,
     import_foreign_votes,
     import_votes,
     votes_by_rater,
 )
-from tournament_assets.graph.assets.human_battles import label_worths
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.launching import StoredTables, opened_ledger
-from tournament_assets.ledger import Ledger
-from tournament_assets.ledger.labels import LabelSample, clean_rater
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import VerdictRow
@@ -113,15 +112,16 @@ def label_group(
         raise click.UsageError("--out writes the page of one rater: give one --rater.")
     with opened_ledger(config_path, os.environ) as (plan, ledger):
         pairs = pairs_to_label(plan, mode, dimension, ledger=ledger)
-        sample = _draw(plan, mode, dimension, pairs, ledger=ledger, **drawing)
+        records = LabelRecords.of(ledger)
+        sample = _draw(plan, mode, dimension, pairs, ledger=records, **drawing)
         desk = LabelDesk.of(plan, sample, pairs)
         _print_sample(sample)
         if out is not None:
-            count = write_label_page(out, desk, names[0], ledger=ledger, raters=names)
+            count = write_label_page(out, desk, names[0], ledger=records, raters=names)
             click.echo(f"{out}: {count} pairs for {names[0]}; send it, and take the votes back by")
             click.echo(f"  tournament label import --config {config_path} votes.json")
             return
-        app = create_label_app(desk, ledger=ledger, raters=names, token=token)
+        app = create_label_app(desk, ledger=records, raters=names, token=token)
 
         def ready(address: str) -> None:
             secret = {} if token is None else {"token": token}
@@ -136,7 +136,7 @@ def label_group(
             serve_labelling(app, host=host, port=port, on_ready=ready)
         except KeyboardInterrupt:
             click.echo("")
-        for name, count in votes_by_rater(ledger.iterate_votes(sample.sample_id)).items():
+        for name, count in votes_by_rater(records.iterate_votes(sample.sample_id)).items():
             click.echo(f"{name}: {count} pairs labelled")
 
 
@@ -146,7 +146,7 @@ def _draw(
     dimension: str | None,
     pairs: list[PairToJudge],
     *,
-    ledger: Ledger,
+    ledger: LabelRecords,
     size: int | None,
     seed: int | None,
     overlap: float | None,
@@ -190,7 +190,7 @@ def _draw_next(
     dimension: str | None,
     pairs: list[PairToJudge],
     *,
-    ledger: Ledger,
+    ledger: LabelRecords,
     n_next: int,
 ) -> LabelSample:
     """Extend the sample of a scope by the pairs whose labels would narrow the intervals most."""
@@ -280,10 +280,11 @@ def label_import_command(
     """
     problems = Problems()
     with opened_ledger(config_path, os.environ) as (plan, ledger):
+        records = LabelRecords.of(ledger)
         if format_name == "votes":
             for path in files:
                 with problems.collected():
-                    kept = import_votes(path, tournament_id=plan.tournament_id, ledger=ledger)
+                    kept = import_votes(path, tournament_id=plan.tournament_id, ledger=records)
                     click.echo(f"{path}: {kept.votes} votes of {kept.rater}, {kept.added} new")
             problems.raise_if_any()
             return
@@ -298,7 +299,7 @@ def label_import_command(
                     pairs=pairs,
                     scope=(plan.tournament_id, mode, dimension),
                     is_random=is_random,
-                    ledger=ledger,
+                    ledger=records,
                 )
                 click.echo(f"{path}: {found.votes} votes, {found.added} new")
                 for reason, count in found.left_out.items():

@@ -16,17 +16,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tournament_assets.extras.people.label_records import (
+    LabelRecords,
+    LabelSample,
+    LabelVote,
+    pair_identity,
+)
 from tournament_assets.extras.people.votes import (
     last_votes,
     said_as_shown,
 )
 from tournament_assets.judging.requests.pairs import PairToJudge
-from tournament_assets.ledger import Ledger
-from tournament_assets.ledger.labels import (
-    LabelSample,
-    LabelVote,
-    pair_identity,
-)
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.reports.battle_pages import script_json
@@ -180,7 +180,7 @@ def _without_version(text: str) -> str:
 
 
 def write_label_page(
-    path: Path, desk: LabelDesk, rater: str, *, ledger: Ledger, raters: Sequence[str]
+    path: Path, desk: LabelDesk, rater: str, *, ledger: LabelRecords, raters: Sequence[str]
 ) -> int:
     """Write a page that works from disk and hands out its votes as a file.
 

@@ -16,22 +16,22 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
-from tournament_assets.ledger import Ledger
-from tournament_assets.ledger.labels import (
+from tournament_assets.extras.people.label_records import (
     DrawMethod,
     LabelSample,
     SampledPair,
     pair_identity,
     sample_id_of,
 )
+from tournament_assets.extras.people.prediction_powered import draw_by_worth
+from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
+from tournament_assets.ledger import Ledger
 from tournament_assets.project.existing_work import (
     known_responses,
     load_bank_and_selection,
     pairs_of_dimension,
 )
 from tournament_assets.project.plan import TournamentPlan
-from tournament_assets.ratings.prediction_powered import draw_by_worth
 from tournament_assets.storage.tables import PairKey, pair_key
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError

@@ -16,13 +16,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from tournament_assets.extras.people.label_records import (
+    LabelRecords,
+    clean_rater,
+)
 from tournament_assets.extras.people.page import LabelDesk, label_page
 from tournament_assets.extras.people.votes import (
     read_votes,
-)
-from tournament_assets.ledger import Ledger
-from tournament_assets.ledger.labels import (
-    clean_rater,
 )
 from tournament_assets.loopback.running import is_loopback
 from tournament_assets.reports.rendering import render_template
@@ -68,7 +68,7 @@ class _Refused(Exception):  # noqa: N818  # an answer, not an error of ours
 def create_label_app(
     desk: LabelDesk,
     *,
-    ledger: Ledger,
+    ledger: LabelRecords,
     raters: Sequence[str] = (),
     token: str | None = None,
 ) -> Starlette:
@@ -163,7 +163,7 @@ def _is_same(given: str, token: str) -> bool:
 class _Room:
     """Who is labelling now, and what they send."""
 
-    def __init__(self, desk: LabelDesk, ledger: Ledger, raters: Sequence[str]) -> None:
+    def __init__(self, desk: LabelDesk, ledger: LabelRecords, raters: Sequence[str]) -> None:
         self._desk, self._ledger = desk, ledger
         self._raters = set(raters)
         self._lock = threading.Lock()

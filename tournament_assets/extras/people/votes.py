@@ -1,9 +1,11 @@
 """What people said of pairs: votes as our page writes them, and labels that other tools hold.
 
 A label of another tool is of the pair whose texts it shows, or, where there are no texts, of the
-pair with its prompt and entrants' names; `battles/formats/label_tools.py` reads the files.
+pair with its prompt and entrants' names. LMSYS on Kaggle, `train.csv`:
+https://www.kaggle.com/competitions/lmsys-chatbot-arena/data
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,15 +14,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from tournament_assets.extras.people.label_tools import (
-    ForeignVote,
-    ReadingOptions,
-    plain_text,
-    read_foreign_votes,
-)
-from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
-from tournament_assets.ledger import Ledger
-from tournament_assets.ledger.labels import (
+from tournament_assets.extras.people.label_records import (
+    GivenVote,
+    LabelRecords,
     LabelSample,
     LabelVote,
     SampledPair,
@@ -29,9 +25,11 @@ from tournament_assets.ledger.labels import (
     sample_id_of,
     time_of,
 )
+from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
+from tournament_assets.storage.row_files import csv_rows
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.json_lines import JsonObject, parse_object
+from tournament_assets.tournament.json_lines import JsonObject, parse_object, parse_rows
 
 VOTES_FORMAT = "tournament-votes"
 MAX_FILE_BYTES = 8 * 2**20
@@ -45,6 +43,127 @@ _LONGEST_SECONDS = 86_400.0
 NO_PAIR = "no pair of the mode has these texts or names"
 SAME_TEXT = "both responses are the same text"
 NOT_DRAWN = "the pair is not in the sample"
+
+
+_MAX_FOREIGN_BYTES = 256 * 2**20
+_WORDS: Mapping[str, GivenVote] = {
+    "model_a": "a",
+    "model_b": "b",
+    "a": "a",
+    "b": "b",
+    "tie": "tie",
+    **dict.fromkeys(("both_bad", "both bad", "tie (bothbad)"), "both_bad"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignVote:
+    """A vote as another tool's file tells it.
+
+    Attributes:
+        name: Names it in that tool.
+        rater: Who voted.
+        said: `a` for the response that stood first, `b` for the other one.
+        texts: The two responses, in the order shown; None where the file has none.
+        models: Who wrote them, in that order; None where the file does not say.
+        strings: Every short or long text beside them, one of which is the prompt or its id.
+    """
+
+    name: str
+    rater: str
+    said: GivenVote
+    texts: tuple[str, str] | None
+    models: tuple[str, str] | None
+    strings: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingOptions:
+    """What a file may not say itself.
+
+    Attributes:
+        rater: Who labelled, where the file does not say; None takes every row for a rater's own.
+        sides: The columns of the response that stood first and of the other one.
+    """
+
+    rater: str | None = None
+    sides: tuple[str, str] | None = None
+
+
+def read_foreign_votes(path: Path, options: ReadingOptions) -> list[ForeignVote]:
+    """Read another tool's file.
+
+    Raises:
+        InputError: With everything that is wrong with it, the first 50 spelled out.
+    """
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    if size > _MAX_FOREIGN_BYTES:
+        raise InputError(
+            f"{path}: larger than {_MAX_FOREIGN_BYTES // 2**20} MiB; expected fewer labels"
+        )
+    return list(parse_rows(csv_rows(path, needed=()), lambda _, row: _read_vote(row, options)))
+
+
+def _read_vote(row: JsonObject, options: ReadingOptions) -> ForeignVote:
+    name = str(
+        row.get("id") or row.get("question_id") or fingerprint(list(map(str, row.values())))[:12]
+    )
+    flat = {key: _plain(value) for key, value in row.items()}
+    texts = _both(flat, options.sides or ("response_a", "response_b"))
+    if options.sides and texts is None:
+        raise InputError(f"{' and '.join(options.sides)} hold no text; expected the two responses")
+    rater = row.get("judge") or options.rater or f"unnamed {name}"
+    return ForeignVote(
+        name=name,
+        rater=clean_rater(str(rater)[:60]),
+        said=_said(row),
+        texts=texts,
+        models=_both(flat, ("model_a", "model_b")),
+        strings=frozenset(plain_text(text) for text in flat.values() if text is not None),
+    )
+
+
+def _said(row: JsonObject) -> GivenVote:
+    said = row.get("winner")
+    if said in (None, ""):
+        marked = [
+            name
+            for name in ("winner_model_a", "winner_model_b", "winner_tie")
+            if row.get(name) in ("1", "1.0", "True", "true")
+        ]
+        if len(marked) != 1:
+            raise InputError(f"{len(marked)} of the columns winner_… are 1; expected one")
+        said = marked[0].removeprefix("winner_")
+    vote = _WORDS.get(str(said).lower())
+    if vote is None:
+        raise InputError(f"the winner is {said!r:.80}; expected one of {', '.join(_WORDS)}")
+    return vote
+
+
+def _plain(value: object) -> str | None:
+    """Return a text; of a conversation of one turn, that turn."""
+    if isinstance(value, str) and value.startswith("["):
+        try:
+            turns = json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+        if isinstance(turns, list) and len(turns) == 1 and isinstance(turns[0], str):
+            return turns[0]
+        return None
+    return value if isinstance(value, str) else None
+
+
+def _both(flat: Mapping[str, str | None], keys: tuple[str, str]) -> tuple[str, str] | None:
+    one, other = flat.get(keys[0]), flat.get(keys[1])
+    return None if one is None or other is None else (one, other)
+
+
+def plain_text(text: str) -> str:
+    """Return a text as tools may change it without saying another one: line ends, outer space."""
+    return text.replace("\r\n", "\n").strip()
 
 
 def said_as_shown(vote: LabelVote) -> str:
@@ -173,7 +292,7 @@ class ImportedVotes:
     sample: LabelSample
 
 
-def import_votes(path: Path, *, tournament_id: str, ledger: Ledger) -> ImportedVotes:
+def import_votes(path: Path, *, tournament_id: str, ledger: LabelRecords) -> ImportedVotes:
     """Keep the votes of a file that a page was sent for; those that are held already stay.
 
     Raises:
@@ -296,7 +415,7 @@ def import_foreign_votes(
     pairs: Sequence[PairToJudge],
     scope: tuple[str, str, str | None],
     is_random: bool,
-    ledger: Ledger,
+    ledger: LabelRecords,
 ) -> ImportedLabels:
     """Keep another tool's labels of a mode's pairs; those that are held already stay.
 
@@ -365,7 +484,7 @@ def _sample(
     *,
     scope: tuple[str, str, str | None],
     is_random: bool,
-    ledger: Ledger,
+    ledger: LabelRecords,
     path: Path,
 ) -> LabelSample:
     """Return the scope's sample, or make one of what was labelled elsewhere."""

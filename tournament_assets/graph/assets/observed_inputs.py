@@ -1,4 +1,4 @@
-"""What the graph reads from outside: bank, entrants, rubrics, price list, and people's labels.
+"""What the graph reads from outside: bank, entrants, rubrics, price list, and what extras read.
 
 People edit these, so they are observed, not materialised. Each has a version that changes with what
 the graph makes of it, and with nothing else; after an edit and an observation, exactly what was
@@ -7,14 +7,14 @@ made from the old version is out of date.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from tournament_assets.generation.models.entrant_weights import fingerprint_file
-from tournament_assets.graph.assets.human_battles import label_versions, ledger_files
 from tournament_assets.judging.costs.prices import newest_prices_hash
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import (
+    default_ledger_url,
     find_entrant_files,
     load_bank,
     load_rubric,
@@ -26,7 +26,8 @@ from tournament_assets.tournament.entrants import (
     LocalEntrant,
     RecordedEntrant,
 )
-from tournament_assets.tournament.errors import InputError, LedgerError
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.extras import rows_of_extras
 from tournament_assets.tournament.fingerprints import fingerprint, short
 from tournament_assets.verdicts.table_rows import prompt_rows
 
@@ -36,7 +37,7 @@ class InputVersion:
     """One input as it is now.
 
     Attributes:
-        asset: The observed asset, one of `OBSERVED`.
+        asset: The observed asset, one of `observed`.
         partition: The entrant or dimension it belongs to, or `dimension|mode`; None where there is
             one for all.
         version: SHA-256 of what counts of it; None if it cannot be read.
@@ -91,39 +92,21 @@ def price_list(plan: TournamentPlan) -> list[InputVersion]:
     return [InputVersion("price_list", None, prices_version(plan))]
 
 
-def human_labels(plan: TournamentPlan) -> list[InputVersion]:
-    """What people said of pairs, in the ledger.
-
-    A label more makes the ratings that people would give, the judge's calibration and the report
-    out of date, and nothing else.
-    """
-    scopes = [
-        (dimension, mode)
-        for dimension in plan.config.dimension_names
-        for mode in plan.config.mode_names
-    ]
-    try:
-        versions, problem = label_versions(plan), ""
-    except LedgerError as error:
-        versions, problem = {}, str(error)
-    return [
-        InputVersion("human_labels", "|".join(scope), versions.get(scope), problem=problem)
-        for scope in scopes
-    ]
-
-
-OBSERVED: Mapping[str, Callable[[TournamentPlan], list[InputVersion]]] = {
-    read.__name__: read for read in (prompt_file, entrants, rubrics, price_list, human_labels)
-}
+@cache
+def observed() -> Mapping[str, Callable[[TournamentPlan], list[InputVersion]]]:
+    """Return what reads each observed asset, by name."""
+    extras = (row.make for row in rows_of_extras("assets") if row.stored_as == "file")
+    return {read.__name__: read for read in (prompt_file, entrants, rubrics, price_list, *extras)}
 
 
 def read_inputs(plan: TournamentPlan, *assets: str) -> list[InputVersion]:
     """Return inputs of a tournament as they are now; one that cannot be read says why.
 
     Args:
-        assets: Which of `OBSERVED`; all of them unless given.
+        assets: Which of `observed`; all of them unless given.
     """
-    return [each for asset in assets or OBSERVED for each in OBSERVED[asset](plan)]
+    readers = observed()
+    return [each for asset in assets or readers for each in readers[asset](plan)]
 
 
 def stamp_inputs(plan: TournamentPlan) -> str | None:
@@ -159,6 +142,14 @@ def _input_files(plan: TournamentPlan) -> Iterator[Path]:
             yield from () if files.adapter is None else sorted(files.adapter.rglob("*"))
             yield from () if files.chat_template is None else (files.chat_template,)
             yield from (path for paths in files.shards.values() for path in paths)
+
+
+def ledger_files(plan: TournamentPlan) -> list[Path]:
+    """Return the files that change with the ledger; none where it is no file of the project."""
+    if plan.project.environment.get("TOURNAMENT_LEDGER_URL"):
+        return []
+    path = Path(default_ledger_url(plan.project.folder).removeprefix("sqlite:///"))
+    return [each for each in (path, path.with_name(f"{path.name}-wal")) if each.exists()]
 
 
 def prices_version(plan: TournamentPlan) -> str:

@@ -41,6 +41,7 @@ from tournament_assets.storage.tables import (
     LoadedTable,
     StoredTable,
     WrittenTable,
+    parts_of,
     rows_of,
     write_table,
 )
@@ -151,6 +152,7 @@ class ArtifactOptions:
 def run_artifacts(
     step: Step,
     inputs: RunTables,
+    tables: Mapping[str, LoadedTable],
     options: ArtifactOptions,
     ledger: LedgerAccess,
     started_at: datetime,
@@ -162,8 +164,9 @@ def run_artifacts(
     finished_at = datetime.now(UTC).replace(microsecond=0)
     facts = _facts(step, inputs.selected, inputs.responses, inputs.replies, inputs.decisions)
     began = options.run_began_at or started_at.isoformat()
+    lights = lights_of(part for table in tables.values() for part in parts_of(table))
     manifest = _manifest(
-        step, inputs, facts, ledger, began=began, finished_at=finished_at, rerun=options.rerun
+        step, inputs, lights, facts, ledger, times=(began, finished_at), rerun=options.rerun
     )
     parent = step.plan.project.folder / Path(options.output_dir or "runs").expanduser()
     name = run_directory_name(step.mode, finished_at)
@@ -249,11 +252,11 @@ def gate_check(held: Gate, *, where: str) -> Check:
 def _manifest(
     step: Step,
     inputs: RunTables,
+    lights: Sequence[MeasureRow],
     facts: RunFacts,
     ledger: LedgerAccess,
     *,
-    began: str,
-    finished_at: datetime,
+    times: tuple[str, datetime],
     rerun: str | None,
 ) -> dict[str, Any]:
     with ledger.open() as opened:
@@ -271,11 +274,11 @@ def _manifest(
             )
         ],
         audit=inputs.audit,
-        lights=lights_of([*inputs.trust.values(), *inputs.people.values()]),
+        lights=lights,
         n_permutations=next(iter(inputs.traces.values())).ratings.shape[0],
         waste=waste,
-        started_at=began,
-        finished_at=finished_at,
+        started_at=times[0],
+        finished_at=times[1],
         rerun=rerun,
     )
 

@@ -29,7 +29,8 @@ from tournament_assets.trust.evidence import (
     longer_responses,
     repeats_of,
 )
-from tournament_assets.trust.measures import HUMANS, MEASURES, TrustState, measure_judge
+from tournament_assets.trust.lights import TrustState
+from tournament_assets.trust.measures import MEASURES, measure_judge
 from tournament_assets.trust.panel import JudgeEvidence
 from tournament_assets.verdicts.adaptive_judging import Unasked
 from tournament_assets.verdicts.juries import agreement_rows
@@ -67,7 +68,7 @@ def trust_checks(plan: TournamentPlan) -> Mapping[str, str]:
     return {
         each.name: f"{each.title}: {each.meaning}"
         for each in MEASURES.values()
-        if each.name != HUMANS and each.threshold(config.checks) is not None
+        if each.find is not None and each.threshold(config.checks) is not None
     }
 
 

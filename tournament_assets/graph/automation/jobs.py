@@ -90,7 +90,7 @@ def op_configs(
 
 def _stage(plan: TournamentPlan, job: JobRow) -> Stage:
     rows = [row for row in rows_of(plan).values() if row.job == job.name]
-    title = job.title_of(plan)
+    title = job.title
     is_hidden = job.part_of != "request"
     return Stage(
         name=job.name,

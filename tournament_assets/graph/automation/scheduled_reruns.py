@@ -11,7 +11,7 @@ from typing import Any
 
 import dagster as dg
 
-from tournament_assets.graph.assets.human_battles import ledger_files
+from tournament_assets.graph.assets.observed_inputs import ledger_files
 from tournament_assets.graph.automation.edits import Look, look_at_inputs, state_of
 from tournament_assets.graph.automation.jobs import build_rerun_stages, op_configs, stage_making
 from tournament_assets.graph.automation.reruns import (

@@ -78,8 +78,6 @@ class RunTables:
     leaderboard: pd.DataFrame
     battles: StoredTable
     audit: pd.DataFrame
-    trust: Mapping[str, pd.DataFrame]
-    people: Mapping[str, pd.DataFrame]
     bank: pd.DataFrame
     selected: pd.DataFrame
     responses: Mapping[str, pd.DataFrame]

@@ -4,16 +4,15 @@ from functools import partial
 
 from tournament_assets.reports.audit_tables import audit_doubts, missing_section, prompts_section
 from tournament_assets.reports.fair_tables import fair_section
-from tournament_assets.reports.human_battle_tables import people_section, people_sentences
 from tournament_assets.reports.jury_tables import jury_section
 from tournament_assets.reports.run import dimension_sections, method_sections
 from tournament_assets.reports.sections import SectionRow
 from tournament_assets.reports.stopping_tables import stopping_section
 from tournament_assets.reports.trust_tables import trust_doubts, trust_section
+from tournament_assets.tournament.extras import rows_of_extras
 
 SECTIONS = (
     SectionRow("win-grid", dimension_sections.wins_section),
-    SectionRow("people", people_section, after="win-grid", remarks=people_sentences),
     SectionRow("stopping", stopping_section),
     SectionRow("jury", jury_section),
     SectionRow("trust", trust_section, doubts=trust_doubts),
@@ -35,4 +34,5 @@ SECTIONS = (
         doubts=method_sections.judge_doubts,
     ),
     SectionRow("provenance", method_sections.provenance_section, is_method=True),
+    *rows_of_extras("sections"),
 )

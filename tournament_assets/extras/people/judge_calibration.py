@@ -16,7 +16,6 @@ from statistics import NormalDist
 
 from tournament_assets.audits.agreement import (
     MANY_RESAMPLES,
-    TIE,
     Agreement,
     LabelPair,
     ShareByPrompt,
@@ -24,6 +23,7 @@ from tournament_assets.audits.agreement import (
     measure_by_prompt,
     share_by_prompt,
 )
+from tournament_assets.extras.people.human_agreement import TIE
 from tournament_assets.ratings.matches import require_confidence
 from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.errors import InputError

@@ -4,7 +4,9 @@ import pytest
 
 from tests.battles.builders import fight, problems_of
 from tournament_assets.battles.columns import battles_of, battles_per_model, make_battle_table
-from tournament_assets.battles.human import (
+from tournament_assets.battles.rating import rate_battles
+from tournament_assets.battles.registry import write_battles
+from tournament_assets.extras.people.arena import (
     OWN_SCALE,
     ArenaPlaces,
     _find_anchors,
@@ -15,8 +17,6 @@ from tournament_assets.battles.human import (
     read_human_battles,
     without_models,
 )
-from tournament_assets.battles.rating import rate_battles
-from tournament_assets.battles.registry import write_battles
 from tournament_assets.tournament.battles import Battle, RatingSettings
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tournament_assets.audits.agreement import LabelPair, measure_agreement, measure_by_prompt
-from tournament_assets.audits.judge_calibration import (
+from tournament_assets.extras.people.judge_calibration import (
     CalibratedPair,
     Labelling,
     calibrate_judge,

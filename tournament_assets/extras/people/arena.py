@@ -23,6 +23,7 @@ from tournament_assets.battles.columns import (
 from tournament_assets.battles.files import FormatOptions
 from tournament_assets.battles.rating import BattleRatings, rate_battles
 from tournament_assets.battles.registry import read_battles
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.rating_tables import anchor_shift
 from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
@@ -304,3 +305,20 @@ def _ratings_of(found: BattleRatings) -> dict[str, float]:
 
 def _moved(value: float | None, shift: float) -> float | None:
     return None if value is None else value + shift
+
+
+def load_human_battles(plan: TournamentPlan) -> HumanBattles | None:
+    """Read the human battles that a config names, if it names any.
+
+    Raises:
+        InputError: With everything that is wrong with the file, or with the config's names for it.
+    """
+    arena = plan.config.human_battles
+    if arena is None:
+        return None
+    return read_human_battles(
+        plan.project.resolve(arena.file, what="the file of human battles"),
+        format_name=arena.format,
+        min_battles=arena.min_battles,
+        names=arena.names,
+    )

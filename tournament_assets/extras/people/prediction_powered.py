@@ -10,24 +10,28 @@ and https://arxiv.org/abs/2501.18577; several raters: Cameron, Gelbach and Mille
 with multiway clustering", https://doi.org/10.1198/jbes.2010.07136.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
-from tournament_assets.ratings.intervals import BootstrapRatings, two_sided_quantile
-from tournament_assets.ratings.labelled_pairs import (
+from tournament_assets.extras.people.labelled_pairs import (
     Floats,
     LabelledPair,
     PairDesign,
     connected_entrants,
     require_labelled,
 )
+from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
+from tournament_assets.ratings.intervals import BootstrapRatings, two_sided_quantile
 from tournament_assets.ratings.matches import require_confidence
+from tournament_assets.ratings.places import placed
+from tournament_assets.ratings.rating_methods import rows_of_ratings
 from tournament_assets.ratings.sandwich import contrast_inverse
 from tournament_assets.ratings.significance import SeparatedEntrants, separate_entrants
+from tournament_assets.tournament.asset_rows import RatingRow
+from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError, RatingError
 from tournament_assets.tournament.estimates import Rating, Resampling
 
@@ -459,3 +463,27 @@ def _surprise(design: PairDesign, expected: Floats) -> Floats:
         said = (expected * (1 - expected))[seen].mean() if seen.any() else 1.0
         factors[kind] = (strayed / said + _EVERYBODY_ALIKE) / (seen.sum() + _EVERYBODY_ALIKE)
     return factors
+
+
+POWERED, JUDGE_WEIGHT = "prediction_powered", "judge_weight"
+"""Ratings as people would give them, and how much the judge counts in those by both."""
+
+
+def powered_rows(
+    fits: Mapping[str, PoweredFit], *, dimension: str, settings: RatingSettings
+) -> list[RatingRow]:
+    """Return the rows of table "people_ratings" by labels, by the judge, and by both.
+
+    Args:
+        fits: Ratings by basis.
+        settings: How entrants are told apart.
+    """
+    rows = []
+    for basis, fit in fits.items():
+        separated = separate_powered(fit, resampling=settings.resampling)
+        ranks = {place.entrant: rank for rank, place in enumerate(separated.ranks, start=1)}
+        rated = placed(rows_of_ratings(fit.ratings, POWERED), separated)
+        rows += [replace(row, basis=basis, rank=ranks.get(row.entrant_id)) for row in rated]
+        weight = Rating(fit.weight, n=fit.n_prompts, entrant="judge")
+        rows += [replace(rows_of_ratings([weight], JUDGE_WEIGHT)[0], basis=basis, rank=None)]
+    return [replace(row, dimension=dimension) for row in rows]

@@ -4,9 +4,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from tournament_assets.audits.agreement import HumanAgreement
-from tournament_assets.audits.judge_calibration import JUDGE
-from tournament_assets.ratings.rating_tables import JUDGE_WEIGHT, POWERED
+from tournament_assets.extras.people.human_agreement import HumanAgreement
+from tournament_assets.extras.people.judge_calibration import JUDGE
+from tournament_assets.extras.people.measures import HUMAN_AGREEMENT
+from tournament_assets.extras.people.prediction_powered import JUDGE_WEIGHT, POWERED
 from tournament_assets.reports.figures.ladder import (
     axis_span,
     ladder_ticks,
@@ -40,7 +41,6 @@ from tournament_assets.tournament.formatting import (
     join_names,
 )
 from tournament_assets.trust.evidence import agreed
-from tournament_assets.trust.measures import HUMANS, MEASURES
 
 Row = TypeVar("Row", RatingRow, MeasureRow)
 BASES = ("people", "judge", "both")
@@ -67,7 +67,7 @@ def agreement_rows(
         "without_majority": ("count", Estimate.of_count(found.n_without_majority)),
     }
     return [
-        MEASURES[HUMANS].light(agreed(overall.kappa, overall.share), checks, dimension=dimension),
+        HUMAN_AGREEMENT.light(agreed(overall.kappa, overall.share), checks, dimension=dimension),
         *(
             MeasureRow.of(each, dimension=dimension, measure=measure, unit=unit)
             for measure, (unit, each) in measures.items()

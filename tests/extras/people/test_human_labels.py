@@ -17,10 +17,15 @@ from tests.graph.test_edits import out_of_date
 from tests.projects import FinishedPilot, SmallProject, make_project
 from tournament_assets.cli import main
 from tournament_assets.definitions import build_plan, default_ledger_url
-from tournament_assets.graph.assets.human_battles import label_versions
+from tournament_assets.extras.people.human_battles import label_versions
+from tournament_assets.extras.people.label_records import (
+    LabelRecords,
+    LabelSample,
+    LabelVote,
+    SampledPair,
+    sample_id_of,
+)
 from tournament_assets.graph.assets.observed_inputs import read_inputs
-from tournament_assets.ledger import Ledger
-from tournament_assets.ledger.labels import LabelSample, LabelVote, SampledPair, sample_id_of
 from tournament_assets.project.config_files import load_config
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
 
@@ -86,7 +91,7 @@ def label(
         pairs=pairs,
         drawn_at=datetime.now(UTC),
     )
-    with closing(Ledger(default_ledger_url(project.folder))) as ledger:
+    with closing(LabelRecords(default_ledger_url(project.folder))) as ledger:
         ledger.keep_label_sample(sample)
         ledger.keep_votes(
             [
@@ -149,7 +154,7 @@ def test_a_version_changes_with_what_counts_of_labels_and_with_nothing_else(tmp_
         return versions["factuality", "pilot"]
 
     nothing = label_versions(plan)["factuality", "pilot"]
-    with closing(Ledger(default_ledger_url(project.folder))) as ledger:
+    with closing(LabelRecords(default_ledger_url(project.folder))) as ledger:
 
         def say(vote: Any, *, place: int = 0, rater: str = "ann", seconds: float = 1.0) -> str:
             given = LabelVote(
@@ -296,7 +301,7 @@ def test_the_next_pairs_are_drawn_by_their_worth_with_known_chances(project: Sma
     done = run("--next", "3")
     assert done.exit_code == 0, done.output
     assert "7 of " in done.output
-    with closing(Ledger(default_ledger_url(project.folder))) as ledger:
+    with closing(LabelRecords(default_ledger_url(project.folder))) as ledger:
         sample = ledger.label_sample("small", "pilot", "factuality")
     assert sample is not None
     assert (sample.draw, sample.method, len(sample.pairs)) == (2, "active", 7)
@@ -307,7 +312,7 @@ def test_the_next_pairs_are_drawn_by_their_worth_with_known_chances(project: Sma
     assert len({pair.pair_id for pair in sample.pairs}) == 7
     again = run("--next", "500")
     assert again.exit_code == 0, again.output
-    with closing(Ledger(default_ledger_url(project.folder))) as ledger:
+    with closing(LabelRecords(default_ledger_url(project.folder))) as ledger:
         everything = ledger.label_sample("small", "pilot", "factuality")
     assert everything is not None
     assert {pair.chance for pair in everything.pairs} == {1.0}

@@ -7,23 +7,43 @@ dimension that has none of its own. A label of texts that are others by now coun
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow as pa
 
-from tournament_assets.audits.agreement import HumanAgreement, measure_human_agreement
-from tournament_assets.audits.judge_calibration import CalibratedPair, Labelling, calibrate_judge
 from tournament_assets.battles.columns import battles_of, complete_battle_table, make_battle_table
-from tournament_assets.battles.human import (
+from tournament_assets.extras.people import human_battle_tables as tables
+from tournament_assets.extras.people.arena import (
     BASES,
     ArenaPlaces,
     HumanBattles,
     battles_that_count,
+    load_human_battles,
     on_prompts,
     place_in_arena,
 )
+from tournament_assets.extras.people.human_agreement import HumanAgreement, measure_human_agreement
+from tournament_assets.extras.people.human_battle_tables import left_out_sentence, scale_sentence
+from tournament_assets.extras.people.judge_calibration import (
+    CalibratedPair,
+    Labelling,
+    calibrate_judge,
+)
+from tournament_assets.extras.people.labelled_pairs import (
+    LabelledPair,
+    Vote,
+    label_pairs,
+    votes_of_battles,
+)
+from tournament_assets.extras.people.measures import HUMAN_AGREEMENT
+from tournament_assets.extras.people.prediction_powered import (
+    PoweredFit,
+    label_worth,
+    powered_rows,
+    rate_on_every_basis,
+)
+from tournament_assets.graph.assets.observed_inputs import InputVersion, ledger_files
 from tournament_assets.graph.assets.trust import check_light
 from tournament_assets.graph.outputs import (
     Made,
@@ -34,22 +54,6 @@ from tournament_assets.graph.outputs import (
 )
 from tournament_assets.graph.rows import Step
 from tournament_assets.project.plan import TournamentPlan
-from tournament_assets.project.project_files import default_ledger_url
-from tournament_assets.ratings.labelled_pairs import (
-    LabelledPair,
-    Vote,
-    label_pairs,
-    votes_of_battles,
-)
-from tournament_assets.ratings.prediction_powered import (
-    PoweredFit,
-    label_worth,
-    rate_on_every_basis,
-)
-from tournament_assets.ratings.rating_tables import powered_rows
-from tournament_assets.reports import human_battle_tables as tables
-from tournament_assets.reports.human_battle_tables import left_out_sentence, scale_sentence
-from tournament_assets.runs.preflight import load_human_battles
 from tournament_assets.runs.provenance import name_models
 from tournament_assets.storage.tables import (
     SCHEMAS,
@@ -68,17 +72,16 @@ from tournament_assets.tournament.asset_rows import (
 )
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.errors import InputError, LedgerError
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
 from tournament_assets.tournament.prompts import answer_key
 from tournament_assets.tournament.verdicts import Judgment, Outcome
-from tournament_assets.trust.measures import HUMANS, MEASURES
 from tournament_assets.verdicts.judge_requests import LedgerAccess, open_ledger
 from tournament_assets.verdicts.table_rows import judgments_of
 
 if TYPE_CHECKING:
+    from tournament_assets.extras.people.label_records import Label, LabelRecords
     from tournament_assets.ledger import Ledger
-    from tournament_assets.ledger.labels import Label
 
 _MOST_LISTED = 100
 _RATING_COLUMNS = ("entrant_id", "basis", "rating", "low", "high", "group", "n", "note")
@@ -95,10 +98,9 @@ def human_battles(plan: TournamentPlan) -> Made[pd.DataFrame]:
 
     Who has too few is left out and listed, and so is what else of the file is not here.
     """
-    arena = plan.config.human_battles
-    if arena is None:
+    arena, found = plan.config.human_battles, load_human_battles(plan)
+    if arena is None or found is None:
         raise InputError("the config names no file of human battles; expected human_battles.file")
-    found = load_human_battles(plan, arena)
     frame = _frame_of(found.table)
     return Made(
         frame,
@@ -202,7 +204,7 @@ def _arena_metadata(places: ArenaPlaces) -> Metadata:
 
 def _labels(step: Step, matches: StoredTable, ledger: LedgerAccess) -> "HumanLabels":
     with ledger.open() as opened:
-        labels = read_labels(opened, step.plan, step.mode, step.name)
+        labels = read_labels(_records(opened), step.plan, step.mode, step.name)
     return labels_as_judged(labels, matches)
 
 
@@ -262,7 +264,7 @@ def people_measures(
 
 def people_checks(plan: TournamentPlan) -> Mapping[str, str]:
     """Return the check of people's votes, where a config names them and a threshold."""
-    measure = MEASURES[HUMANS]
+    measure = HUMAN_AGREEMENT
     if plan.config.human_battles is None or measure.threshold(plan.config.checks) is None:
         return {}
     return {measure.name: f"{measure.title}: {measure.meaning}"}
@@ -416,8 +418,15 @@ class _Texts:
     response_b: str
 
 
+def _records(ledger: "Ledger") -> "LabelRecords":
+    # SQLAlchemy is not loaded by definitions.
+    from tournament_assets.extras.people.label_records import LabelRecords
+
+    return LabelRecords.of(ledger)
+
+
 def read_labels(
-    ledger: "Ledger", plan: TournamentPlan, mode: Mode, dimension: str
+    ledger: "LabelRecords", plan: TournamentPlan, mode: Mode, dimension: str
 ) -> "tuple[Label, ...]":
     """Return the labels that count for a dimension, whatever their texts."""
     own = tuple(ledger.labels(plan.tournament_id, mode, dimension))
@@ -492,8 +501,9 @@ def label_versions(plan: TournamentPlan) -> dict[tuple[str, Mode], str]:
     if not _has_ledger(plan):
         return dict.fromkeys(scopes, _version_of(()))
     with open_ledger(plan.project.ledger_url) as ledger:
+        records = _records(ledger)
         return {
-            (dimension, mode): _version_of(read_labels(ledger, plan, mode, dimension))
+            (dimension, mode): _version_of(read_labels(records, plan, mode, dimension))
             for dimension, mode in scopes
         }
 
@@ -504,12 +514,25 @@ def _version_of(labels: "Iterable[Label]") -> str:
     )
 
 
-def ledger_files(plan: TournamentPlan) -> list[Path]:
-    """Return the files that change with the ledger; none where it is no file of the project."""
-    if plan.project.environment.get("TOURNAMENT_LEDGER_URL"):
-        return []
-    path = Path(default_ledger_url(plan.project.folder).removeprefix("sqlite:///"))
-    return [each for each in (path, path.with_name(f"{path.name}-wal")) if each.exists()]
+def human_labels(plan: TournamentPlan) -> list[InputVersion]:
+    """What people said of pairs, in the ledger.
+
+    A label more makes the ratings that people would give, the judge's calibration and the report
+    out of date, and nothing else.
+    """
+    scopes = [
+        (dimension, mode)
+        for dimension in plan.config.dimension_names
+        for mode in plan.config.mode_names
+    ]
+    try:
+        versions, problem = label_versions(plan), ""
+    except LedgerError as error:
+        versions, problem = {}, str(error)
+    return [
+        InputVersion("human_labels", "|".join(scope), versions.get(scope), problem=problem)
+        for scope in scopes
+    ]
 
 
 def _has_ledger(plan: TournamentPlan) -> bool:

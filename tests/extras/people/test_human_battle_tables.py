@@ -2,8 +2,8 @@ import re
 from typing import Any
 
 from tests.tournament.test_config import load
-from tournament_assets.audits.agreement import measure_human_agreement
-from tournament_assets.reports.human_battle_tables import (
+from tournament_assets.extras.people.human_agreement import measure_human_agreement
+from tournament_assets.extras.people.human_battle_tables import (
     agreement_rows,
     agreement_sentence,
     judge_sentence,

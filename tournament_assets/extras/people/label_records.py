@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from tournament_assets.extras.people import ledger_tables as schema
 from tournament_assets.judging.requests.pairs import PairToJudge
-from tournament_assets.ledger import schema
 from tournament_assets.ledger.database import LedgerDatabase, storable, time_text
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
@@ -212,7 +212,14 @@ def pair_identity(
 
 
 class LabelRecords(LedgerDatabase):
-    """The part of the ledger that holds what people said of pairs."""
+    """The part of a ledger that holds what people said of pairs."""
+
+    @classmethod
+    def of(cls, ledger: LedgerDatabase) -> Self:
+        """Return this part of a ledger that is open; it uses the ledger's connections."""
+        records = cls.__new__(cls)
+        records._where, records._engine = ledger._where, ledger._engine
+        return records
 
     def label_sample(
         self, tournament_id: str, mode: str, dimension: str | None

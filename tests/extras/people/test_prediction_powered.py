@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
-from tournament_assets.ratings.labelled_pairs import LabelledPair
-from tournament_assets.ratings.matches import code_judgments
-from tournament_assets.ratings.prediction_powered import (
+from tournament_assets.extras.people.labelled_pairs import LabelledPair
+from tournament_assets.extras.people.prediction_powered import (
     PoweredFit,
     draw_by_worth,
     label_worth,
@@ -18,6 +16,8 @@ from tournament_assets.ratings.prediction_powered import (
     rate_prediction_powered,
     separate_powered,
 )
+from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
+from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
 from tournament_assets.tournament.errors import InputError, RatingError
 from tournament_assets.tournament.estimates import Resampling

@@ -6,8 +6,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.ledger.at_once import run_at_once
-from tournament_assets.ledger import Ledger
-from tournament_assets.ledger.labels import LabelSample, LabelVote, SampledPair, sample_id_of
+from tournament_assets.extras.people.label_records import (
+    LabelRecords,
+    LabelSample,
+    LabelVote,
+    SampledPair,
+    sample_id_of,
+)
 from tournament_assets.tournament.fingerprints import fingerprint_text
 
 SCOPE = ("tiny", "pilot", "factuality")
@@ -63,103 +68,107 @@ def vote(
     )
 
 
-def heard(ledger: Ledger) -> dict[tuple[str, str], str]:
-    return {(each.pair.prompt_id, each.rater): each.vote for each in ledger.labels(*SCOPE)}
+def heard(records: LabelRecords) -> dict[tuple[str, str], str]:
+    return {(each.pair.prompt_id, each.rater): each.vote for each in records.labels(*SCOPE)}
 
 
-def test_a_sample_comes_back_whole_in_a_later_process(ledger: Ledger, ledger_url: str) -> None:
-    assert ledger.label_sample(*SCOPE) is None
-    assert list(ledger.labels(*SCOPE)) == []
+def test_a_sample_comes_back_whole_in_a_later_process(
+    records: LabelRecords, ledger_url: str
+) -> None:
+    assert records.label_sample(*SCOPE) is None
+    assert list(records.labels(*SCOPE)) == []
     in_general = sample(dimension=None)
-    assert ledger.keep_label_sample(sample())
-    assert ledger.keep_label_sample(in_general)
-    ledger.close()
-    later = Ledger(ledger_url)
+    assert records.keep_label_sample(sample())
+    assert records.keep_label_sample(in_general)
+    records.close()
+    later = LabelRecords(ledger_url)
     assert later.label_sample(*SCOPE) == sample()
     assert later.label_sample(*SCOPE[:2], None) == in_general
     assert later.label_sample("tiny", "headline", SCOPE[2]) is None
     later.close()
 
 
-def test_the_last_vote_of_a_rater_on_a_pair_counts(ledger: Ledger) -> None:
-    ledger.keep_label_sample(sample())
-    ledger.keep_votes([vote("v1", "a"), vote("v2", "tie", rater="ben"), vote("v3", "a", on=1)])
-    ledger.keep_votes([vote("v4", "b", at=5), vote("v5", "undo", on=1, at=9)])
-    assert heard(ledger) == {("p0", "ana"): "b", ("p0", "ben"): "tie"}
-    ledger.keep_votes([vote("v6", "both_bad", on=1, at=12)])
-    assert heard(ledger)["p1", "ana"] == "both_bad"
-    assert [each.vote for each in ledger.iterate_votes(sample_id_of(*SCOPE))] == [
+def test_the_last_vote_of_a_rater_on_a_pair_counts(records: LabelRecords) -> None:
+    records.keep_label_sample(sample())
+    records.keep_votes([vote("v1", "a"), vote("v2", "tie", rater="ben"), vote("v3", "a", on=1)])
+    records.keep_votes([vote("v4", "b", at=5), vote("v5", "undo", on=1, at=9)])
+    assert heard(records) == {("p0", "ana"): "b", ("p0", "ben"): "tie"}
+    records.keep_votes([vote("v6", "both_bad", on=1, at=12)])
+    assert heard(records)["p1", "ana"] == "both_bad"
+    assert [each.vote for each in records.iterate_votes(sample_id_of(*SCOPE))] == [
         *("a", "tie", "a", "b", "undo", "both_bad")
     ]
-    first = next(ledger.labels(*SCOPE))
+    first = next(records.labels(*SCOPE))
     assert (first.share, first.pair.chance, first.shown, first.seconds) == (0.0, 0.5, "ba", 4.5)
     assert first.given_at == NOON + timedelta(seconds=5)
 
 
-def test_a_vote_that_comes_late_does_not_replace_a_later_one(ledger: Ledger) -> None:
-    ledger.keep_label_sample(sample())
-    ledger.keep_votes([vote("v1", "b", at=60)])
-    ledger.keep_votes([vote("from a file", "a", at=10)])
-    assert heard(ledger) == {("p0", "ana"): "b"}
+def test_a_vote_that_comes_late_does_not_replace_a_later_one(records: LabelRecords) -> None:
+    records.keep_label_sample(sample())
+    records.keep_votes([vote("v1", "b", at=60)])
+    records.keep_votes([vote("from a file", "a", at=10)])
+    assert heard(records) == {("p0", "ana"): "b"}
 
 
-def test_a_clock_that_is_ahead_makes_no_vote_the_last_for_ever(ledger: Ledger) -> None:
-    ledger.keep_label_sample(sample())
+def test_a_clock_that_is_ahead_makes_no_vote_the_last_for_ever(records: LabelRecords) -> None:
+    records.keep_label_sample(sample())
     ahead = replace(vote("v1", "a"), given_at=datetime(2999, 1, 1, tzinfo=UTC))
-    ledger.keep_votes([ahead])
-    ledger.keep_votes([replace(vote("v2", "b"), given_at=datetime(2999, 1, 1, tzinfo=UTC))])
-    assert heard(ledger) == {("p0", "ana"): "b"}
+    records.keep_votes([ahead])
+    records.keep_votes([replace(vote("v2", "b"), given_at=datetime(2999, 1, 1, tzinfo=UTC))])
+    assert heard(records) == {("p0", "ana"): "b"}
 
 
-def test_who_stops_early_leaves_a_smaller_random_draw_of_each_stratum(ledger: Ledger) -> None:
+def test_who_stops_early_leaves_a_smaller_random_draw_of_each_stratum(
+    records: LabelRecords,
+) -> None:
     strata = ["tie", "won", "tie", "won", "won", "won"]
     chances = {"tie": 1.0, "won": 0.1}
     drawn = [
         replace(pair(number), stratum=stratum, chance=chances[stratum])
         for number, stratum in enumerate(strata)
     ]
-    ledger.keep_label_sample(sample(*drawn))
-    ledger.keep_votes([vote(f"v{number}", on=number) for number in range(5)])
+    records.keep_label_sample(sample(*drawn))
+    records.keep_votes([vote(f"v{number}", on=number) for number in range(5)])
     # Both ties of two are labelled, and three of four drawn from forty.
-    found = {each.pair.prompt_id: each.pair.chance for each in ledger.labels(*SCOPE)}
+    found = {each.pair.prompt_id: each.pair.chance for each in records.labels(*SCOPE)}
     assert found == pytest.approx({"p0": 1, "p1": 0.075, "p2": 1, "p3": 0.075, "p4": 0.075})
     by_worth = replace(sample(*drawn, draw=2), method="active")
-    ledger.keep_label_sample(by_worth)
-    assert {each.pair.chance for each in ledger.labels(*SCOPE)} == {1.0, 0.1}
+    records.keep_label_sample(by_worth)
+    assert {each.pair.chance for each in records.labels(*SCOPE)} == {1.0, 0.1}
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(times=st.integers(1, 3), said=st.sampled_from(["a", "b", "tie", "both_bad"]))
-def test_twice_is_once(ledger: Ledger, times: int, said: str) -> None:
-    ledger.keep_label_sample(sample())
-    known = sum(1 for _ in ledger.iterate_votes(sample_id_of(*SCOPE)))
+def test_twice_is_once(records: LabelRecords, times: int, said: str) -> None:
+    records.keep_label_sample(sample())
+    known = sum(1 for _ in records.iterate_votes(sample_id_of(*SCOPE)))
     name = f"{said} {known}"
-    assert [ledger.keep_votes([vote(name, said)]) for _ in range(times)] == [1, 0, 0][:times]
-    assert ledger.keep_votes([vote(name, "tie")]) == 0
+    assert [records.keep_votes([vote(name, said)]) for _ in range(times)] == [1, 0, 0][:times]
+    assert records.keep_votes([vote(name, "tie")]) == 0
 
 
 def test_a_draw_is_written_once_and_a_later_one_counts(
-    ledger: Ledger, other_ledger: Ledger
+    records: LabelRecords, other_records: LabelRecords
 ) -> None:
-    assert ledger.keep_label_sample(sample(pair(0), pair(1)))
-    assert not other_ledger.keep_label_sample(sample(pair(5)))
-    ledger.keep_votes([vote("v1"), vote("v2", on=1)])
+    assert records.keep_label_sample(sample(pair(0), pair(1)))
+    assert not other_records.keep_label_sample(sample(pair(5)))
+    records.keep_votes([vote("v1"), vote("v2", on=1)])
     changed = pair(1, chance=0.75, response_b="another")
-    assert other_ledger.keep_label_sample(sample(pair(0, chance=0.75), changed, draw=2))
+    assert other_records.keep_label_sample(sample(pair(0, chance=0.75), changed, draw=2))
     # What was said of responses that have changed is not said of today's.
-    assert [(each.pair.prompt_id, each.pair.chance) for each in ledger.labels(*SCOPE)] == [
+    assert [(each.pair.prompt_id, each.pair.chance) for each in records.labels(*SCOPE)] == [
         ("p0", 0.375)  # half of what was drawn is labelled
     ]
     assert not pair(1).is_of(prompt="What?", response_a="alpha", response_b="another")
     assert changed.is_of(prompt="What?", response_a="alpha", response_b="another")
 
 
-def test_raters_vote_at_the_same_time(ledger: Ledger, other_ledger: Ledger) -> None:
-    ledger.keep_label_sample(sample(*map(pair, range(8))))
+def test_raters_vote_at_the_same_time(records: LabelRecords, other_records: LabelRecords) -> None:
+    records.keep_label_sample(sample(*map(pair, range(8))))
 
-    def label(opened: Ledger, rater: str) -> None:
+    def label(opened: LabelRecords, rater: str) -> None:
         for number in range(8):
             opened.keep_votes([vote(f"{rater} {number}", on=number, rater=rater)])
 
-    run_at_once([lambda: label(ledger, "ana"), lambda: label(other_ledger, "ben")])
-    assert len(heard(ledger)) == 16
+    run_at_once([lambda: label(records, "ana"), lambda: label(other_records, "ben")])
+    assert len(heard(records)) == 16

@@ -1,0 +1,16 @@
+"""The light on the judge that people's votes give."""
+
+from tournament_assets.trust.lights import Measure
+
+HUMAN_AGREEMENT = Measure(
+    "human_agreement",
+    "agreement with people",
+    "People who judged the same pairs agree with the judge so far beyond chance: Cohen's kappa "
+    "over wins and ties.",
+    "The judge measures something else than these people do: read pairs they settle "
+    "differently, and change the rubric, the judge, or the claim.",
+    "kappa",
+    asset="people_measures",
+    threshold=lambda checks: checks.min_human_kappa,
+)
+ROWS = (HUMAN_AGREEMENT,)

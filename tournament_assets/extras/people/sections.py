@@ -1,0 +1,6 @@
+"""The section of the report that says whether people would agree."""
+
+from tournament_assets.extras.people.human_battle_tables import people_section, people_sentences
+from tournament_assets.reports.sections import SectionRow
+
+ROWS = (SectionRow("people", people_section, after="win-grid", remarks=people_sentences),)
