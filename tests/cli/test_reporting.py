@@ -133,7 +133,7 @@ def test_flips_are_those_of_the_verdict_files_and_marked_as_of_other_responses(
     assert f"{len(rows)} of 18 judgments" in found["summary"][1]
     assert "other 12 pairs" in found["summary"][1]
     strata = {
-        (count["dimension"], count["source"]): (count["flips"]["count"], count["flips"]["n"])
+        (count["dimension"], count["source"]): (count["flipped"], count["flips"]["n"])
         for count in found["flips"]["by_stratum"]
     }
     assert strata == {
