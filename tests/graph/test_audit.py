@@ -151,7 +151,7 @@ def test_a_run_without_losses_says_nothing_and_the_audit_ends_well(
     assert sum(row["score_present"] * row["pairs_judged"] for row in rows) == 12
     result = invoke(paid)
     assert result.exit_code == 0
-    assert result.stdout.startswith("Audit")
+    assert result.stdout.startswith("small, pilot: audit")
 
 
 def test_what_infrastructure_failed_and_was_asked_again_is_told_from_a_refusal(
