@@ -26,6 +26,8 @@ from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, stdtrit
+from scipy.stats import studentized_range
 
 from tournament_assets.ratings.bradley_terry import log_strengths
 from tournament_assets.ratings.intervals import can_tell
@@ -200,22 +202,16 @@ class PowerCurve:
         return _fewest(lambda n: self._power(mean * math.sqrt(n), n, spread=spread) >= power)
 
     def _power(self, ratio: float, n_prompts: int, *, spread: float = 1.0) -> float:
-        from scipy.special import ndtr
-
         return float(ndtr((ratio - self._reach(n_prompts)) / spread))
 
     @cached_property
     def _largest(self) -> float:
         """The quantile of the largest of all differences of equals, each over its spread."""
-        from scipy.stats import studentized_range
-
         k = self.noise.n_entrants
         return float(studentized_range.ppf(self.confidence, k, np.inf)) / math.sqrt(2)
 
     def _reach(self, n_prompts: int) -> float:
         """Return how many standard errors of a difference the leaderboard asks for."""
-        from scipy.special import ndtr, stdtrit
-
         n = n_prompts
         if n < 2 or not can_tell(self.confidence, n_units=n, n_pairs=self.noise.n_pairs):
             return math.inf

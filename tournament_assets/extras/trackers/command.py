@@ -1,10 +1,10 @@
 """`tournament track`."""
 
+import os
 from pathlib import Path
 
 import click
 
-from tournament_assets.extras.trackers.trackers import send_evaluations, track_in_mlflow
 from tournament_assets.run_comparison.run_reading import read_finished_runs
 from tournament_assets.tournament.errors import InputError
 
@@ -28,6 +28,23 @@ def track_command(run: Path, mlflow: str | None, otlp: str | None) -> None:
         raise InputError("no tool to send the run to; expected --mlflow URI, --otlp URL or both")
     (finished,) = read_finished_runs([run])
     if mlflow is not None:
+        # MLflow tells its makers of its use unless it is told not to.
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+        try:
+            from tournament_assets.extras.trackers.mlflow_tracking import track_in_mlflow
+        except ImportError as error:
+            raise _missing("--mlflow", "MLflow", "mlflow") from error
         click.echo(f"MLflow has it as run {track_in_mlflow(finished, mlflow)}")
     if otlp is not None:
+        try:
+            from tournament_assets.extras.trackers.otlp_events import send_evaluations
+        except ImportError as error:
+            raise _missing("--otlp", "OpenTelemetry's exporter", "opentelemetry") from error
         click.echo(f"the collector took {send_evaluations(finished, otlp)} events")
+
+
+def _missing(option: str, what: str, extra: str) -> InputError:
+    return InputError(
+        f"{option} was given and {what} is not installed; "
+        f"run: pip install 'tournament-assets[{extra}]'"
+    )
