@@ -420,7 +420,7 @@ def _ordinal_alphas(tables: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def nothing_judged(asked: int, what: str) -> str:
-    """Say that nothing is known, and what to do about it."""
+    """Return a message that nothing is known, and what to do about it."""
     if asked == 0:
         return f"No {what} was asked, so nothing is known of this; ask some."
     return (

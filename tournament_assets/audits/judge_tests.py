@@ -132,7 +132,7 @@ class InjectionEffect:
 def measure_injection(
     controls: Iterable[SettledControl], *, confidence: float = 0.95
 ) -> InjectionEffect:
-    """Tell in which direction injected texts moved the outcomes; other controls are passed over.
+    """Return in which direction injected texts moved the outcomes; other controls are passed over.
 
     Raises:
         InputError: If `confidence` is not between 0 and 1.
@@ -249,7 +249,7 @@ def _label(outcome: Outcome) -> str | None:
 def explain_repeats(
     result: RepeatResult, *, max_rate: float, confidence: float, earlier_occasion: str | None = None
 ) -> str:
-    """Say what was found, what was expected and what to do."""
+    """Describe what was found, what was expected and what to do."""
     if not result.flips.n:
         return nothing_judged(result.asked, "anchor pair")
     expected = f"the threshold of {format_share(max_rate)} (checks.max_drift_rate)"

@@ -364,7 +364,7 @@ class MissingnessCheck:
 
 
 def check_missingness(rows: Rows, *, max_spread: float) -> MissingnessCheck:
-    """Say whether what is missing is missing for everybody alike.
+    """Return whether what is missing is missing for everybody alike.
 
     Args:
         rows: Rows of table "audit".
@@ -439,12 +439,12 @@ def find_outages(rows: Rows, checks: CheckThresholds) -> tuple[Outage, ...]:
 
 
 def mostly_same_text(same_text: int, pairs: int) -> bool:
-    """Say whether more than half of a dimension's pairs are copies, which no judge told apart."""
+    """Return whether more than half of a dimension's pairs are copies."""
     return 2 * same_text > pairs
 
 
 def same_text_sentence(same_text: int, pairs: int) -> str:
-    """Say how many pairs the judge was not asked about.
+    """Describe how many pairs the judge was not asked about.
 
     Args:
         same_text: Pairs whose two responses are the same text.

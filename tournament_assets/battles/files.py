@@ -165,7 +165,7 @@ class RowFormat:
     is_folder: bool = False
 
     def recognises(self, sample: FileSample) -> bool:
-        """Say whether a file that begins like this is of the format."""
+        """Return whether a file that begins like this is of the format."""
         return (
             sample.kind in self.kinds
             and sample.columns >= {*self.columns}

@@ -285,7 +285,7 @@ def _rank_notes(
     ratings: Sequence[RatingRow],
     coded: CodedBattles,
 ) -> list[str]:
-    """Say where Elo and Bradley-Terry rank two models differently, and which to trust."""
+    """Describe where Elo and Bradley-Terry rank two models differently, and which to trust."""
     means = {row.entrant_id: row.mean for row in elo if row.is_primary and row.mean is not None}
     strengths = {
         row.entrant_id: row.rating

@@ -95,7 +95,7 @@ def write_battles(
 
 
 def detect_format(path: Path) -> BattleFormat:
-    """Tell by its first row which format a file is of.
+    """Find out by its first row which format a file is of.
 
     Raises:
         InputError: If it could be of none, or of more than one.

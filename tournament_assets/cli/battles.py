@@ -349,7 +349,7 @@ def _more_tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
 
 
 def _unrated(ratings: BattleRatings) -> list[str]:
-    """Say of everyone without a number which rating lacks it and why."""
+    """Name, for everyone without a number, which rating lacks it and why."""
     elo = [row for row in ratings.elo if row.is_primary]
     reasons: dict[str, dict[str, list[str]]] = {}
     for method, rows in (("Elo", elo), ("Bradley–Terry", ratings.by(BRADLEY_TERRY))):

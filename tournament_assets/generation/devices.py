@@ -27,7 +27,7 @@ _SAID_EVERY = 30
 
 
 def device_problem(asked: str, *, where: str = "TOURNAMENT_DEVICE") -> str | None:
-    """Say why a name is no device, or None.
+    """Explain why a name is no device, or None.
 
     Args:
         asked: The name.

@@ -63,7 +63,7 @@ _SIGNS_OF_NO_MEMORY = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Say whether an error means that a smaller batch may fit.
+    """Return whether an error means that a smaller batch may fit.
 
     Torch, cuBLAS and cuDNN each say it in their own way; while a CUDA graph is recorded the error
     that comes out speaks of the recording, and what it came from speaks of the memory.
@@ -357,7 +357,7 @@ def respond_as_hydra(
 
 
 def decoding_settings(spec: CustomPoeEntrant, *, eos_ids: Sequence[int]) -> DecodingSettings:
-    """Say in the decoder's terms how an entrant decodes."""
+    """Describe in the decoder's terms how an entrant decodes."""
     return DecodingSettings(
         mode=DecodingMode.BYPASS_JURY if spec.bypass_jury else DecodingMode.FULL_POE,
         max_new_tokens=spec.max_new_tokens,

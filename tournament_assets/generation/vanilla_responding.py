@@ -187,7 +187,7 @@ class ResponseEnd(StopStringCriteria):  # type: ignore[misc]  # transformers is 
         self.n_written: Tensor | None = None
 
     def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
-        """Say which rows end here; what the prompt ends with does not count."""
+        """Return which rows end here; what the prompt ends with does not count."""
         response = input_ids[:, self._prompt_length :]
         is_over: Tensor = super().__call__(response, scores, **kwargs)
         if self.n_written is None:

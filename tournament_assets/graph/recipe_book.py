@@ -170,7 +170,7 @@ def _foreign_version(key: dg.AssetKey, instance: dg.DagsterInstance) -> str | No
 
 
 def up_to_date(book: RecipeBook) -> Check:
-    """Say in one line what of the modes that have run is out of date, and why.
+    """Describe in one line what of the modes that have run is out of date, and why.
 
     An entrant whose files are not on this machine is passed over: another one may have them.
     """

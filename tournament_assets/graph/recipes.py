@@ -82,7 +82,7 @@ def recipe_of(settings: object, versions: Mapping[Place, str | None]) -> Recipe:
 
 
 def differences(before: Recipe | None, now: Recipe) -> list[str]:
-    """Say why a partition is out of date, a few words for each reason.
+    """Explain why a partition is out of date, a few words for each reason.
 
     Args:
         before: What it was made from; None if it was never made.

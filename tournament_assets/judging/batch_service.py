@@ -226,5 +226,5 @@ class TakesBatches(AsksDirectly, Protocol):
 
 
 def takes_batches(service: AsksDirectly) -> TypeGuard[TakesBatches]:
-    """Say whether a service takes batches, which it shows by having a way to create one."""
+    """Return whether a service takes batches, which it shows by having a way to create one."""
     return hasattr(service, "create_batch")

@@ -25,7 +25,7 @@ class LeaseRecords(LedgerDatabase):
     """
 
     def acquire_lease(self, scope: JudgingScope) -> Lease | str:
-        """Return the right to submit a scope's work, or who has it now."""
+        """Return the right to submit a scope's work, or its present holder."""
         lease = Lease(scope, secrets.token_hex(12))
         new = {
             "token": lease.token,

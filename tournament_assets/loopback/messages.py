@@ -112,7 +112,7 @@ class PromptCache:
         self._lock = threading.Lock()
 
     def use(self, params: Params) -> CacheUse:
-        """Say what a request does with the cache, and remember its prefix."""
+        """Describe what a request does with the cache, and remember its prefix."""
         prefix = find_cached_prefix(params)
         if count_tokens(prefix) < MINIMUM_CACHED_TOKENS:
             return "none"

@@ -118,7 +118,7 @@ def _read_request(index: int, row: Any) -> NamedRequest:
 
 
 def describe_batch(batch: StoredBatch, request: Request) -> dict[str, Any]:
-    """Say how far a batch is; its results are on the host that the request came to."""
+    """Describe how far a batch is; its results are on the host that the request came to."""
     has_ended = batch.has_ended
     return {
         "id": batch.batch_id,

@@ -139,7 +139,7 @@ class _Bank:
         return [prompt for prompt in alike if prompt.prompt_id in sample.prompt_ids] or alike
 
     def reason_against(self, sample: Sample) -> str:
-        """Say why a row answers nothing."""
+        """Explain why a row answers nothing."""
         return OTHER_TEXT if self._named(sample) else OUTSIDE
 
     def _named(self, sample: Sample) -> list[Prompt]:

@@ -96,7 +96,7 @@ class SampleFormat:
     rows_in: str | None = None
 
     def recognises(self, sample: FileSample) -> bool:
-        """Say whether a file that begins like this is of the format."""
+        """Return whether a file that begins like this is of the format."""
         return (
             (not self.kinds or sample.kind in self.kinds)
             and sample.columns >= self.columns
@@ -140,7 +140,7 @@ def read_samples(
 
 
 def detect_format(path: Path) -> str:
-    """Tell by its beginning which format a file is of.
+    """Find out by its beginning which format a file is of.
 
     Raises:
         InputError: If it could be of none, or of more than one.
@@ -484,7 +484,7 @@ def _batch_request(row: Row) -> Sample:
 
 
 def _has_scored_turns(row: Row) -> bool:
-    """Say whether the turns of an answer are objects, as arena-hard's are."""
+    """Return whether the turns of an answer are objects, as arena-hard's are."""
     try:
         return any(isinstance(turn, Mapping) for turn in _turns(row)[0])
     except InputError:

@@ -50,7 +50,7 @@ OPENERS: dict[str, Opener] = {
 
 
 def judge_problems(config: Judge, environment: Mapping[str, str]) -> list[str]:
-    """Say what keeps the judge from being asked, before anything is spent."""
+    """Describe what keeps the judge from being asked, before anything is spent."""
     problem = config.key_problem(environment)
     return [] if problem is None else [problem]
 

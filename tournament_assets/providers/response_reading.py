@@ -36,7 +36,7 @@ class NoResponse:
 def read_response(
     entrant: ApiEntrant, prompt: Prompt, reply: ReplyRow | StoredReply
 ) -> GeneratedResponse | NoResponse:
-    """Say what a final reply to a prompt means.
+    """Describe what a final reply to a prompt means.
 
     A response that the token cap has cut off is one if it says anything. One that the model ended
     by itself is one even if it says nothing: that is what it said.
@@ -74,7 +74,7 @@ def read_response(
 def _read_completion(
     entrant: OpenAiApiEntrant, prompt: Prompt, answer: JsonObject
 ) -> GeneratedResponse | NoResponse:
-    """Say what a chat completion means; no text is never an empty one."""
+    """Describe what a chat completion means; no text is never an empty one."""
     choice = first_choice(answer)
     message, usage = mapping(choice.get("message")), mapping(answer.get("usage"))
     content, finish_reason = message.get("content"), choice.get("finish_reason")

@@ -104,7 +104,7 @@ _BY_STATUS = {
 
 
 def classify_by_status(error: Exception, *, may_cost: bool, is_out_of_credit: bool) -> JudgeFailure:
-    """Say what a failure of an SDK means, by its HTTP status.
+    """Describe what a failure of an SDK means, by its HTTP status.
 
     Args:
         error: What the SDK, or the HTTP library under it, raised.
@@ -137,7 +137,7 @@ def was_never_sent(error: Exception) -> bool:
 
 
 def describe_redirect(error: Exception, status: int, address: str, *, place: str) -> str:
-    """Say that a redirect was not followed; `place` is where its target can be written down."""
+    """Report that a redirect was not followed; `place` is where its target can be written down."""
     target = origin_of(_header(error, "location")) or "another address of its own"
     return (
         f"{address} answered {status}, a redirect to {target}; redirects are not followed, so that "

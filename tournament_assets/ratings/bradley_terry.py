@@ -64,7 +64,7 @@ def find_groups(
 
 
 def are_strongly_connected(wins: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Say of tables of wins, shape (n_tables, n, n), whether chains of wins connect everyone."""
+    """Return whether chains of wins connect everyone, for tables of shape (n_tables, n, n)."""
     return np.array(
         [find_groups(table > 0, connection="strong")[0] <= 1 for table in wins], dtype=np.bool_
     )
@@ -91,7 +91,7 @@ def find_standing(wins: NDArray[np.float64]) -> Standing:
 
 
 def chains_of_wins(wins: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Say whether wins lead from the row's entrant to the column's, through others or directly."""
+    """Return whether wins lead from the row's entrant to the column's, directly or not."""
     # Squaring doubles the length of the chains found, so few rounds reach everyone.
     reaches = (wins > 0) | np.eye(wins.shape[0], dtype=np.bool_)
     while True:

@@ -249,7 +249,7 @@ class EloStanding:
 
 
 def elo_standing(matches: Matches) -> EloStanding:
-    """Tell which Elo ratings the matches determine; ties are left out.
+    """Find which Elo ratings the matches determine; ties are left out.
 
     Args:
         matches: Who beat whom; a share of a win is a win for each side that has one.
@@ -288,7 +288,7 @@ def elo_standing(matches: Matches) -> EloStanding:
 
 
 def _island_notes(met: NDArray[np.float64]) -> tuple[str | None, ...]:
-    """Say of every entrant why matches do not connect it to the largest group, or None."""
+    """Explain for every entrant why matches do not connect it to the largest group, or None."""
     n_islands, island = find_groups(met)
     sizes = np.bincount(island, minlength=n_islands)
     is_largest = sizes == sizes.max(initial=2)

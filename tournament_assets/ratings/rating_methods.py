@@ -148,7 +148,7 @@ def _elo(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
 
 
 def _beyond_order_noise(ratings: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Say whether the row's mean rating is above the column's, and not for the order alone."""
+    """Return whether the row's mean rating is above the column's, and not for the order alone."""
     n_permutations = ratings.shape[0]
     mean = ratings.mean(axis=0)
     reach = np.zeros((mean.size, mean.size))

@@ -177,7 +177,7 @@ def sampling_luck(samples: Matches) -> tuple[SamplingLuck, ...]:
 
 
 def no_spread_note(unit: SamplingUnit, n_units: int) -> str:
-    """Say why a rating has no error: its units are too few, or all alike."""
+    """Explain why a rating has no error: its units are too few, or all alike."""
     return f"no spread between {unit.value}s ({n_units} judged), so the error cannot be measured"
 
 

@@ -183,7 +183,7 @@ def tail_prompts(
 
 
 def evidence(shares: Shares, rule: StoppingRule, *, n_decided: int = 0) -> PairEvidence:
-    """Say what a pair's prompts tell, whatever was looked at before.
+    """Describe what a pair's prompts tell, whatever was looked at before.
 
     Args:
         shares: The pair's shares in hashed order up to the end of a round, shape (t,); t is up to
@@ -224,7 +224,7 @@ class _Fortunes:
         return bool((self._peaks[:end][-1:] >= math.log(threshold)).any())
 
     def evidence(self, end: int, *, n_decided: int) -> PairEvidence:
-        """Say what so many prompts tell, after the decisions on so many other pairs."""
+        """Describe what so many prompts tell, after the decisions on so many other pairs."""
         rule, first, second = self._rule, self._first[:end], self._second[:end]
         threshold = rule.threshold(n_decided)
         index: int | None = None
@@ -259,7 +259,7 @@ class PairDecision:
 
 
 def decide(shares: Sequence[Shares], rule: StoppingRule) -> tuple[PairDecision, ...]:
-    """Say which pairs of a dimension are decided, replaying its rounds from the first.
+    """Return which pairs of a dimension are decided, replaying its rounds from the first.
 
     A pure function of the shares, so a process that is killed and begins again decides the same.
     Within a round a decision may bring another, because it lowers the threshold.

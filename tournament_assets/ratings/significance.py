@@ -112,7 +112,7 @@ def separate_judged(
     ratings: Sequence[float | None],
     resampling: Resampling,
 ) -> SeparatedEntrants:
-    """Tell which entrants the judged pairs hold apart: one rule, whatever the rating shown.
+    """Find which entrants the judged pairs hold apart: one rule, whatever the rating shown.
 
     The strengths compared are those of Bradley-Terry with ties as half wins and half a win added
     to each side of every two entrants that met, on resamples of whole prompts. So whoever won
@@ -150,7 +150,7 @@ def separate_judged(
 def separate_entrants(
     bootstrap: BootstrapRatings, *, ratings: Sequence[float | None], confidence: float
 ) -> SeparatedEntrants:
-    """Tell which entrants the resamples hold apart, all pairs together.
+    """Find which entrants the resamples hold apart, all pairs together.
 
     Where even prompts that all agree would be no rarity among so many pairs, nobody is told apart:
     at 95 % that is up to 5 prompts for two entrants, 7 for four and 10 for ten.

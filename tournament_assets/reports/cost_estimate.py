@@ -215,7 +215,7 @@ def workload_table(estimate: JudgingEstimate) -> ReportTable:
 
 
 def budget_sentence(estimate: JudgingEstimate) -> str:
-    """Say what was spent, what may be, and what the plan would leave of it."""
+    """Describe what was spent, what may be, and what the plan would leave of it."""
     if estimate.costs_nothing:
         return "this judge costs nothing"
     spent = f"Spent this month (UTC): {format_usd(estimate.month.usd)}"
@@ -232,7 +232,7 @@ def budget_sentence(estimate: JudgingEstimate) -> str:
 
 
 def _slices_sentence(estimate: JudgingEstimate, left_usd: float) -> str:
-    """Say whether all of it may be sent at once, given that every reply may be as long as allowed.
+    """Return whether all may be sent at once, given that every reply may be as long as allowed.
 
     What is under way is counted at what it is expected to cost.
     """
@@ -299,7 +299,7 @@ def estimate_notes(estimate: JudgingEstimate) -> list[str]:
 
 
 def _counting_sentence(estimate: JudgingEstimate) -> str:
-    """Say how the tokens of requests were counted."""
+    """Describe how the tokens of requests were counted."""
     counted = [
         f"{dimension} {workload.counted} requests, \N{MULTIPLICATION SIGN}{workload.correction:.2f}"
         for dimension, workload in estimate.workloads.items()
@@ -339,7 +339,7 @@ def caching_problems(estimate: JudgingEstimate) -> list[str]:
 
 
 def caching_sentence(estimate: JudgingEstimate) -> str:
-    """Say from which share of cache hits caching pays, and how many there were."""
+    """Describe from which share of cache hits caching pays, and how many there were."""
     if estimate.is_free:
         return "this judge costs nothing"
     if estimate.price is None:

@@ -154,7 +154,7 @@ def _order_words(compared: Mapping[str, Compared]) -> str:
 
 
 def fair_notes(*, confidence: float) -> tuple[str, ...]:
-    """Say what the numbers are."""
+    """Describe what the numbers are."""
     return (
         "Common: only prompts that every entrant answered and on which every pair was judged. All: "
         "every judged pair. Planned: points over all planned pairs, so that whatever is missing "
@@ -167,7 +167,7 @@ def fair_notes(*, confidence: float) -> tuple[str, ...]:
 
 
 def fair_sentences(compared: Compared, *, dimension: str) -> list[str]:
-    """Say whether the three denominators agree, which gaps are significant, who judges its own kin.
+    """Describe whether the denominators agree, which gaps are significant, who judges its kin.
 
     Args:
         compared: The rows of the dimension, sorted.
@@ -212,7 +212,7 @@ def _neighbour_sentence(n_gaps: int, level: Sequence[str]) -> str:
 
 
 def _turned_sentences(compared: Compared) -> list[str]:
-    """Say who changes places between the common prompts and the other two denominators."""
+    """Describe who changes places between the common prompts and the other two denominators."""
     common = compared.by(WIN_SHARE, COMMON)
     sentences = []
     for basis in (ALL, PLANNED):

@@ -102,7 +102,7 @@ def _is_above(found: Mapping[str, RatingRow], one: str, other: str) -> bool:
 
 
 def disagreement_sentences(rows: Sequence[RatingRow]) -> list[str]:
-    """Say of every two entrants that the models rank differently which model says what.
+    """Describe every two entrants that the models rank differently, and which model says what.
 
     Args:
         rows: Rows of table "ratings" of one dimension.
@@ -142,7 +142,7 @@ def disagreement_sentences(rows: Sequence[RatingRow]) -> list[str]:
 
 
 def scale_sentence(rows: Sequence[RatingRow], *, upper: str, lower: str) -> str | None:
-    """Say why the models put so different numbers on one gap; None where fewer than two do.
+    """Explain why the models put so different numbers on one gap; None where fewer than two do.
 
     Args:
         rows: Rows of table "ratings" of one dimension.
@@ -167,7 +167,7 @@ def scale_sentence(rows: Sequence[RatingRow], *, upper: str, lower: str) -> str 
 
 
 def comparison_notes(rows: Sequence[RatingRow]) -> list[str]:
-    """Say which model ranks whom not or without an interval, and why; then how ready ties were.
+    """Name which model ranks whom not or without an interval, and why; then how ready ties were.
 
     Args:
         rows: Rows of table "ratings" of one dimension.
@@ -197,7 +197,7 @@ def comparison_notes(rows: Sequence[RatingRow]) -> list[str]:
 
 
 def tie_sentence(rows: Sequence[RatingRow]) -> str:
-    """Say how ready the judge was to tie, by Davidson's model.
+    """Describe how ready the judge was to tie, by Davidson's model.
 
     Args:
         rows: Rows of table "ratings" of one dimension.

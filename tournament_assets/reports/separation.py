@@ -128,7 +128,7 @@ def _gap(upper: EloRow, lower: EloRow) -> float | None:
 
 
 def separation(rows: Sequence[EloRow]) -> Separation:
-    """Tell which entrants are separated from the leader.
+    """Find which entrants are separated from the leader.
 
     Args:
         rows: Rows of table "leaderboard" of one dimension, best entrant first.
@@ -169,7 +169,7 @@ _MOST_NAMES = 4
 def answer_sentence(
     rows: Sequence[EloRow], win_rates: Sequence[WinRateRow], *, dimension: str
 ) -> str:
-    """Say in one short sentence who is best on a dimension; `verdict_sentence` says it all.
+    """Describe in one short sentence who is best on a dimension; `verdict_sentence` says it all.
 
     Two entrants are level when the judgments do not separate them.
 
@@ -252,7 +252,7 @@ def verdict_sentence(
     dimension: str,
     confidence: float = 0.95,
 ) -> str:
-    """Say in plain words who leads on a dimension and what the intervals do not decide.
+    """Describe in plain words who leads on a dimension and what the intervals do not decide.
 
     Args:
         rows: Rows of table "leaderboard" of one dimension, best entrant first.
@@ -425,7 +425,7 @@ def unseparated_pairs(
 
 
 def unseparated_sentence(n_unseparated: int, n_rated: int) -> str:
-    """Say how many pairs of entrants have no significant difference."""
+    """Describe how many pairs of entrants have no significant difference."""
     n_pairs = n_rated * (n_rated - 1) // 2
     if not n_pairs:
         return "Fewer than two entrants are rated, so there is nothing to compare."

@@ -41,7 +41,7 @@ def trust_table(rows: Sequence[MeasureRow]) -> ReportTable:
 
 
 def light_sentence(row: MeasureRow) -> str:
-    """Say what a light shows, and what to do unless it is green.
+    """Describe what a light shows, and what to do unless it is green.
 
     Args:
         row: One line of the panel.
@@ -206,7 +206,7 @@ _LIGHTS = {"green": "light good", "red": "light bad"}
 
 
 def _unlit_sentences(rows: Sequence[MeasureRow]) -> list[str]:
-    """Say in one sentence what was measured on no dimension."""
+    """Describe in one sentence what was measured on no dimension."""
     measured = {row.measure for row in rows if row.state != TrustState.NOT_MEASURED}
     unmeasured = dict.fromkeys(row.measure for row in rows if row.measure not in measured)
     titles = [MEASURES[measure].title for measure in unmeasured]

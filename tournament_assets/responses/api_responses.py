@@ -147,7 +147,7 @@ def _compose(entrant: ApiEntrant, prompt: Prompt) -> MessageParams:
 
 
 def costs_nothing(entrant: ApiEntrant, environment: Mapping[str, str], prices: PriceList) -> bool:
-    """Say whether an entrant's service is free.
+    """Return whether an entrant's service is free.
 
     A price that is written down decides; without one, a server on this machine or in a private
     network costs nothing, and nobody knows what any other costs.
@@ -214,7 +214,7 @@ def service_problems(
     environment: Mapping[str, str],
     terms: BudgetTerms,
 ) -> Sequence[str]:
-    """Say what keeps a model from being asked, if there is anything to ask it.
+    """Describe what keeps a model from being asked, if there is anything to ask it.
 
     A chat server is looked at: whether it can be reached, and takes the key.
     """
@@ -244,7 +244,7 @@ def service_problems(
 
 
 def missing_key(entrant: AnthropicApiEntrant, environment: Mapping[str, str]) -> str | None:
-    """Say that the key is missing without which a Claude model cannot be asked, or None."""
+    """Explain that the key is missing without which no Claude model can be asked, or None."""
     return SERVICES[entrant.service].key_problem(
         environment,
         what=f"entrant {entrant.entrant_id!r} has the model {entrant.model!r}",

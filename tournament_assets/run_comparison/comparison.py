@@ -146,7 +146,7 @@ def _rubric_edit(dimension: str, then: str, now: str) -> RubricEdit:
 
 
 def verdict_line(comparison: RunComparison) -> str:
-    """Say whether the runs come to the same, with the exit code and what it rests on."""
+    """Return whether the runs come to the same, with the exit code and what it rests on."""
     verdict = comparison.verdict
     words = {
         Sameness.SAME: "The same",

@@ -101,7 +101,7 @@ def noisy_dimensions(inputs: InputComparison, flips: FlipReport) -> list[str]:
 
 
 def size_caution(sizes: Mapping[str, tuple[int, int]]) -> str:
-    """Say where ratings cannot be compared because the runs are of different size.
+    """Describe where ratings cannot be compared because the runs are of different size.
 
     Args:
         sizes: Settled pairs of either run, by dimension, where the runs are of different size.

@@ -449,7 +449,7 @@ class SamenessVerdict:
 def judge_sameness(
     flips: FlipReport, *, tolerance: float, places_changed: int, ratings_moved: int
 ) -> SamenessVerdict:
-    """Say whether two runs come to the same.
+    """Return whether two runs come to the same.
 
     They differ where the whole interval of a share of flips lies above the tolerance, by dimension
     of what an edit could touch and for the rest. Pairs of the same requests count once. They are

@@ -182,7 +182,7 @@ class Finding:
 
 
 def diagnose_packages() -> Iterator[Finding]:
-    """Say which versions are installed, as far as they matter."""
+    """Name which versions are installed, as far as they matter."""
     for name in _PACKAGES:
         try:
             yield Finding(name, Health.WELL, version(name))
@@ -193,7 +193,7 @@ def diagnose_packages() -> Iterator[Finding]:
 
 
 def diagnose_device(plans: Sequence[TournamentPlan], asked: str) -> Finding:
-    """Say what entrants with weights would generate on.
+    """Describe what entrants with weights would generate on.
 
     Args:
         asked: The value of `TOURNAMENT_DEVICE`; `auto` or empty for CUDA if there is one.
@@ -233,7 +233,7 @@ def diagnose_device(plans: Sequence[TournamentPlan], asked: str) -> Finding:
 
 
 def diagnose_ledger(url: str, tournament_ids: Sequence[str]) -> Finding:
-    """Say whether the ledger of paid work opens, and what it waits for.
+    """Return whether the ledger of paid work opens, and what it waits for.
 
     Args:
         url: Its SQLAlchemy URL.
@@ -259,7 +259,7 @@ def diagnose_ledger(url: str, tournament_ids: Sequence[str]) -> Finding:
 
 
 def diagnose_storage(place: str) -> Finding:
-    """Say whether assets can be kept where they are to be.
+    """Return whether assets can be kept where they are to be.
 
     Args:
         place: A folder, or the URL of an object store.
@@ -287,7 +287,7 @@ def diagnose_storage(place: str) -> Finding:
 def diagnose_tournament(
     plan: TournamentPlan, *, environment: Mapping[str, str], ledger_url: str, is_wanted: bool
 ) -> Iterator[Finding]:
-    """Say whether a tournament could run now: its files, its entrants, its judge.
+    """Return whether a tournament could run now: its files, its entrants, its judge.
 
     Args:
         ledger_url: The ledger's SQLAlchemy URL.

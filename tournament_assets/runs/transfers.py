@@ -88,7 +88,7 @@ class MatchedRows:
 
 
 def _is_cache_file(path: Path) -> bool:
-    """Say whether a file is an earlier cache's rather than an export of a ledger."""
+    """Return whether a file is an earlier cache's rather than an export of a ledger."""
     if _RESPONSES.fullmatch(path.name):
         return True
     try:

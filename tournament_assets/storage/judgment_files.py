@@ -132,7 +132,7 @@ class JudgmentRow:
 
 
 def _is_unicode(text: str) -> bool:
-    """Say whether a text is free of lone surrogates, which JSON can carry and nothing stores."""
+    """Return whether a text is free of lone surrogates, which JSON can carry and nothing stores."""
     try:
         text.encode()
     except UnicodeEncodeError:

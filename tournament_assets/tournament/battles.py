@@ -151,7 +151,7 @@ def _is_number(value: object) -> bool:
 
 
 def _is_whole(text: str) -> bool:
-    """Say whether a text is free of lone surrogates, which JSON can carry and nothing stores."""
+    """Return whether a text is free of lone surrogates, which JSON can carry and nothing stores."""
     try:
         text.encode()
     except UnicodeEncodeError:

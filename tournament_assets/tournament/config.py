@@ -408,7 +408,7 @@ class TournamentConfig(Frozen):
         return self.judges_of(mode, model=model)[0]
 
     def has_jury(self, mode: Mode) -> bool:
-        """Say whether several judges judge in a mode."""
+        """Return whether several judges judge in a mode."""
         return len(self.judges_of(mode)) > 1
 
     def aggregation(self, mode: Mode) -> Aggregate:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from tournament_assets.tournament.estimates import Estimate
 
 ABSENT = "\N{EN DASH}"
-"""Stands where there is no number."""
+"""Printed where a number is absent."""
 
 
 def format_rating(value: float | None) -> str:

@@ -94,7 +94,7 @@ class ShardFiles(Frozen):
         return 2.0 if self.alpha is None else self.alpha / self.rank
 
     def needed(self, n_heads: int, *, step: int | None = None) -> "NeededShards":
-        """Say which files are needed.
+        """Name which files are needed.
 
         Args:
             n_heads: How many heads there are.

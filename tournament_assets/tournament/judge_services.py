@@ -102,7 +102,7 @@ class JudgeService:
         instead: str,
         variable: str | None = None,
     ) -> str | None:
-        """Say that the key is missing, or None.
+        """Return a message that the key is missing, or None.
 
         Args:
             variable: The one that holds the key; the service's own by default.
@@ -193,7 +193,7 @@ def owner_of(model: str) -> JudgeService | None:
 
 
 def is_free_model(model: str) -> bool:
-    """Say whether a model costs nothing, as the loopback judge's do."""
+    """Return whether a model costs nothing, as the loopback judge's do."""
     owner = owner_of(model)
     return owner is not None and owner.is_free
 

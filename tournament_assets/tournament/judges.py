@@ -153,7 +153,7 @@ class Judge(Frozen):
         return environment.get(self.row.url_variable) or self.base_url or ""
 
     def key_problem(self, environment: Mapping[str, str]) -> str | None:
-        """Say that the key is missing without which the judge cannot be asked, or None."""
+        """Explain that the key is missing without which the judge cannot be asked, or None."""
         return self.row.key_problem(
             environment,
             variable=self.key_variable,
@@ -183,7 +183,7 @@ def label_judges(judges: Iterable[Judge]) -> str:
 
 
 def jury_problem(judges: Sequence[Judge]) -> str | None:
-    """Say why judges cannot judge together, or None."""
+    """Explain why judges cannot judge together, or None."""
     models = [each.model for each in judges]
     twice = next((name for name in models if models.count(name) > 1), None)
     if twice is not None:

@@ -123,7 +123,7 @@ def origin_of(url: str) -> str | None:
 
 
 def is_private(url: str) -> bool:
-    """Say whether a URL leads to this machine or into a private network, by its words alone.
+    """Return whether a URL leads to this machine or into a private network, by its words alone.
 
     A name without a dot is one of the local network; any other name may lead anywhere.
     """
@@ -153,7 +153,7 @@ def _address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | No
 def url_problem(
     url: str, *, key_place: str = "the environment variable that api_key_env names"
 ) -> str | None:
-    """Say why a text cannot be a server's base URL, or None; secrets in it are not repeated."""
+    """Explain why a text cannot be a server's base URL, or None; secrets in it are not repeated."""
     expected = "expected a base URL such as 'http://127.0.0.1:8000/v1'"
     try:
         parts = urlsplit(url)

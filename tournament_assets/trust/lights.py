@@ -58,7 +58,7 @@ class Measure:
     neutral: float | None = None
 
     def is_red(self, found: Estimate, threshold: float) -> bool:
-        """Say whether a number is on the wrong side of its threshold, and not by chance."""
+        """Return whether a number is on the wrong side of its threshold, and not by chance."""
         value, low, high = found.value, found.low, found.high
         if value is None:
             return False

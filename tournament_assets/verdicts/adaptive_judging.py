@@ -101,7 +101,7 @@ def decide(
     weigh: WeighJudges | None = None,
     count_shown: Callable[[PairToJudge], int] = lambda _: 2,
 ) -> Course:
-    """Say which pairs of a dimension are judged, given what is known so far.
+    """Decide which pairs of a dimension are judged, given what is known so far.
 
     The samples of a prompt are asked about together, and their mean share is what is bet on.
 
@@ -172,7 +172,7 @@ _MOST_SIMULATIONS, _SIMULATED_PAIRS = 40, 400
 def expected_share(
     course: Course, pilot: Mapping[tuple[str, str], Sequence[float]], *, adaptive: AdaptiveConfig
 ) -> float | None:
-    """Say which share of what may still be asked will be, if it goes on as in a pilot.
+    """Estimate which share of what may still be asked will be, if it goes on as in a pilot.
 
     The prompts to come are drawn from those that the pilot judged, and the rounds are played.
 

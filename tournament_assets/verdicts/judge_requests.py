@@ -123,7 +123,7 @@ def observe_run(
 
 
 def price_problem(config: TournamentConfig, judge: Judge) -> str | None:
-    """Say that nobody knows what a judge costs whose service bills any model name, or None."""
+    """Explain that nobody knows what a judge costs whose service bills any name, or None."""
     if not judge.row.needs_price or judge.model in judge_prices(config, judge.model).models:
         return None
     return (
@@ -308,7 +308,7 @@ UNBUDGETED_TAG = "tournament/unbudgeted"
 
 
 def missing_budget_problem(plan: TournamentPlan, mode: Mode, *, is_allowed: bool) -> str | None:
-    """Say that a mode would be paid for without a limit that anybody has set, or None.
+    """Return a message that a mode would be paid for without a limit that anybody has set, or None.
 
     A pilot is cheap, and begun by hand.
 

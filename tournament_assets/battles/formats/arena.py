@@ -61,7 +61,7 @@ class ArenaFormat:
     is_folder: bool = False
 
     def recognises(self, sample: FileSample) -> bool:
-        """Say whether a file that begins like this is of the format."""
+        """Return whether a file that begins like this is of the format."""
         columns = sample.columns
         if sample.kind not in ("parquet", "json lines") or columns & _OF_OTHERS:
             return False
@@ -115,7 +115,7 @@ class ArenaFormat:
 
 
 def _unread_ties(table: pa.Table, *, has_preferences: bool) -> NDArray[np.bool_]:
-    """Say of every battle whether it is a tie only because the judge's reply could not be read."""
+    """Return of every battle whether only an unreadable reply of the judge makes it a tie."""
     is_judged, is_tie = _is(table, "source", "llm-judge"), _is(table, "winner", "tie")
     has_pref = table.column("pref").is_valid().to_numpy()
     # Files without any preference, old ones among them, know ties only by the winner.

@@ -101,7 +101,7 @@ def archive_audit_sections(audit: ArchiveAudit) -> list[ReportSection]:
 
 
 def coverage_sentences(audit: ArchiveAudit) -> list[str]:
-    """Say what was planned, and what cannot be counted."""
+    """Describe what was planned, and what cannot be counted."""
     contents, config = audit.contents, audit.contents.config
     plan, labels = config.plan, contents.labels
     sentences = [

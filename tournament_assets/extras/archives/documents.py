@@ -77,7 +77,7 @@ def number_of(value: Any) -> float | None:
 
 
 def is_blank(value: Any) -> bool:
-    """Say whether a value holds nothing: null, white space, or a list or object of such."""
+    """Return whether a value holds nothing: null, white space, or a list or object of such."""
     if value is None:
         return True
     if isinstance(value, str):

@@ -255,7 +255,7 @@ def ask_judge(
 
 
 def cost_sentence(requests: Sequence[ModelRequest], rejudging: Rejudging) -> str:
-    """Say what asking costs at most, with nothing in the ledger."""
+    """Describe what asking costs at most, with nothing in the ledger."""
     unique = list({request.request_key: request for request in requests}.values())
     cost = dearest_usd(unique, rejudging)
     price = "an unknown price" if cost is None else f"up to {format_usd(cost)}"

@@ -137,7 +137,7 @@ def read_run(
 
 
 def reason_of(error: Exception) -> str:
-    """Say why a file cannot be used."""
+    """Explain why a file cannot be used."""
     if isinstance(error, ValueError):
         return str(error)
     return f"its reader cannot use it ({type(error).__name__}: {error}); expected a scored run"

@@ -93,7 +93,7 @@ def _find_evidence(contents: ArchiveContents) -> _Evidence:
 
 
 def _scoring_problem(run: ArchivedRun, evidence: _Evidence, reader: Reader) -> str:
-    """Say why a run's score cannot be made anew; nothing if it can."""
+    """Explain why a run's score cannot be made anew; nothing if it can."""
     missing = [name for name in run.with_judge.weights if run.components.get(name, 0.0) is None]
     if missing:
         return f"there is no score of {', '.join(missing)}, so the run cannot be scored again"
@@ -229,7 +229,7 @@ def rejudge_runs(
 
 
 def failure_sections(failed: Sequence[FailedJudging]) -> list[ReportSection]:
-    """Say about which runs judging failed, and which of them can be judged again."""
+    """List the runs whose judging failed, and which of them can be judged again."""
     if not failed:
         return [ReportSection("Judging", ("Nothing to judge again: no judging failed.",))]
     asked = [each for each in failed if each.request is not None]
@@ -255,7 +255,7 @@ def failure_sections(failed: Sequence[FailedJudging]) -> list[ReportSection]:
 
 
 def rule_warning(contents: ArchiveContents) -> str:
-    """Say if the reader's rule is not the one that the archive was scored by."""
+    """Return a message if the reader's rule is not the one that the archive was scored by."""
     follows = [run.follows_rule for run in contents.runs]
     off = follows.count(False)
     if not off:

@@ -241,7 +241,7 @@ _UNEVEN = 0.02
 def verdict_sentences(
     ranked: Sequence[ModelAudit], gaps: Sequence[Gap], config: ArchiveConfig
 ) -> list[str]:
-    """Say who leads, and whether that is more than noise."""
+    """Describe who leads, and whether that is more than noise."""
     if not ranked:
         return ["No model has a run that scored anything, so there is nothing to rank."]
     first = ranked[0]
@@ -291,7 +291,7 @@ def interval_phrase(gap: Gap, config: ArchiveConfig) -> str:
 
 
 def gap_sentences(config: ArchiveConfig) -> tuple[str, ...]:
-    """Say how the intervals of the gaps are made."""
+    """Describe how the intervals of the gaps are made."""
     return (
         f"Difference of the clean means, with its {format_confidence(config.confidence)} interval: "
         f"whole tasks resampled {config.n_bootstraps} times (seed {config.bootstrap_seed}), all "
@@ -302,7 +302,7 @@ def gap_sentences(config: ArchiveConfig) -> tuple[str, ...]:
 def common_sentences(
     support: CommonSupport, contents: ArchiveContents, models: Sequence[ModelAudit]
 ) -> tuple[str, ...]:
-    """Say what the ranking on common support rests on."""
+    """Describe what the ranking on common support rests on."""
     without = [model.label for model in models if not model.archived]
     sentences = [
         f"Only the {support.n_cells} runs (task and number) that every model has. The clean mean "
@@ -330,7 +330,7 @@ def _formula(weighting: Weighting) -> str:
 def condition_sentences(
     conditions: Sequence[ConditionAudit], models: Sequence[ModelAudit]
 ) -> tuple[str, ...]:
-    """Say whether what was to be the same was."""
+    """Return whether what was to be the same was."""
     different = [each.name for each in conditions if each.is_different]
     if different:
         return (
@@ -366,7 +366,7 @@ def caveats(
     config: ArchiveConfig,
     tier_counts: Mapping[str, int],
 ) -> tuple[str, ...]:
-    """Say what the numbers do not show, with the numbers."""
+    """Describe what the numbers do not show, with the numbers."""
 
     def counts(number: str) -> str:
         return join_names([_count(model, number) for model in models if getattr(model, number)])

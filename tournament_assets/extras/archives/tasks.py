@@ -339,7 +339,7 @@ def _missing_runs(
 
 
 def measure_spread(groups: Sequence[Sequence[float]]) -> Spread:
-    """Tell the spread between models from the spread between runs of the same model.
+    """Separate the spread between models from the spread between runs of the same model.
 
     Args:
         groups: The scores of each model's runs.

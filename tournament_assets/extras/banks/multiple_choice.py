@@ -320,7 +320,7 @@ def read_question_file(path: Path) -> list[tuple[str, JsonObject]]:
 
 
 def detect_format(rows: Sequence[tuple[str, JsonObject]]) -> QuestionFormat:
-    """Tell by its columns which set a file belongs to.
+    """Find out by its columns which set a file belongs to.
 
     Raises:
         InputError: If the first row's columns are those of neither set.

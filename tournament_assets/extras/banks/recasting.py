@@ -233,7 +233,7 @@ def recast(question: MultipleChoiceQuestion) -> OpenQuestion | WhyLeftOut:
 
 
 def _names_options(gold_answer: str) -> bool:
-    """Tell whether a gold answer is about the options, as 'A and B' or 'All of the above'."""
+    """Return whether a gold answer is about the options, as 'A and B' or 'All of the above'."""
     folded = _fold(gold_answer).rstrip(" .")
     if _OPTION_PHRASES.fullmatch(folded):
         return True
@@ -276,7 +276,7 @@ def _in_singular(phrase: str) -> str:
 
 
 def _is_question(core: str, asked: str) -> bool:
-    """Tell whether a sentence asks something, with or without its question mark."""
+    """Return whether a sentence asks something, with or without its question mark."""
     ask = _LEAD.fullmatch(core)
     if ask and (_OPENS_WITH_ASKING.match(ask["ask"]) or _OPENS_WITH_ASKING.match(core)):
         return True

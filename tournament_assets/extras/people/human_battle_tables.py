@@ -76,7 +76,7 @@ def agreement_rows(
 
 
 def agreement_sentence(found: HumanAgreement, *, dimension: str, confidence: float) -> str:
-    """Say how far a judge agrees with people.
+    """Describe how far a judge agrees with people.
 
     Args:
         confidence: Coverage of its intervals.
@@ -111,7 +111,7 @@ def agreement_sentence(found: HumanAgreement, *, dimension: str, confidence: flo
 
 
 def scale_sentence(*, judge: str | None, both: str | None) -> str:
-    """Say which ratings may be compared across bases.
+    """Name which ratings may be compared across bases.
 
     Args:
         judge: By whom the judge's ratings were moved to the scale of the human battles; None if
@@ -140,7 +140,7 @@ def scale_sentence(*, judge: str | None, both: str | None) -> str:
 
 
 def left_out_sentence(too_few: Mapping[str, int], *, n_battles: int, min_battles: int) -> str:
-    """Say who was left out for having too few human battles.
+    """Describe who was left out for having too few human battles.
 
     Args:
         too_few: The battles each of them had in the file.
@@ -164,7 +164,7 @@ def people_sentences(
     people_measures: Sequence[MeasureRow],
     leaderboard: Leaders,
 ) -> dict[str, tuple[str]]:
-    """Say of every dimension with labels whether people would agree with who is first.
+    """Describe, for every dimension with labels, whether people would agree with who is first.
 
     Args:
         people_ratings: Rows of the table, any dimensions.
@@ -551,7 +551,7 @@ def _errors_table(
 
 
 def _said(row: MeasureRow, share: float | None) -> str:
-    """Say who won by a share of the first entrant."""
+    """Describe who won by a share of the first entrant."""
     if share is None or share == 0.5:
         return "nobody" if share is not None else ABSENT
     name = row.subject if share > 0.5 else row.other

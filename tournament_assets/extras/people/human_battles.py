@@ -89,7 +89,7 @@ _MEASURE_COLUMNS = ("measure", "subject", "other", "stratum", "n", "value", "low
 
 
 def has_human_battles(plan: TournamentPlan) -> bool:
-    """Say whether a tournament's config names a file of human battles."""
+    """Return whether a tournament's config names a file of human battles."""
     return plan.config.human_battles is not None
 
 
@@ -517,7 +517,7 @@ def _version_of(labels: "Iterable[Label]") -> str:
 def human_labels(plan: TournamentPlan) -> list[InputVersion]:
     """What people said of pairs, in the ledger.
 
-    A label more makes the ratings that people would give, the judge's calibration and the report
+    Adding a label makes the ratings that people would give, the judge's calibration and the report
     out of date, and nothing else.
     """
     scopes = [

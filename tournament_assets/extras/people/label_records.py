@@ -66,7 +66,7 @@ class SampledPair:
     sample: int = 1
 
     def is_of(self, *, prompt: str, response_a: str, response_b: str) -> bool:
-        """Say whether these are the texts that people are shown."""
+        """Return whether these are the texts that people are shown."""
         texts = (prompt, response_a, response_b)
         return tuple(map(fingerprint_text, texts)) == (
             *(self.prompt_digest, self.digest_a),

@@ -147,7 +147,7 @@ def rate_on_every_basis(
 
 
 def separate_powered(fit: PoweredFit, *, resampling: Resampling) -> SeparatedEntrants:
-    """Tell which entrants the ratings hold apart, all pairs together, as the leaderboard does.
+    """Find which entrants the ratings hold apart, all pairs together, as the leaderboard does.
 
     The leaderboard's rule looks at ratings on resamples; here they are drawn from the normal
     distribution with the ratings' covariance. Who has no interval is not ranked.

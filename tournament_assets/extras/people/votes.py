@@ -174,7 +174,7 @@ def said_as_shown(vote: LabelVote) -> str:
 
 
 def last_votes(votes: Iterable[LabelVote]) -> dict[tuple[str, str], LabelVote]:
-    """Return what counts of votes in the order in which they came, by pair and rater."""
+    """Return the votes that count, in the order in which they came, by pair and rater."""
     ordered = sorted(votes, key=lambda vote: vote.given_at)  # stable: equal times as they came
     last = {(vote.pair_id, vote.rater): vote for vote in ordered}
     return {key: vote for key, vote in last.items() if vote.vote != "undo"}

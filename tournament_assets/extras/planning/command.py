@@ -74,7 +74,7 @@ def plan_tournament(
     pilot: Path | None = None,
     judge_model: str | None = None,
 ) -> list[DimensionPlan]:
-    """Say how many prompts it takes to separate two entrants, and ask nothing.
+    """Show how many prompts it takes to separate two entrants, and ask nothing.
 
     Args:
         mode: The mode whose prompts and judge are planned.

@@ -71,7 +71,7 @@ class JudgingNoise:
 
     @property
     def n_pairs(self) -> int:
-        """How many twos of entrants there are."""
+        """Number of pairs of entrants."""
         return self.n_entrants * (self.n_entrants - 1) // 2
 
 

@@ -94,7 +94,7 @@ def plan_document(plans: Sequence[DimensionPlan]) -> Document:
 
 
 def noise_sentence(plan: DimensionPlan) -> str:
-    """Say what the plan rests on, and what the mode's prompts can tell apart."""
+    """Describe what the plan rests on, and what the mode's prompts can tell apart."""
     noise = plan.noise
     learnt = (
         f"learnt from {noise.n_prompts:,} prompts of the pilot"

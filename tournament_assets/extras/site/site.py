@@ -270,7 +270,7 @@ def _fingerprints(manifest: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _changes(runs: Sequence[SiteRun]) -> list[str]:
-    """Say for each run, the newest first, which inputs are not those of the run before."""
+    """List for each run, the newest first, which inputs are not those of the run before."""
     said = []
     for now, then in itertools.pairwise(runs):
         changed = [name for name, value in now.inputs.items() if value != then.inputs[name]]

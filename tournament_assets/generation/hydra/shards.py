@@ -115,7 +115,7 @@ class HeadShape:
 
 
 def head_shape(model: Any, *, heads_depth: int) -> HeadShape:
-    """Tell which sizes the shards of a model's heads have.
+    """Find which sizes the shards of a model's heads have.
 
     Args:
         model: An `Olmo2ForCausalLM`.

@@ -206,7 +206,7 @@ def _judge_model(settled: Rows) -> str | None:
 def _is_settled_as_it_is(
     plan: TournamentPlan, rubric: Rubric, settled: Rows, judge: Judge
 ) -> Callable[[PairToJudge], bool]:
-    """Tell the pairs whose verdicts answer the very requests that would be sent today.
+    """Find the pairs whose verdicts answer the very requests that would be sent today.
 
     Otherwise an edit of the rubric or of a response would be taken for a drift of the judge.
     """

@@ -411,7 +411,7 @@ def judging_decisions(
 
 
 def is_adaptive(plan: TournamentPlan) -> bool:
-    """Say whether pairs of a tournament may stop before they are judged on every prompt."""
+    """Return whether pairs of a tournament may stop before they are judged on every prompt."""
     return bool(plan.config.adaptive_modes)
 
 

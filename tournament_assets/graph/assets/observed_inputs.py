@@ -40,7 +40,7 @@ class InputVersion:
         asset: The observed asset, one of `observed`.
         partition: The entrant or dimension it belongs to, or `dimension|mode`; None where there is
             one for all.
-        version: SHA-256 of what counts of it; None if it cannot be read.
+        version: SHA-256 of the part of it that matters; None if it cannot be read.
         label: What people call this version, such as a rubric's `v2`; empty if nothing.
         problem: Why it cannot be read; empty if it can.
     """

@@ -189,7 +189,7 @@ def _metadata(plan: TournamentPlan, entrant: AnyEntrant, answers: CompletedRespo
 
 
 def _thought_metadata(responses: Sequence[GeneratedResponse]) -> Metadata:
-    """Say how much thinking aloud was cut; nothing where nothing was."""
+    """Describe how much thinking aloud was cut; nothing where nothing was."""
     words = [
         response.diagnostics["thought_words"]
         for response in responses
@@ -201,7 +201,7 @@ def _thought_metadata(responses: Sequence[GeneratedResponse]) -> Metadata:
 
 
 def _jury_metadata(responses: Sequence[GeneratedResponse]) -> Metadata:
-    """Say what heads and juries did; nothing where there were none."""
+    """Describe what heads and juries did; nothing where there were none."""
     metadata: dict[str, Json] = {}
     heads = count_heads(responses)
     if heads:

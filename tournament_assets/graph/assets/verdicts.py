@@ -34,7 +34,7 @@ _MISSING = (Verdict.REFUSED, Verdict.UNREADABLE, Verdict.PERMANENT, Verdict.PEND
 
 
 def has_jury(plan: TournamentPlan) -> bool:
-    """Say whether a tournament has several judges."""
+    """Return whether a tournament has several judges."""
     return bool(plan.config.juries)
 
 

@@ -52,7 +52,7 @@ class Look:
 def look_at_inputs(
     plan: TournamentPlan, instance: dg.DagsterInstance, seen: Mapping[str, str]
 ) -> Look:
-    """Say what is out of date, and begin to run it again in the modes that say so.
+    """Describe what is out of date, and begin to run it again in the modes that say so.
 
     A rerun waits until the inputs were the same in two looks.
 
@@ -144,7 +144,7 @@ def _name(each: InputVersion) -> str:
 
 
 def _config_not_loaded(plan: TournamentPlan) -> str | None:
-    """Say that the config was edited after it was loaded, or return None."""
+    """Return a message that the config was edited after it was loaded, or return None."""
     told = f"{plan.config_path.as_posix()} was edited since it was loaded; "
     try:
         now = load_config(plan.project.folder / plan.config_path).config

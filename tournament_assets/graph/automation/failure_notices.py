@@ -48,7 +48,7 @@ def build_failure_sensors(environment: Mapping[str, str]) -> list[dg.SensorDefin
 
 
 def describe_failure(context: dg.RunFailureSensorContext) -> str:
-    """Say which run failed, which rerun has stopped there, and why."""
+    """Name which run failed, which rerun has stopped there, and why."""
     run = context.dagster_run
     partition, rerun_id = run.tags.get(PARTITION_TAG), run.tags.get(RERUN_TAG)
     lines = [
@@ -138,7 +138,7 @@ _CHECK_FAILED = "DagsterAssetCheckFailedError"
 
 
 def raise_failure(result: dg.ExecuteInProcessResult, stage: Stage, label: str) -> NoReturn:
-    """Say why a run has failed.
+    """Explain why a run has failed.
 
     Args:
         stage: The stage that it was.
@@ -217,7 +217,7 @@ class BrokenConfig:
         return next((int(found[1]) for each in self.problems if (found := place.match(each))), 1)
 
     def describe(self) -> str:
-        """Say in Markdown what is wrong and what to do; what the file holds stays literal."""
+        """Describe in Markdown what is wrong and what to do; what the file holds stays literal."""
         # Four spaces make text of any content literal; a fence could be closed by it.
         quoted = "\n".join(
             f"    {line}" for problem in self.problems for line in problem.splitlines()

@@ -38,7 +38,7 @@ _ASKED_AGAIN = frozenset({"response_coverage", "no_empty_response"})
 
 @dataclass(frozen=True)
 class FreshWork:
-    """Tells what of a mode has to run.
+    """What of a mode has to run.
 
     Attributes:
         instance: Where materialisations are recorded.

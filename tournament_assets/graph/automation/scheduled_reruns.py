@@ -49,7 +49,7 @@ _DAEMON_SECONDS = 300
 
 
 def schedule_problems(config: TournamentConfig) -> list[tuple[KeyPath, str]]:
-    """Say which configured schedules Dagster cannot fire, each with the place of its cron."""
+    """Name which configured schedules Dagster cannot fire, each with the place of its cron."""
     problems: list[tuple[KeyPath, str]] = []
     for mode, wanted in _schedules_of(config).items():
         try:

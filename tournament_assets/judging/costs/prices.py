@@ -136,7 +136,7 @@ class PriceList:
         return replace(self, models={model: nothing, **self.models})
 
     def is_zero(self, model: str) -> bool:
-        """Say whether a model's price is known and is nothing."""
+        """Return whether a model's price is known and is nothing."""
         price = self.models.get(model)
         return price is not None and not (price.input or price.output or price.cache_read)
 
@@ -393,7 +393,7 @@ class Budget:
         return self.spent_usd + self.committed_usd
 
     def problem(self, planned_usd: float | None, *, what: str, model: str = "MODEL") -> str | None:
-        """Say why a plan cannot be paid, or None. A plan that costs nothing always can.
+        """Explain why a plan cannot be paid, or None. A plan that costs nothing always can.
 
         Args:
             planned_usd: The most it may cost; None where a price is not known.

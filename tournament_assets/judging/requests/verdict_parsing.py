@@ -51,7 +51,7 @@ def output_config() -> JsonObject:
 
 
 def opens_an_object(reply: str) -> bool:
-    """Say whether a reply sets out to be a JSON object, well-formed or not."""
+    """Return whether a reply sets out to be a JSON object, well-formed or not."""
     return reply.lstrip(_WHITE_SPACE).startswith("{")
 
 
@@ -166,7 +166,7 @@ def read_reply(
     text: str | None,
     reply_format: ReplyFormat = "line",
 ) -> tuple[Verdict, str | None]:
-    """Say what a result row means: a verdict, or why there is none.
+    """Describe what a result row means: a verdict, or why there is none.
 
     Only a reply that ended by itself can carry a verdict: one that was cut off may have been about
     to change its mind.
@@ -217,7 +217,7 @@ def _parse(text: str, reply_format: ReplyFormat) -> Verdict:
 
 
 def needs_second_question(verdict: Verdict) -> bool:
-    """Say whether a request is asked once more: its reply is paid for and says nothing."""
+    """Return whether a request is asked once more: its reply is paid for and says nothing."""
     return verdict is Verdict.UNREADABLE
 
 
@@ -296,7 +296,7 @@ _CLASS_OF_STOP = {
 
 
 def is_infrastructure_failure(text: str | None) -> bool:
-    """Say whether a text in the place of a judge's reply is none of the judge's.
+    """Return whether a text in the place of a judge's reply is none of the judge's.
 
     No text and white space are such a failure. A text with a verdict never is, whatever it quotes.
     """
@@ -317,7 +317,7 @@ def classify_reply(
     text: str | None,
     reply_format: ReplyFormat = "line",
 ) -> FailureClass | None:
-    """Say why a result row carries no verdict.
+    """Explain why a result row carries no verdict.
 
     Args:
         result_type: The row's type.

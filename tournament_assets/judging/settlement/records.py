@@ -157,7 +157,7 @@ class JudgingLedger(Protocol):
     """Where paid work is written down."""
 
     def acquire_lease(self, scope: JudgingScope) -> Lease | str:
-        """Return the right to submit a scope's work, or who has it now."""
+        """Return the right to submit a scope's work, or its present holder."""
 
     def renew_lease(self, lease: Lease) -> bool:
         """Keep a lease for another while; False if it went to somebody else."""

@@ -303,7 +303,7 @@ class AnthropicBatches(ServiceAnswers):
 
     @contextmanager
     def _translated_errors(self, task: str, *, may_cost: bool = False) -> Iterator[None]:
-        """Say what went wrong without the SDK's exception, whose request carries the key."""
+        """Describe what went wrong without the SDK's exception, whose request carries the key."""
         try:
             yield
         # httpx2's own errors come out of a stream that breaks off; the SDK does not wrap those.
@@ -464,12 +464,12 @@ _SPEND_LIMIT = "enforced_spend_limit_reached"
 
 
 def classify_failure(error: Exception, *, may_cost: bool) -> JudgeFailure:
-    """Say what a failure of the SDK means; see `classify_by_status`."""
+    """Describe what a failure of the SDK means; see `classify_by_status`."""
     return classify_by_status(error, may_cost=may_cost, is_out_of_credit=_is_spend_limit(error))
 
 
 def describe_failure(error: Exception, address: str, *, quote: Callable[[str], str]) -> str:
-    """Say what went wrong and what to do.
+    """Describe what went wrong and what to do.
 
     Args:
         error: What the SDK raised.

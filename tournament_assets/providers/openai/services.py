@@ -163,7 +163,7 @@ class OpenAiChat(ServiceAnswers):
 
     @contextmanager
     def _translated_errors(self, task: str, *, may_cost: bool = False) -> Iterator[None]:
-        """Say what went wrong without the SDK's exception, whose request carries the key."""
+        """Describe what went wrong without the SDK's exception, whose request carries the key."""
         try:
             yield
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError) as error:

@@ -221,7 +221,7 @@ def _read_nonce(metadata: Any, *, keeps_names: bool) -> str | None:
 
 
 def _read_refusal(batch: JsonObject, address: str, tidy: Callable[[str], str]) -> JudgeError:
-    """Say why a batch was refused once the service had looked at it; it processed nothing."""
+    """Explain why a batch was refused once the service had looked at it; it processed nothing."""
     found = mapping(batch.get("errors")).get("data")
     problems = [mapping(each) for each in found] if isinstance(found, list) else []
     said = "; ".join(f"{each.get('code')}: {each.get('message')}" for each in problems[:3])
@@ -350,7 +350,7 @@ _ADVICE = {
 
 
 def describe_failure(error: Exception, origin: str, *, quote: Callable[[str], str]) -> str:
-    """Say what went wrong and what to do.
+    """Describe what went wrong and what to do.
 
     Args:
         error: What the SDK, or the HTTP library under it, raised.

@@ -103,7 +103,7 @@ def clear_axes(axes: "Axes", *, palette: Palette) -> None:
 
 
 def label_axis(axes: "Axes", text: str, judge_label: str, *, palette: Palette = LIGHT) -> None:
-    """Say what the axis measures, and what kind of judge judged."""
+    """Describe what the axis measures, and what kind of judge judged."""
     lines = [text, *judge_lines(judge_label)]
     axes.set_xlabel("\n".join(lines), color=palette.quiet, fontsize=8, parse_math=False)
 
