@@ -6,14 +6,19 @@ from dataclasses import replace
 import pytest
 
 from tournament_assets.reports.rating_method_tables import (
+    CELLS,
     COMPARED,
     NO_DISAGREEMENT,
     NOTHING_TO_COMPARE,
+    ONE_METHOD,
+    beside,
     comparison_notes,
     disagreement_sentences,
+    rating_table,
     scale_sentence,
     side_by_side_cells,
     tie_sentence,
+    with_interval,
 )
 from tournament_assets.storage.tables import make_table, rows_of
 from tournament_assets.tournament.asset_rows import RatingRow
@@ -65,6 +70,29 @@ def test_the_table_has_a_row_an_entrant_with_rating_and_rank_by_each_model() -> 
         ("bob", dash, "1500 (1)", dash, dash),
         ("ada", "1421 (1)", "1430 (2)", "1432 (1)", f"1400{dash}1460"),
     )
+
+
+def test_a_table_of_ratings_has_a_line_a_rating_and_other_ratings_of_its_entrant_beside_it() -> (
+    None
+):
+    ada = replace(rating_row("ada", "davidson", 1430.4, 1), low=1400.0, high=1460.0)
+    bob = replace(rating_row("bob", "davidson", 1390.0, 2), low=1350.0)
+    cy = rating_row("cy", "davidson", None, None, note="no match")
+    other = {"bob": rating_row("bob", "elo", 1500.0, 1)}
+    rated = with_interval(unrated="not rated", unbounded="unbounded")
+    table = rating_table(
+        [ada, bob, cy],
+        {**ONE_METHOD, "both": rated, "elo": beside(other, CELLS["rating"])},
+        n_labels=2,
+    )
+    dash = "\N{EN DASH}"
+    assert table.headers == (*ONE_METHOD, "both", "elo")
+    assert table.rows == (
+        ("1", "ada", "1430", f"1400{dash}1460", "", f"1430 (1400{dash}1460)", dash),
+        ("2", "bob", "1390", "from 1350", "", "1390 (from 1350)", "1500"),
+        (dash, "cy", dash, dash, "no match", "not rated", dash),
+    )
+    assert rated(rating_row("dan", "davidson", 1400.0, 1)) == "1400 (unbounded)"
 
 
 def test_models_that_agree_are_said_to() -> None:

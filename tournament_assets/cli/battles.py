@@ -36,18 +36,13 @@ from tournament_assets.battles.registry import (
 from tournament_assets.cli.options import json_option
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, DAVIDSON, EFFECT, STYLE
 from tournament_assets.reports.leaderboard import elo_table, for_terminal
-from tournament_assets.reports.rating_method_tables import rating_table
+from tournament_assets.reports.rating_method_tables import CELLS, ONE_METHOD, beside, rating_table
 from tournament_assets.reports.rendering import escape_terminal, show_controls
 from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
+from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.formatting import (
-    ABSENT,
-    format_confidence,
-    format_interval,
-    format_rating,
-    format_share,
-)
+from tournament_assets.tournament.formatting import format_confidence, format_share
 
 _FORMATS = tuple(FORMATS)
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -324,11 +319,14 @@ def print_battle_ratings(
 
 def _more_tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
     if davidson := ratings.by(DAVIDSON):
-        yield "davidson: ties at a rate of their own", rating_table(davidson)
+        yield (
+            "davidson: ties at a rate of their own",
+            rating_table(davidson, ONE_METHOD, n_labels=2),
+        )
     if style := [*ratings.by(STYLE), *ratings.by(EFFECT)]:
         yield (
             "at equal style (Elo points; a feature's are what one unit of it was worth)",
-            rating_table(style),
+            rating_table(style, ONE_METHOD, n_labels=2),
         )
     if ratings.pairs:
         yield (
@@ -367,20 +365,17 @@ def _unrated(ratings: BattleRatings) -> list[str]:
 def _table(ratings: BattleRatings) -> ReportTable:
     primary = [row for row in ratings.elo if row.is_primary]
     strengths = {row.entrant_id: row for row in ratings.by(BRADLEY_TERRY)}
-    names = [row.entrant_id for row in primary] or [*strengths]
-    if primary:
-        table = for_terminal(elo_table(primary, _ELO_COLUMNS))
-    else:
-        places = [str(n) if row.rating else ABSENT for n, row in enumerate(strengths.values(), 1)]
-        table = ReportTable(("#", "model"), tuple(zip(places, names, strict=True)), n_labels=2)
+    more: dict[str, Callable[[EloRow | RatingRow], str]] = {}
     if strengths:
-        found = [strengths[name] for name in names]
-        table = table.with_column("Bradley–\nTerry", [format_rating(row.rating) for row in found])
-        intervals = [format_interval(row.low, row.high, absent=ABSENT) for row in found]
-        table = table.with_column("its sampling\ninterval", intervals)
+        more["Bradley–\nTerry"] = beside(strengths, CELLS["rating"])
+        more["its sampling\ninterval"] = beside(strengths, CELLS["interval"])
     if ratings.win_rates:
-        shares = [format_share(ratings.win_rates.get(name)) for name in names]
-        table = table.with_column("win\nrate", shares)
+        more["win\nrate"] = lambda row: format_share(ratings.win_rates.get(row.entrant_id))
+    if primary:
+        table = for_terminal(elo_table(primary, _ELO_COLUMNS, more))
+    else:
+        own = {name: CELLS[name] for name in _ELO_COLUMNS[:2]}
+        table = rating_table([*strengths.values()], {**own, **more}, n_labels=2)
     return replace(table, headers=("#", "model", *table.headers[2:]))
 
 

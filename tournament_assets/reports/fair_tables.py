@@ -17,16 +17,20 @@ from tournament_assets.audits.fair_comparison import (
     neighbours,
 )
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
+from tournament_assets.reports.rating_method_tables import (
+    CELLS,
+    Cell,
+    beside,
+    rating_table,
+    with_interval,
+)
 from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
 from tournament_assets.storage.tables import AnyTable, judge_models_of
 from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.formatting import (
-    ABSENT,
     format_confidence,
     format_interval,
-    format_rating,
-    format_share,
     join_names,
 )
 
@@ -218,7 +222,7 @@ def _turned_sentences(compared: Compared) -> list[str]:
     for basis in (ALL, PLANNED):
         own = compared.by(WIN_SHARE, basis)
         moved = [
-            f"{name} ({_rank(row)}, not {_rank(common[name])})"
+            f"{name} ({CELLS['rank'](row)}, not {CELLS['rank'](common[name])})"
             for name, row in own.items()
             if row.rank != common[name].rank
         ]
@@ -264,56 +268,34 @@ def _family_sentences(compared: Compared) -> list[str]:
 def fair_table(compared: Compared) -> ReportTable:
     """Return everybody on the three denominators, best on the common support first."""
     shares = {basis: compared.by(WIN_SHARE, basis) for basis in _ORDERS}
-    ratings = {basis: compared.by(BRADLEY_TERRY, basis) for basis in (COMMON, ALL)}
-    lines = []
-    for name, common in shares[COMMON].items():
-        everything, planned = shares[ALL][name], shares[PLANNED][name]
-        flag = " (judge's family)" if compared.families.is_shared_with(name) else ""
-        lines.append(
-            (
-                f"{name}{flag}",
-                _rank(common),
-                format_share(common.rating),
-                _rating(ratings[COMMON][name]),
-                _rank(everything),
-                format_share(everything.rating),
-                _rating(ratings[ALL][name]),
-                _rank(planned),
-                format_share(planned.rating),
-                f"{everything.n} of {planned.n}",
-            )
-        )
-    return ReportTable(
-        headers=(
-            "entrant",
-            "common:\nrank",
-            "common:\nwin share",
-            "common:\nrating",
-            "all:\nrank",
-            "all:\nwin share",
-            "all:\nrating",
-            "planned:\nrank",
-            "planned:\nwin share",
-            "pairs judged\nof planned",
-        ),
-        rows=tuple(lines),
+    kin = compared.families.is_shared_with
+    columns: dict[str, Cell] = {
+        "entrant": lambda row: row.entrant_id + " (judge's family)" * bool(kin(row.entrant_id))
+    }
+    for basis, own in shares.items():
+        columns[f"{basis}:\nrank"] = beside(own, CELLS["rank"])
+        columns[f"{basis}:\nwin share"] = beside(own, CELLS["share"])
+        if basis != PLANNED:
+            columns[f"{basis}:\nrating"] = beside(compared.by(BRADLEY_TERRY, basis), _RATING)
+    columns["pairs judged\nof planned"] = lambda row: (
+        f"{shares[ALL][row.entrant_id].n} of {shares[PLANNED][row.entrant_id].n}"
     )
+    return rating_table([*shares[COMMON].values()], columns)
 
 
 def gap_table(compared: Compared) -> ReportTable:
     """Return the gaps between neighbours on the common support, best first."""
-    return ReportTable(
-        headers=("entrant", "next below", "gap", "interval of the difference", "verdict"),
-        rows=tuple(
-            (
-                row.entrant_id,
-                below,
-                f"{row.rating:.0f}",
-                _gap_interval(row.low, row.high),
-                "significant" if row.shown_above else "not significant",
-            )
-            for row, below in compared.gaps()
-        ),
+    gaps = compared.gaps()
+    below = {row.entrant_id: name for row, name in gaps}
+    return rating_table(
+        [row for row, _ in gaps],
+        {
+            "entrant": CELLS["entrant"],
+            "next below": lambda row: below[row.entrant_id],
+            "gap": CELLS["rating"],
+            "interval of the difference": lambda row: _gap_interval(row.low, row.high),
+            "verdict": lambda row: "significant" if row.shown_above else "not significant",
+        },
         n_labels=2,
     )
 
@@ -338,19 +320,26 @@ def stratum_table(compared: Compared, *, strata_by: Collection[str] | None = Non
         compared: The rows of the dimension.
         strata_by: Only strata by these; by all of them unless given.
     """
-    lines = []
-    for label in compared.strata:
-        by, _, stratum = label.partition(": ")
-        if strata_by is not None and by not in strata_by:
-            continue
-        ratings = compared.by(BRADLEY_TERRY, COMMON, label)
-        for name, share in compared.by(WIN_SHARE, COMMON, label).items():
-            own = ratings[name]
-            cells = (_rank(share), format_share(share.rating), _rating(own))
-            lines.append((by, stratum, name, str(own.n), *cells))
-    return ReportTable(
-        headers=("by", "stratum", "entrant", "prompts", "rank", "win share", "rating"),
-        rows=tuple(lines),
+    labels = [
+        label
+        for label in compared.strata
+        if strata_by is None or label.partition(": ")[0] in strata_by
+    ]
+
+    def strength(row: RatingRow) -> RatingRow:
+        return compared.by(BRADLEY_TERRY, COMMON, row.stratum)[row.entrant_id]
+
+    return rating_table(
+        [row for label in labels for row in compared.by(WIN_SHARE, COMMON, label).values()],
+        {
+            "by": lambda row: row.stratum.partition(": ")[0],
+            "stratum": lambda row: row.stratum.partition(": ")[2],
+            "entrant": CELLS["entrant"],
+            "prompts": lambda row: CELLS["n"](strength(row)),
+            "rank": CELLS["rank"],
+            "win share": CELLS["share"],
+            "rating": lambda row: _RATING(strength(row)),
+        },
         n_labels=3,
     )
 
@@ -359,17 +348,7 @@ def _in_words(order: Sequence[Sequence[str]]) -> str:
     return ", ".join(" = ".join(names) for names in order) or "not known"
 
 
-def _rank(row: RatingRow) -> str:
-    return ABSENT if row.rank is None else str(row.rank)
-
-
-def _rating(row: RatingRow) -> str:
-    if row.rating is None:
-        return "not rated"
-    interval = format_interval(row.low, row.high, absent="unbounded")
-    return f"{format_rating(row.rating)} ({interval})"
-
-
+_RATING = with_interval(unrated="not rated", unbounded="unbounded")
 _COLUMNS = ReportTable(
     headers=("shown as", "column of fair_comparison", "rows"),
     rows=(

@@ -7,6 +7,7 @@ from dataclasses import asdict, fields, replace
 import pandas as pd
 
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
+from tournament_assets.reports.rating_method_tables import rating_table
 from tournament_assets.reports.report_tables import (
     Console,
     ReportSection,
@@ -141,35 +142,31 @@ def _overall_win_rate(entrant_id: str, pair_rows: Sequence[WinRateRow]) -> float
     return points / settled if settled else None
 
 
-def elo_table(rows: Sequence[EloRow], columns: Sequence[str]) -> ReportTable:
+def elo_table(
+    rows: Sequence[EloRow],
+    columns: Sequence[str],
+    more: Mapping[str, Callable[[EloRow], str]] | None = None,
+) -> ReportTable:
     """Return some columns of Elo ratings as text, the same wherever they are read.
 
     Args:
         columns: Names of `_CELLS`, in the order in which they are to stand.
+        more: What stands in further columns at the right, by their headers.
     """
     spare = tuple(place for place, name in enumerate(columns) if name == "order interval")
-    return ReportTable(
-        tuple(columns),
-        tuple(tuple(_CELLS[name](row) for name in columns) for row in rows),
-        n_labels=2,
-        spare=spare,
-    )
+    cells = {**{name: _CELLS[name] for name in columns}, **(more or {})}
+    return replace(rating_table(rows, cells, n_labels=2), spare=spare)
 
 
-def leaderboard_cells(rows: Sequence[EloRow]) -> ReportTable:
-    """Return the rows as people read them, without the columns of Elo where it rates nobody."""
+def leaderboard_cells(rows: Sequence[EloRow], *, strengths: bool = False) -> ReportTable:
+    """Return the rows as people read them, without the columns of Elo where it rates nobody.
+
+    Args:
+        strengths: Also says what Bradley-Terry makes of them, which counts what nobody won, too.
+    """
     elo = () if _has_order_only(rows) else ("mean ± SEM", "order interval", "sampling interval")
-    return elo_table(
-        rows, ("rank", "entrant", *elo, "places and group", "decisive matches", "win rate")
-    )
-
-
-def with_strengths(cells: ReportTable, rows: Sequence[EloRow]) -> ReportTable:
-    """Return the rows with what Bradley-Terry says, which counts what nobody won, too."""
-    return cells.with_column(
-        "Bradley-Terry",
-        [format_rating(row.bradley_terry) if row.n_entrant_matches else ABSENT for row in rows],
-    )
+    names = ("rank", "entrant", *elo, "places and group", "decisive matches", "win rate")
+    return elo_table(rows, (*names, *(("Bradley-Terry",) if strengths else ())))
 
 
 def _has_order_only(rows: Sequence[EloRow]) -> bool:
@@ -179,8 +176,7 @@ def _has_order_only(rows: Sequence[EloRow]) -> bool:
 
 
 def _known_cells(rows: Sequence[EloRow]) -> ReportTable:
-    cells = leaderboard_cells(rows)
-    return with_strengths(cells, rows) if _has_order_only(rows) else cells
+    return leaderboard_cells(rows, strengths=_has_order_only(rows))
 
 
 def _strength_notes(rows: Sequence[EloRow]) -> list[str]:
@@ -223,6 +219,9 @@ _CELLS: Mapping[str, Callable[[EloRow], str]] = {
     "decisive matches": lambda row: f"{row.n_entrant_matches} / {row.n_decisive_matches}",
     "matches": lambda row: str(row.n_entrant_matches),
     "win rate": lambda row: format_share(row.win_rate),
+    "Bradley-Terry": lambda row: (
+        format_rating(row.bradley_terry) if row.n_entrant_matches else ABSENT
+    ),
     "win rate, %": lambda row: _number(None if row.win_rate is None else 100 * row.win_rate),
 }
 """What stands in each column of a table of Elo ratings."""

@@ -1,8 +1,9 @@
-"""What rating methods say side by side, as tables and as sentences."""
+"""Ratings as tables, whatever rates them, and what methods say side by side as sentences."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
+from typing import TypeVar
 
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
@@ -13,7 +14,7 @@ from tournament_assets.ratings.rating_methods import (
     TIES,
 )
 from tournament_assets.reports.report_tables import ReportTable
-from tournament_assets.tournament.asset_rows import RatingRow
+from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_interval,
@@ -21,6 +22,9 @@ from tournament_assets.tournament.formatting import (
     format_share,
     join_names,
 )
+
+Row = TypeVar("Row", EloRow, RatingRow)
+Cell = Callable[[RatingRow], str]
 
 COMPARED = (ELO, BRADLEY_TERRY, DAVIDSON)
 """The methods that stand side by side."""
@@ -40,6 +44,53 @@ def _by_method(rows: Sequence[RatingRow]) -> dict[str, dict[str, RatingRow]]:
     return found
 
 
+def rating_table(
+    rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str]], *, n_labels: int = 1
+) -> ReportTable:
+    """Return a line for each rating, with what each header's column says of it."""
+    lines = tuple(tuple(cell(row) for cell in columns.values()) for row in rows)
+    return ReportTable(tuple(columns), lines, n_labels)
+
+
+def beside(rows: Mapping[str, RatingRow], cell: Cell) -> Callable[[EloRow | RatingRow], str]:
+    """Return a column of other ratings of the same entrants, as by another method or basis."""
+    return lambda row: cell(rows[row.entrant_id]) if row.entrant_id in rows else ABSENT
+
+
+def with_interval(*, unrated: str, unbounded: str) -> Cell:
+    """Return a column of ratings with their intervals, and what it says where they lack."""
+    return lambda row: (
+        unrated
+        if row.rating is None
+        else f"{format_rating(row.rating)} ({format_interval(row.low, row.high, absent=unbounded)})"
+    )
+
+
+CELLS: Mapping[str, Cell] = {
+    "entrant": lambda row: row.entrant_id,
+    "rank": lambda row: ABSENT if row.rank is None else str(row.rank),
+    "rating": lambda row: format_rating(row.rating),
+    "rating (rank)": lambda row: (
+        ABSENT if row.rating is None else f"{format_rating(row.rating)} ({row.rank})"
+    ),
+    "share": lambda row: format_share(row.rating),
+    "interval": lambda row: format_interval(row.low, row.high, absent=ABSENT),
+    "places": lambda row: ABSENT if row.rank is None else f"{row.rank_best}–{row.rank_worst}",
+    "group": lambda row: row.group or ABSENT,
+    "n": lambda row: str(row.n),
+    "note": lambda row: row.note or ABSENT,
+}
+"""What can stand in a column of ratings."""
+ONE_METHOD: Mapping[str, Cell] = {
+    "rank": CELLS["rank"],
+    "model": CELLS["entrant"],
+    "rating": CELLS["rating"],
+    "interval": CELLS["interval"],
+    "note": lambda row: row.note or "",
+}
+"""The columns of a table of one method's ratings, two of them labels."""
+
+
 def side_by_side_cells(rows: Sequence[RatingRow], order: Sequence[str]) -> ReportTable:
     """Return every model's rating and rank of every entrant, a row each.
 
@@ -48,46 +99,16 @@ def side_by_side_cells(rows: Sequence[RatingRow], order: Sequence[str]) -> Repor
         order: The entrants, in the order of the rows.
     """
     found = _by_method(rows)
-    return ReportTable(
-        headers=(
-            "entrant",
-            *(METHODS[name].title for name in COMPARED),
-            "Bradley-Terry sandwich interval",
-        ),
-        rows=tuple(
-            (
-                entrant,
-                *(_rating_cell(found[method][entrant]) for method in COMPARED),
-                _interval_cell(found[SANDWICH][entrant]),
-            )
-            for entrant in order
-        ),
-    )
-
-
-def _rating_cell(row: RatingRow) -> str:
-    return ABSENT if row.rating is None else f"{format_rating(row.rating)} ({row.rank})"
-
-
-def _interval_cell(row: RatingRow) -> str:
-    return format_interval(row.low, row.high, absent=ABSENT)
-
-
-def rating_table(rows: Sequence[RatingRow]) -> ReportTable:
-    """Return ratings by one method as people read them, whatever the method."""
-    return ReportTable(
-        ("rank", "model", "rating", "interval", "note"),
-        tuple(
-            (
-                ABSENT if row.rank is None else str(row.rank),
-                row.entrant_id,
-                format_rating(row.rating),
-                _interval_cell(row),
-                row.note or "",
-            )
-            for row in rows
-        ),
-        n_labels=2,
+    return rating_table(
+        [found[ELO][entrant] for entrant in order],
+        {
+            "entrant": CELLS["entrant"],
+            **{
+                METHODS[each].title: beside(found[each], CELLS["rating (rank)"])
+                for each in COMPARED
+            },
+            "Bradley-Terry sandwich interval": beside(found[SANDWICH], CELLS["interval"]),
+        },
     )
 
 

@@ -102,11 +102,6 @@ class ReportTable:
         """Whether a column is read from the left, as a label or as prose."""
         return column < self.n_labels or any(len(r[column]) > _LONGEST_NUMBER for r in self.rows)
 
-    def with_column(self, header: str, cells: Sequence[str]) -> "ReportTable":
-        """Return the table with a column more, at the right."""
-        rows = tuple((*row, cell) for row, cell in zip(self.rows, cells, strict=True))
-        return replace(self, headers=(*self.headers, header), rows=rows)
-
     @property
     def column_classes(self) -> list[str]:
         """How HTML sets each column: as a label, as prose, or as numbers."""

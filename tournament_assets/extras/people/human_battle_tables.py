@@ -13,6 +13,12 @@ from tournament_assets.reports.figures.ladder import (
     ladder_ticks,
     place_on_ladder,
 )
+from tournament_assets.reports.rating_method_tables import (
+    CELLS,
+    beside,
+    rating_table,
+    with_interval,
+)
 from tournament_assets.reports.report_tables import (
     HtmlCell,
     Ladder,
@@ -432,35 +438,20 @@ def _bar(row: RatingRow | None, span: tuple[float, float]) -> LadderBar:
 
 
 def _powered_table(rows: Sequence[RatingRow], interval: str) -> ReportTable:
-    lines = []
-    for name, own in _by_basis(rows).items():
-        both = own.get("both")
-        places = (
-            f"{both.rank_best}{ABSENT}{both.rank_worst}"
-            if both is not None and both.rank is not None
-            else ABSENT
-        )
-        lines.append(
-            (
-                name,
-                *(_rated(own.get(basis)) for basis in BASES),
-                (both.group if both is not None else None) or ABSENT,
-                places,
-                str(both.n if both is not None else 0),
-                (both.note if both is not None else None) or ABSENT,
-            )
-        )
-    headers = (f"{basis} ({interval} interval)" for basis in BASES)
-    return ReportTable(
-        ("entrant", *headers, "level with", "places", "labelled prompts", "note"), tuple(lines)
+    lines = _by_basis(rows)
+    by_basis = {
+        basis: {name: own[basis] for name, own in lines.items() if basis in own} for basis in BASES
+    }
+    rated = with_interval(unrated=ABSENT, unbounded=_NO_INTERVAL)
+    of_both = {"level with": "group", "places": "places", "labelled prompts": "n", "note": "note"}
+    return rating_table(
+        [next(iter(own.values())) for own in lines.values()],
+        {
+            "entrant": CELLS["entrant"],
+            **{f"{each} ({interval} interval)": beside(by_basis[each], rated) for each in BASES},
+            **{header: beside(by_basis["both"], CELLS[name]) for header, name in of_both.items()},
+        },
     )
-
-
-def _rated(row: RatingRow | None) -> str:
-    if row is None or row.rating is None:
-        return ABSENT
-    bounds = format_interval(row.low, row.high, absent=_NO_INTERVAL)
-    return f"{format_rating(row.rating)} ({bounds})"
 
 
 def _agreement_table(rows: Sequence[MeasureRow]) -> ReportTable:

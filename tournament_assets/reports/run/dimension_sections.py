@@ -14,10 +14,7 @@ from tournament_assets.reports.figures.figures import (
     png_data_uri,
     win_rate_matrix,
 )
-from tournament_assets.reports.leaderboard import (
-    leaderboard_cells,
-    with_strengths,
-)
+from tournament_assets.reports.leaderboard import leaderboard_cells
 from tournament_assets.reports.rating_method_tables import (
     NO_DISAGREEMENT,
     NOTHING_TO_COMPARE,
@@ -164,8 +161,7 @@ def numbers_section(leaderboard: Leaders, *, confidence: float) -> ReportSection
             ),
         ),
         tuple(
-            (name, with_strengths(leaderboard_cells(rows), rows))
-            for name, rows in leaderboard.items()
+            (name, leaderboard_cells(rows, strengths=True)) for name, rows in leaderboard.items()
         ),
         finding="ratings, both intervals, places, decisive matches and win rates",
         one_at_a_time=True,
