@@ -53,7 +53,7 @@ Responses = Mapping[tuple[str, AnswerKey], str]
 """What each model wrote, by model and prompt."""
 
 _LISTED = 3
-_OF_A_LEADERBOARD = (
+OF_A_LEADERBOARD = (
     "win_rate",
     "same_answers_as",
     "lead_rests_on",
@@ -110,7 +110,7 @@ class BattleRatings:
         for name in ("elo", "ratings"):
             values[name] = [row | {"dimension": self.dimension} for row in values[name]]
         for row in values["elo"]:
-            for name in _OF_A_LEADERBOARD:
+            for name in OF_A_LEADERBOARD:
                 del row[name]
         return values
 
