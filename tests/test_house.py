@@ -1,3 +1,4 @@
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -80,3 +81,22 @@ def test_a_changed_file_leads_to_its_tests() -> None:
     assert places_to_test([module, *expected]) == sorted(
         {"tests/test_definitions.py", *(each for places in expected.values() for each in places)}
     )
+
+
+def test_the_steps_of_a_pair_are_short_functions_that_stand_where_the_links_lead() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    _, _, steps = text.partition("## One pair, from its prompt to the page")
+    links = re.findall(
+        r"^\d+\. \[`(\w+)`\]\(\.\./(\S+)\):", steps.partition("\n## ")[0], re.MULTILINE
+    )
+    assert len(links) >= 12
+    for name, path in links:
+        source = (ROOT / path).read_text(encoding="utf-8")
+        (step,) = (
+            node
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.FunctionDef) and node.name == name
+        )
+        said = ast.get_docstring(step, clean=False) or ""
+        lines = len((ast.get_source_segment(source, step) or "").splitlines())
+        assert 1 < lines - len(said.splitlines()) <= 25, name
