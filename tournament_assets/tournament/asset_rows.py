@@ -1,7 +1,8 @@
 """The rows of the tables that travel between assets: those that lead to the report, and reviews.
 
-A field's type is its column's, `None` where a value may be absent; its text says what the column
-says. `storage.tables` derives the Arrow schemas from these classes, in the order of the fields.
+A field's type is that of its column, with `None` where a value may be absent, and its text
+describes the column. `storage.tables` derives the Arrow schemas from these classes, in the order of
+the fields.
 """
 
 from dataclasses import dataclass

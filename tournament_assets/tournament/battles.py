@@ -1,4 +1,4 @@
-"""The battle: a settled pair as other tools know it, and what is computed from many.
+"""The battle (a settled pair as other tools know it), and how battles are rated.
 
 A rating is a pure function of a list of battles and its settings, so that a file of both reproduces
 it to the bit. The leaderboard that other tools read has the shape of `elo_ratings.json`: an arena,
@@ -41,9 +41,9 @@ class Battle:
         question_id: The prompt they were compared on.
         sample: Which of their answers to it were compared, from 1.
         inconsistent: Whether the tie stands for two presentations that disagreed.
-        weight: How much it counts in the Bradley-Terry likelihood; it stays one observation.
-        pref: A preference finer than the winner: 0 is model_a, 1 is model_b. None where the
-            winner says all.
+        weight: Its weight in the Bradley-Terry likelihood; it stays one observation.
+        pref: A preference finer than the winner: 0 is model_a, 1 is model_b. None if there is only
+            the winner.
         turn: Which turn of a conversation was judged; 1 is the first.
         presentation: Which showing of the pair this is: `ab` with model_a first, `ba` with
             model_b first. None where the pair was settled from all its showings.
@@ -93,7 +93,7 @@ class Battle:
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values; what a battle rarely has is there only where it has it.
+        """Return it as JSON values; rarely used keys are left out where they are empty.
 
         The first six keys are always there, and so is `inconsistent`.
         """
@@ -202,7 +202,7 @@ def elo_report(
         rows: Rows of table "elo_ratings" of one dimension; only the primary K is used.
         arena: What the battles are from: the tournament, its mode and dimension.
         judge_model: The model that judged; None if only people did.
-        resampling: What the intervals are from.
+        resampling: The resampling behind the intervals.
     """
     # The sort is stable, so equal ratings keep the order of the tables.
     primary = sorted(
@@ -235,8 +235,8 @@ class RatingSettings:
 
     Attributes:
         arena: What the battles are from, such as a tournament and its mode.
-        entrants: Everyone who is rated, in the order of the tables, battles or not. Empty means
-            all models of the battles, sorted: then nobody without a battle is rated.
+        entrants: Everyone who is rated, with or without battles, in the order of the tables. Empty
+            means all models that occur in the battles, sorted.
         dimensions: The qualities that are rated, in the order of the tables. Empty means those of
             the battles, in their order.
         initial_rating: Everyone's rating before the first match, in Elo points.

@@ -27,11 +27,11 @@ from tournament_assets.tournament.judges import (
 from tournament_assets.tournament.places import FROM_LIST, Frozen, Location
 
 _OWNER = r"^(team:.+|[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7})$"
-"""What Dagster takes for one."""
+"""The names that Dagster accepts as an owner."""
 
 
 class RerunSchedule(Frozen):
-    """When a mode is run again.
+    """A schedule on which a mode is run again.
 
     Attributes:
         cron: The moments, five fields: minute, hour, day of the month, month, day of the week.
@@ -44,7 +44,7 @@ class RerunSchedule(Frozen):
     @field_validator("cron")
     @classmethod
     def _has_five_fields(cls, cron: str) -> str:
-        # What may stand in a field is Dagster's business, which fires it.
+        # Dagster, which fires the schedule, validates the fields.
         n_fields = len(cron.split())
         if n_fields != 5:
             raise ValueError(
@@ -189,7 +189,7 @@ class ModeConfig(Frozen):
 
     @property
     def stops(self) -> AdaptiveConfig | None:
-        """How pairs stop; None where everything is judged, as in a single round."""
+        """The rule by which pairs stop; None where everything is judged, as in a single round."""
         return None if self.adaptive is None or self.adaptive.rounds == 1 else self.adaptive
 
 
@@ -345,10 +345,10 @@ class TournamentConfig(Frozen):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of all that decides a result; comments and layout of the file do not count.
+        """SHA-256 of everything that decides a result, without the file's comments and layout.
 
-        Nor does where the judge is asked, or for how much: a reply is kept under what was asked.
-        Only what is not the default counts, so that a key that is added changes no fingerprint.
+        The judge's address and price do not count either: a reply is kept under its question.
+        Defaults do not count, so that adding a key to the schema changes no fingerprint.
         """
         ways = ("base_url", "api_key_env", "max_in_flight", "waiting")
         alike = self.by_default("gate", "owners").model_copy(
@@ -385,7 +385,8 @@ class TournamentConfig(Frozen):
     def judges_of(self, mode: Mode, *, model: str | None = None) -> tuple[Judge, ...]:
         """Return who judges in a mode, or another model in their place.
 
-        A model is asked as the judge of that model is, or else as the mode's only judge.
+        The other model gets the settings of the judge with that model, or else of the mode's only
+        judge.
 
         Raises:
             InputError: If there is no such mode, or another model would judge in place of several.
@@ -412,7 +413,7 @@ class TournamentConfig(Frozen):
         return len(self.judges_of(mode)) > 1
 
     def aggregation(self, mode: Mode) -> Aggregate:
-        """Return what the words of a mode's judges weigh."""
+        """Return how the verdicts of a mode's judges are weighted."""
         if self.judging.aggregate is not None:
             return self.judging.aggregate
         return "judge_aware" if len(self.judges_of(mode)) > 2 else "equal"

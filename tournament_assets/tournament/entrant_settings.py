@@ -1,4 +1,4 @@
-"""What every entrant says of itself, and which of it counts in a fingerprint."""
+"""The settings that every entrant has, and which of them count in its fingerprint."""
 
 from typing import Annotated, Literal
 
@@ -34,13 +34,13 @@ class EntrantSpec(Frozen):
 
     @property
     def display_settings(self) -> JsonObject:
-        """What sets this entrant apart, for tables: every field but its names."""
+        """The settings that distinguish this entrant, for tables: every field but its names."""
         return self.model_dump(
             mode="json", exclude={"entrant_id", "description"}, exclude_none=True
         )
 
     def settings_without(self, *names: str) -> JsonObject:
-        """Return what counts in a fingerprint, but for its names and the fields that are named."""
+        """Return the settings for a fingerprint, without its names and the given fields."""
         return self.changed(without=("entrant_id", "description", *names))
 
     def fingerprint(self, content_hash: str) -> str:
@@ -70,7 +70,7 @@ class WrittenEntrant(EntrantSpec):
 
 
 def refuse_narrowed_greed(entrant: EntrantSpec, *names: str) -> None:
-    """Refuse settings that narrow a draw where nothing is drawn.
+    """Refuse settings that narrow sampling where decoding is greedy.
 
     Args:
         entrant: It has a temperature and these settings, each None where it is not given.

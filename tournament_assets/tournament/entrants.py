@@ -1,7 +1,7 @@
-"""Entrants: a model with its decoding settings, behind an API, or a file of what one said.
+"""Entrants: a model with its decoding settings, a model behind an API, or recorded responses.
 
-Everything here is serialisable and free of torch, so that a whole tournament can be hashed, logged
-and planned on a machine that could not load a single model.
+Everything here is serialisable and free of torch, so that a tournament can be hashed, logged and
+planned on a machine that cannot load any model.
 """
 
 import re
@@ -33,7 +33,7 @@ SampleColumn = Literal[
     "prompt_tokens",
     "response_tokens",
 ]
-"""What a column of a file of responses may be said to hold."""
+"""The fields that a column of a response file can be mapped to."""
 _OWN_FIELDS = frozenset(
     {
         "model",
@@ -55,8 +55,8 @@ _VARIABLE_PATTERN = re.compile(r"[A-Z_][A-Z0-9_]*")
 class OpenAiApiEntrant(WrittenEntrant):
     """A model behind a server that speaks OpenAI's chat completions: vLLM, Ray Serve, a provider.
 
-    No weights can be hashed: the model is known by its name and `revision`. A server that begins to
-    serve something else under the name cannot be noticed; give it another `revision`.
+    No weights can be hashed: the model is known by its name and `revision`. If a server starts to
+    serve something else under the same name, nothing here notices; change `revision` then.
 
     Attributes:
         base_url: Where the server answers; moving it does not generate anything again.
@@ -107,7 +107,7 @@ class OpenAiApiEntrant(WrittenEntrant):
     @field_validator("api_key_env")
     @classmethod
     def _is_a_name(cls, name: str | None) -> str | None:
-        # Somebody may have written the key itself here, so it is not repeated.
+        # The key itself may stand here by mistake, so the message does not repeat it.
         if name is not None and not _VARIABLE_PATTERN.fullmatch(name):
             raise ValueError(
                 "the value is not shown because it may be a key; expected the name of an "
@@ -159,9 +159,9 @@ class OpenAiApiEntrant(WrittenEntrant):
 class AnthropicApiEntrant(EntrantSpec):
     """A Claude model, asked through the Message Batches API as the judge is.
 
-    The model is known by its name and `revision`, as any model without weights is. A name that
-    begins with `loopback` is answered by the loopback server, which is no language model, and no
-    other name ever is: nobody can take the one's responses for the other's.
+    The model is known by its name and `revision`, as any model without weights is. The loopback
+    server, which is no language model, answers exactly the names that begin with `loopback`, so its
+    responses cannot be mistaken for a model's.
 
     Attributes:
         model: The model's id.
@@ -293,8 +293,8 @@ AnyEntrant = LocalEntrant | RecordedEntrant | ApiEntrant
 def answers_once(entrant: AnyEntrant) -> bool:
     """Return whether an entrant has one answer to a prompt, the same in every sample of it.
 
-    A file of responses has; so has whoever takes the most probable token. A product of experts has
-    not even then: each sample draws its heads.
+    True of recorded files and of greedy decoding, except for a product of experts, where each
+    sample draws its heads.
     """
     if isinstance(entrant, RecordedEntrant):
         return True

@@ -53,24 +53,24 @@ class GenerationError(WorkError):
 
 
 class JudgeFailure(StrEnum):
-    """What a failure of the judging service means for what is done next."""
+    """What can be done after a failure of the judging service."""
 
     FATAL = "fatal"
     """Nothing can succeed until somebody acts: a refused key, no credit, a spend limit."""
     INVALID = "invalid"
-    """The request was refused as it stands and will be again."""
+    """The request was refused, and would be refused again unchanged."""
     TOO_LARGE = "too_large"
     """The batch was refused for its size; its halves may be accepted."""
     NOT_ACCEPTED = "not_accepted"
     """The request was certainly not accepted now, and may be later: a rate limit, no network."""
     AMBIGUOUS = "ambiguous"
-    """Nobody knows whether the request was accepted."""
+    """It is not known whether the request was accepted."""
     TRANSIENT = "transient"
     """A look that failed and costs nothing to repeat."""
     UNKNOWN = "unknown"
     """The service knows nothing of that name, or not yet."""
     LOST = "lost"
-    """Results that were paid for and are no longer kept by the service."""
+    """The service no longer keeps the results, which were paid for."""
 
 
 class JudgeError(WorkError):
@@ -94,7 +94,7 @@ class JudgeError(WorkError):
 
 
 class JudgeWaitingError(JudgeError):
-    """Work that is under way and not lost, for which this process waits no longer."""
+    """Work that is under way and not lost, but that this process has stopped waiting for."""
 
 
 class BudgetError(WorkError):
@@ -120,7 +120,7 @@ class Problems:
         """Begin without a problem.
 
         Args:
-            listed: How many are spelled out, of a file of any length; the others are counted.
+            listed: How many problems are spelled out; the others are counted.
         """
         self._found: list[str] = []
         self._listed = listed

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number, how sure it is, and what it was counted over.
+    """A number with its interval and the size of its sample.
 
     Attributes:
-        value: The number; None where the data do not tell, and the note says why.
+        value: The number; None where the data do not determine it (the note says why).
         low: Lower end of its interval; None where the data set no bound.
         high: Upper end of the interval; None where the data set no bound.
         n: Prompts, pairs, replies or whatever it was counted over.
-        note: Why a number is missing, or what to know of it; None if nothing.
+        note: Why the number is missing, or a caveat; None if there is nothing to say.
     """
 
     value: float | None = None
@@ -28,7 +28,7 @@ class Estimate:
 
     @property
     def count(self) -> int:
-        """Of a share of things that count alike: how many of the n have the property."""
+        """How many of the n have the property, for a share of equally weighted things."""
         return round((self.value or 0.0) * self.n)
 
 
@@ -39,7 +39,7 @@ class Rating(Estimate):
     Attributes:
         entrant: Who is rated.
         standard_error: Elo points; None where there is no rating or no spread to measure.
-        rank: Its place, 1 for the best; None where it has none, or nobody is placed.
+        rank: Its rank, 1 for the best; None where it has none, or nobody is ranked.
         group: Letters; entrants that share one do not differ significantly.
     """
 

@@ -1,8 +1,7 @@
-"""What the extras add: rows that the core reads without knowing who wrote them.
+"""The rows that extras add; the core reads them without knowing which extra wrote them.
 
 An extra is a folder of `tournament_assets/extras`. What it adds to the core stands in modules that
-are called after the kind of row, each with one value `ROWS`. A folder that is not there adds
-nothing.
+are called after the kind of row, each with one value `ROWS`. A missing folder adds nothing.
 
 | module | `ROWS` | read by |
 |---|---|---|

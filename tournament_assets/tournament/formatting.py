@@ -14,7 +14,7 @@ def format_rating(value: float | None) -> str:
 
 
 def format_interval(low: float | None, high: float | None, *, absent: str) -> str:
-    """Return both ends as whole Elo points, or the only end that is known.
+    """Return both ends as whole Elo points, or the one that is known.
 
     Args:
         low: The lower end, or None.
@@ -64,7 +64,7 @@ def format_kappa(kappa: Estimate, confidence: float | None = None) -> str:
 
 
 def format_proportion(share: Estimate, noun: str, *, confidence: float) -> str:
-    """Return what was counted, its share and the interval: `3 of 9 pairs (33.3 %; …)`."""
+    """Return a count, its share and the interval: `3 of 9 pairs (33.3 %; …)`."""
     if share.value is None or share.low is None or share.high is None:
         return f"0 of 0 {noun}"
     return f"{share.count} of {share.n} {noun} ({format_rate(share, confidence=confidence)})"
@@ -84,7 +84,7 @@ def format_count_of(part: int, whole: int) -> str:
 
 
 def format_plural(count: int, noun: str) -> str:
-    """Return how many there are of something that takes an s."""
+    """Return a count with its noun, whose plural takes an s."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 

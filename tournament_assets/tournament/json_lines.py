@@ -87,9 +87,9 @@ def parse_rows(
     *,
     listed: int = _LISTED_PROBLEMS,
 ) -> Iterator[Parsed]:
-    """Go through what the rows of a file come to; what is wrong is raised after the last one.
+    """Yield what each row parses to, and raise all problems after the last row.
 
-    From the first problem on nothing more comes, although all rows are read.
+    After the first problem nothing more is yielded, although all rows are read.
 
     Args:
         rows: Where each row stands, and a line of JSON or what was read from one.
@@ -121,7 +121,7 @@ def parse_rows(
 def read_json_lines(path: Path | UPath) -> list[tuple[str, JsonObject]]:
     """Read a whole file: where each row stands (`file:line`), and the row.
 
-    A key may stand in it twice, of which the last one counts.
+    Of a key that stands twice in an object, the last one counts.
 
     Raises:
         InputError: With every line that is not a JSON object, or holds half a character.
@@ -148,7 +148,7 @@ def write_json_lines(file: IO[bytes], rows: Iterable[JsonObject]) -> None:
 
 
 def refuse_half_characters(row: object, where: str) -> None:
-    """Refuse texts that are no Unicode: half of a pair of escapes, which UTF-8 cannot write.
+    """Refuse lone surrogates (half of a pair of escapes), which UTF-8 cannot encode.
 
     Raises:
         InputError: If the row holds one anywhere.

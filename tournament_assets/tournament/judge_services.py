@@ -1,7 +1,7 @@
 """The services that judge, and that models play through: a row each.
 
-To add one, write a folder in `providers/` with a function that opens it, name that function in
-`providers/openers.py`, and add its row here; nothing else knows a service by its name.
+To add one, write a folder in `providers/` with a function that opens it, name the function in
+`providers/openers.py`, and add a row here; no other code names a service.
 """
 
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ class ServiceConnection:
 
     Attributes:
         api_key: The key to it; empty if it needs none.
-        base_url: Another address than its own; empty for its own.
+        base_url: An address to use instead of its own; empty for its own.
         key_variable: The environment variable that held the key, for messages.
-        folder: Where a service that runs on this machine keeps what it was given.
-        cap: What it calls the most tokens of a reply; empty where that is found out.
+        folder: Where a service that runs on this machine keeps its data.
+        cap: Its name for the limit on the tokens of a reply; empty if it is to be detected.
         timeout_seconds: The longest wait for the reply to one request.
     """
 
@@ -56,12 +56,11 @@ class JudgeService:
         channel: How it is asked: in batches, or request by request where it takes none.
         max_batch_requests: The most requests of a batch; None for as many as usual.
         max_batch_bytes: The most bytes of a batch; None for as many as usual.
-        is_in_keys: Whether its name is part of the keys of requests: another service's reply to
-            the same request is another reply.
-        grace_seconds: How long a batch whose creation was not confirmed may be missing from its
-            list.
-        poll_seconds: The first and the longest wait between two looks at a batch, for models that
-            play through it while another service judges.
+        is_in_keys: Whether its name is part of request keys, because another service would reply
+            differently to the same request.
+        grace_seconds: How long a batch may be missing from its list after an unconfirmed creation.
+        poll_seconds: The first and the longest wait between two polls of a batch, for entrants of
+            this service while another service judges.
     """
 
     name: str
@@ -91,7 +90,7 @@ class JudgeService:
 
     @property
     def is_remote(self) -> bool:
-        """Whether it may be asked at another address than its own."""
+        """Whether it can be reached at an address other than its own."""
         return bool(self.url_variable) or self.may_be_elsewhere
 
     def key_problem(
@@ -102,12 +101,12 @@ class JudgeService:
         instead: str,
         variable: str | None = None,
     ) -> str | None:
-        """Return a message that the key is missing, or None.
+        """Explain that the key is missing, or return None.
 
         Args:
             variable: The one that holds the key; the service's own by default.
             what: What needs it, as the beginning of a sentence.
-            instead: What can be done without it.
+            instead: What works without it.
         """
         name = self.key_variable if variable is None else variable
         if not name or environment.get(name):
@@ -199,7 +198,7 @@ def is_free_model(model: str) -> bool:
 
 
 def expected_model(service_name: str, model: str) -> str | None:
-    """Return what was expected instead of a model that does not go with a service, or None.
+    """Return which models a service expects if this one does not fit, or None.
 
     The loopback judge answers for any model. Replies are kept by what was asked, so under the name
     of a real model its own would be taken for that model's.

@@ -163,7 +163,7 @@ class Judge(Frozen):
 
     @property
     def model_problem(self) -> str | None:
-        """Why the model does not go with the service, or None."""
+        """Why the model does not fit the service, or None."""
         expected = expected_model(self.service, self.model)
         if expected is None:
             return None
@@ -228,7 +228,7 @@ class ConfiguredPrice(Frozen):
 
 
 Aggregate = Literal["judge_aware", "equal"]
-"""What several judges' words weigh."""
+"""How the verdicts of several judges are weighted."""
 
 
 class BudgetConfig(Frozen):
@@ -352,7 +352,7 @@ class Rubric:
 
     @property
     def told(self) -> str:
-        """All that the project's files tell the judge."""
+        """Everything that the project's files tell the judge."""
         return self.text if self.instructions is None else f"{self.instructions}\n\n{self.text}"
 
     @property

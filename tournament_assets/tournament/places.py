@@ -14,15 +14,15 @@ _PRIVATE_ENDINGS = (".localhost", ".local", ".internal")
 
 
 class Frozen(BaseModel):
-    """Cannot be changed, takes no unknown key, and turns no text into a number."""
+    """A model that is immutable, refuses unknown keys, and turns no text into a number."""
 
     # An input can be a URL with a password in it: no exception repeats what was given.
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
     def changed(self, *, without: Collection[str] = ()) -> JsonObject:
-        """Return what differs from its default as JSON values: what counts in a fingerprint.
+        """Return the fields that differ from their defaults, as JSON values, for a fingerprint.
 
-        A key that is added with a default changes no fingerprint by it.
+        So adding a key with a default changes no fingerprint.
 
         Args:
             without: Fields to leave out.
@@ -30,7 +30,7 @@ class Frozen(BaseModel):
         return self.model_dump(mode="json", exclude_defaults=True, exclude=set(without))
 
     def by_default(self, *names: str) -> Self:
-        """Return the same with some fields as they are where nobody gives them."""
+        """Return a copy with some fields set to their defaults."""
         fields = type(self).model_fields
         defaults = {name: fields[name].get_default(call_default_factory=True) for name in names}
         return self.model_copy(update=defaults)
@@ -123,7 +123,7 @@ def origin_of(url: str) -> str | None:
 
 
 def is_private(url: str) -> bool:
-    """Return whether a URL leads to this machine or into a private network, by its words alone.
+    """Return whether a URL leads to this machine or a private network, judged by its text alone.
 
     A name without a dot is one of the local network; any other name may lead anywhere.
     """

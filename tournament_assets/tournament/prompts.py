@@ -1,6 +1,6 @@
 """The prompt bank: its rows, what makes it valid, how a pilot is drawn; and what was answered.
 
-A response brings what its decoder noted, which is summed up here over all of an entrant's.
+A response carries its decoder's diagnostics, which are summarised here for each entrant.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tournament_assets.tournament.fingerprints import fingerprint
 
 EXPECTED_BEHAVIORS = ("answer", "hedge", "abstain")
 CURATED_SOURCE = "curated"
-"""The source of trustworthiness prompts: each of them says how to behave."""
+"""The source of trustworthiness prompts, each of which states an expected behaviour."""
 
 _TEXT_FIELDS = ("prompt_id", "text", "source", "subject", "gold_answer", "category")
 BANK_FIELDS = (*_TEXT_FIELDS, "expected_behavior", "tags")
-"""What a row of a bank may hold and has a meaning; further keys are kept as they are."""
+"""The keys of a bank's row that have a meaning; others are kept as they are."""
 
 AnswerKey = tuple[str, int]
-"""A prompt's id and a sample's number: what one answer of every entrant is to."""
+"""A prompt's id and a sample's number, by which each entrant has one answer."""
 
 
 class OfSample(Protocol):
@@ -46,7 +46,7 @@ class OfSample(Protocol):
 
 
 def answer_key(each: OfSample) -> AnswerKey:
-    """Return what answers are found by."""
+    """Return the key by which answers are found."""
     return each.prompt_id, each.sample
 
 
@@ -85,7 +85,7 @@ class Prompt:
 
     @property
     def name(self) -> str:
-        """What draws, seeds and fingerprints call it."""
+        """Its name in draws, seeds and fingerprints."""
         return sample_name(self.prompt_id, self.sample)
 
     @property
@@ -179,7 +179,7 @@ def _parse_row(
 
 
 def draw_samples(prompts: Iterable[Prompt], n_samples: int) -> list[Prompt]:
-    """Return every prompt as often as it is to be answered."""
+    """Return every prompt once for each sample."""
     return [
         replace(prompt, sample=number) for prompt in prompts for number in range(1, n_samples + 1)
     ]
@@ -239,14 +239,14 @@ def prompt_seed(name: str, seed: int | None = None) -> int:
 
     Args:
         name: The name of a prompt, or of a sample of it.
-        seed: Leads to other numbers; None to those of the name alone.
+        seed: Changes the numbers; with None they depend on the name alone.
     """
     text = name if seed is None else f"{seed}\0{name}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest(), "big") % 2**32
 
 
 TIME = "seconds"
-"""Diagnostic: what a response took; of a batch, an equal share. Measured, so no part of a hash."""
+"""Diagnostic: the time of a response, an equal share of its batch. Measured, so not hashed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +278,7 @@ class GeneratedResponse:
 
 
 def without_time(diagnostics: str) -> str:
-    """Return diagnostics as they are stored, without the time: what is left can be repeated."""
+    """Return diagnostics without the time, as stored: the rest is reproducible."""
     if f'"{TIME}"' not in diagnostics:
         return diagnostics
     said = json.loads(diagnostics)
@@ -298,7 +298,7 @@ def repeat_for_samples(
 
 
 OPENING = "<think>"
-"""Begins what a reasoning model thinks aloud before it answers."""
+"""The tag that begins a reasoning model's thoughts."""
 _CLOSING = "</think>"
 
 
@@ -352,7 +352,7 @@ class JurySummary:
         resampled_tokens: How many of them it replaced.
         responses_resampled: Responses with at least one replaced token.
         mean_entropy: Of the verifiers' product, in nats.
-        mean_suppression: Probability that the very draft was rejected.
+        mean_suppression: Probability that the actual draft was rejected.
         mean_margin: Votes of the winner minus those of the runner-up.
         mean_stability_radius: Heads that can change their vote without the winner losing.
         mean_validity_radius: Heads that must change their vote for the token that stands to win.

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What one reply says, or the reason why there is nothing it says.
+    """The verdict of one reply, or the reason why there is none.
 
     Missing is never a value: only the first three members are verdicts, and none of the others
     is ever turned into one.
@@ -40,11 +40,11 @@ class Outcome(StrEnum):
     SAME_TEXT = "same_text"
     """Both responses are the same text, so the judge was not asked; nobody won."""
     UNJUDGED = "unjudged"
-    """At least one of the replies says nothing."""
+    """At least one of the replies holds no verdict."""
 
     @property
     def share(self) -> float | None:
-        """What the first entrant got of the win; None where nothing was decided."""
+        """The first entrant's share of the win; None where nothing was decided."""
         return _SHARES.get(self)
 
     @property
@@ -54,7 +54,7 @@ class Outcome(StrEnum):
 
     @property
     def is_tie(self) -> bool:
-        """Whether the two are level, by the judge's word or because their texts are the same."""
+        """Whether the two tie, by the judge's verdict or because their texts are identical."""
         return self in (Outcome.TIE, Outcome.SAME_TEXT)
 
     @property
@@ -80,9 +80,9 @@ class Judgment:
         entrant_a: The entrant shown first in the first presentation.
         outcome: How the pair was settled.
         weight: How many prompts it stands for: 1 unless it is one of a sample.
-        share: What the first entrant got of the win, from 0 to 1: what the outcome says, unless
-            several judges or somebody who says how sure it is settled the pair; None where nothing
-            was decided.
+        share: The first entrant's share of the win, from 0 to 1; it follows from the outcome unless
+            several judges, or one who reports confidence, settled the pair. None where nothing was
+            decided.
         sample: Which of their answers to the prompt were compared, from 1.
     """
 
@@ -96,7 +96,7 @@ class Judgment:
     sample: int = 1
 
     def __post_init__(self) -> None:
-        """Let the outcome say the share where nothing finer is known."""
+        """Derive the share from the outcome where nothing finer is known."""
         if self.share is None:
             object.__setattr__(self, "share", self.outcome.share)
 

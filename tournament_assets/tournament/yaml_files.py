@@ -1,4 +1,4 @@
-"""YAML files: read safely, with the line of every key, and every problem told with its line.
+"""YAML files, read safely, with the line of every key for messages.
 
 A key that stands twice is refused, since YAML's readers would silently take the last one. What
 pydantic finds wrong with the values becomes sentences that name the keys that may stand there.
@@ -44,7 +44,7 @@ class YamlDocument:
         return self.lines.get(place, 1)
 
     def within(self, *place: str) -> "YamlDocument":
-        """Return what stands under some keys as a document of its own, in the lines it has."""
+        """Return what stands under some keys as a document of its own, with its original lines."""
         values = self.values
         for key in place:
             values = values[key]
