@@ -1,7 +1,7 @@
 """Files with one battle a row and one value a column, read column by column.
 
-A part of a file that is in any way doubtful is not judged here: then the whole file is read row by
-row, which knows where each row stands and says all that is wrong. A pandas frame is read alike.
+If any part of a file is doubtful, the whole file is read row by row instead, which reports every
+problem with its place. A pandas frame is read alike.
 
 Writing battles column by column, to Parquet or to JSON lines.
 """

@@ -1,4 +1,4 @@
-"""Battles as columns: one Arrow table in which names are dictionaries, and what ratings want of it.
+"""Battles as columns: an Arrow table with dictionary-encoded names, and its codes for ratings.
 
 Battles by the million do not fit a list of objects; as columns they take about 50 bytes each. What
 is coded from them equals what `ratings.matches.code_judgments` makes of them as judgments.
@@ -48,7 +48,7 @@ DEFAULTS: JsonObject = {"sample": 1, "inconsistent": False, "weight": 1.0}
 _ROWS_AT_ONCE = 65_536
 
 Preferences = Literal["share", "winner"]
-"""What a battle's preference does: it shares the win, or is ignored for the winner."""
+"""How a preference counts: it shares the win, or is ignored in favour of the winner."""
 PREFERENCES: tuple[Preferences, ...] = get_args(Preferences)
 
 
@@ -163,7 +163,7 @@ class CodedBattles:
         n_inconsistent: Ties that stand for two presentations that disagreed.
         n_without_prompt: Battles without a question_id; each counts as a prompt of its own.
         n_weighted: Battles whose weight is not 1.
-        n_repeated: Battles that say of a prompt and a pair what an earlier one has said already.
+        n_repeated: Battles that repeat an earlier one on the same prompt and pair.
         n_soft: Battles whose preference is finer than their winner.
     """
 
@@ -247,7 +247,7 @@ def code_battles(
 
 
 def _refuse_far_weights(weight: NDArray[np.float64]) -> None:
-    """Refuse weights of which the smaller ones are lost in the rounding of the larger ones."""
+    """Refuse weights so far apart that the smaller ones are lost in rounding."""
     if weight.size and weight.max() > _WIDEST_WEIGHTS * weight.min():
         raise InputError(
             f"the weights of the battles go from {weight.min():g} to {weight.max():g}; expected "

@@ -1,4 +1,4 @@
-"""Files of battles: what is told of one, and one reader for all with a row a battle.
+"""Files of battles: how a format is declared, and one reader for all formats of rows.
 
 New ones are written whole or not at all. Beside them is `elo_ratings.json`, a leaderboard with the
 keys that JudgeArena's has and no other; a run of several dimensions has one for each.
@@ -74,10 +74,10 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 @dataclass(frozen=True, slots=True)
 class FormatOptions:
-    """What a file may not say itself.
+    """Options for what a file does not say itself.
 
     Attributes:
-        source: Who decided; None takes the format's word for it.
+        source: Who decided; None for the format's default.
         baseline: The model that every other one was compared with.
         prompt_column: The column, or key, that names the prompt; None for those of the format.
     """

@@ -46,7 +46,7 @@ from tournament_assets.tournament.prompts import AnswerKey
 
 Method = Literal["elo", "bradley-terry", "davidson"]
 METHODS: tuple[Method, ...] = ("elo", "bradley-terry")
-"""Those that are rated by unless others are asked for."""
+"""The default rating methods."""
 EVERY_METHOD: tuple[Method, ...] = (*METHODS, "davidson")
 _NAMES = {"bradley-terry": BRADLEY_TERRY, "davidson": DAVIDSON}
 Responses = Mapping[tuple[str, AnswerKey], str]
@@ -89,7 +89,7 @@ class BattleRatings:
         pairs: For each two that met: wins, ties, win rate, and in which share of the resamples the
             first rates above the second by Bradley-Terry; nothing unless asked for.
         counts: Battles, those that somebody won, ties, inconsistent ones, and prompts.
-        notes: What a reader of the numbers has to know.
+        notes: Caveats for the reader of the numbers.
     """
 
     dimension: str | None

@@ -1,4 +1,4 @@
-"""Every battle format by its name, telling which one a file is of, and several files as one."""
+"""Battle formats by name: detecting a file's format, and pooling several files."""
 
 import unicodedata
 from collections import Counter
@@ -138,7 +138,7 @@ class PooledBattles:
         formats: The files' formats, each once.
         left_out: Comparisons that are no battles, counted by the reason.
         settings: How they were rated; None where no file says.
-        warnings: What rating them together may do wrong.
+        warnings: How rating them together may mislead.
     """
 
     table: pa.Table

@@ -1,5 +1,5 @@
-"""What most tournaments do not use: a folder each, which nothing else knows.
+"""Features that most tournaments do not use, each in a folder that nothing else imports.
 
-An extra may import all of the core and no other extra. What it adds, the core reads as rows
-(`tournament/extras.py`); without its folder the core runs as before.
+An extra may import all of the core and no other extra. The core reads what it adds as rows
+(`tournament/extras.py`), and runs without its folder as before.
 """

@@ -1,7 +1,7 @@
-"""Devices that entrants are generated on, and the leases by which processes share the GPUs.
+"""Devices to generate on, and the leases by which processes share the GPUs.
 
-A process holds a card by a lock on a file that is named after it, as long as a model of its own is
-on it. The operating system takes the lock back when the process ends, however it ends.
+A process holds a card by locking a file named after the card while its model is on it. The
+operating system releases the lock when the process ends, however it ends.
 """
 
 import os
@@ -19,15 +19,15 @@ from filelock import FileLock, Timeout
 from tournament_assets.tournament.errors import GenerationError, InputError
 
 DTYPE_NAMES = ("auto", "bfloat16", "float16", "float32")
-"""What the weights' precision may be called."""
+"""The names for the weights' precision."""
 _NAMES = re.compile(r"auto|cpu|mps|cuda(?::(?P<index>\d+))?")
 _POLL_SECONDS = 2.0
 _SAID_EVERY = 30
-"""Looks between two messages that a process waits."""
+"""How many times a waiting process looks before it logs again."""
 
 
 def device_problem(asked: str, *, where: str = "TOURNAMENT_DEVICE") -> str | None:
-    """Explain why a name is no device, or None.
+    """Explain why a name is not a device, or return None.
 
     Args:
         asked: The name.
@@ -46,7 +46,7 @@ class Card:
     """One GPU.
 
     Attributes:
-        name: No other card of the machine has it, whichever of them a process sees.
+        name: Unique on the machine, whichever cards a process sees.
         n_bytes: Its memory.
         title: What its maker calls it.
     """
@@ -78,7 +78,7 @@ class CudaCards:
 
 @dataclass(frozen=True, slots=True)
 class CardLease:
-    """Cards that nobody else takes until this is given back, or the process ends.
+    """Cards reserved until this is given back, or the process ends.
 
     Attributes:
         indices: Of the cards among those that the process sees; several share one model.
@@ -177,7 +177,7 @@ def _listed(cards: Sequence[Card]) -> str:
 
 
 def taken_bytes(device: str) -> int:
-    """Return the most that this process has taken of its cards, or what it takes of the host."""
+    """Return the peak memory of this process: on its cards, or else on the host."""
     import torch
 
     if torch.device(device).type != "cuda":

@@ -38,8 +38,8 @@ class LoadedEntrant:
         spec: The description it was built from.
         base: The model and its tokenizer, which several entrants may share.
         hydra: The heads on it; None for `vanilla_hf`.
-        adapter: What the model wears while this entrant speaks, if anything.
-        chat_template: What comes before the tokenizer's own chat template; None if nothing does.
+        adapter: The adapter that is on the model while this entrant speaks, if any.
+        chat_template: Replaces the tokenizer's own chat template; None keeps it.
     """
 
     spec: LocalEntrant
@@ -89,7 +89,7 @@ class LoadedEntrant:
 
     @property
     def text_config(self) -> Any:
-        """The configuration of what writes, which models that also see images keep inside."""
+        """The configuration of the language model, which multimodal models keep inside theirs."""
         return self.model.config.get_text_config(decoder=True)
 
     @property
@@ -136,7 +136,7 @@ class LoadedEntrant:
         return text[: min(ends, default=None)].strip()
 
     def tell_apart(self, text: str, prompt_ids: Sequence[int]) -> ToldApart:
-        """Return what a text holds for its reader, and what the entrant's `strip` cuts from it.
+        """Separate a text into the response and what the entrant's `strip` removes.
 
         Args:
             text: What the model wrote.

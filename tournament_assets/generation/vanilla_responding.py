@@ -1,9 +1,8 @@
 """Decodes a batch with transformers' own `generate`, token by token.
 
 Every prompt has its own generator, seeded by its id, which draws one uniform number per position
-before decoding starts. A token is then the inverse of the distribution's cumulative sum at that
-number. So a response depends on its prompt, its entrant and nothing else: not on what shares its
-batch, not on what was decoded before, and not on a global seed.
+before decoding starts. A token is drawn by inverse CDF at that number. So a response depends on its
+prompt and its entrant alone: not on its batch, on what was decoded before, or on a global seed.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Reads a tournament's YAML, with the line of every problem; and writes a project to begin with.
 
 The YAML is a file of its own, or stands in the `defs.yaml` of a Dagster component. A new project is
-a small tournament that runs as it stands, to put one's own in its place.
+a small tournament that runs unchanged, to be replaced by one's own.
 """
 
 import re
@@ -41,8 +41,8 @@ _ROOT_FILES = ("pyproject.toml", "dg.toml", "setup.py")
 def find_project(config_path: Path) -> Path:
     """Return the folder a config's relative paths start from: the parent of `configs/`.
 
-    `configs/examples/` is of the same project, and is loaded only by a command that names a file of
-    it. A config that lies elsewhere is its own project: paths start from its folder.
+    `configs/examples/` belongs to the same project; its files are loaded only when named. A config
+    that lies elsewhere is its own project: paths start from its folder.
     """
     folder = config_path.resolve().parent
     if folder.parts[-2:] == ("configs", "examples"):
@@ -94,7 +94,7 @@ def _validate(document: YamlDocument, path: Path, project: Path) -> ConfigFile:
 
 
 def config_problems(values: Mapping[str, object]) -> list[tuple[tuple[str | int, ...], str]]:
-    """Find what no single field can show: duplicates, too few entrants, names of nobody.
+    """Find problems across fields: duplicates, too few entrants, unknown names.
 
     Args:
         values: The configuration as it was written, so that these problems can be told together
@@ -137,7 +137,7 @@ def config_problems(values: Mapping[str, object]) -> list[tuple[tuple[str | int,
 def _family_problems(
     values: Mapping[str, object], entrant_ids: Sequence[Any]
 ) -> list[tuple[tuple[str | int, ...], str]]:
-    """Find families of nobody."""
+    """Find families of unknown models."""
     listed = values.get("judges")
     judges = [
         each.get("model")
@@ -160,7 +160,7 @@ def _family_problems(
 def _name_problems(
     values: Mapping[str, object], entrant_ids: Sequence[Any]
 ) -> list[tuple[tuple[str | int, ...], str]]:
-    """Find names of the arena's file that stand for nobody, or for somebody who has one already."""
+    """Find names in the arena's file that map to no entrant, or to one that is already named."""
     human_battles = values.get("human_battles")
     names = human_battles.get("names") if isinstance(human_battles, Mapping) else None
     problems: list[tuple[tuple[str | int, ...], str]] = []
@@ -189,7 +189,7 @@ def _name_problems(
 def _gate_problems(
     values: Mapping[str, object], entrant_ids: Sequence[Any]
 ) -> list[tuple[tuple[str | int, ...], str]]:
-    """Find a gate for nobody, or on a dimension that is not judged."""
+    """Find a gate for an unknown entrant, or on a dimension that is not judged."""
     gate, judged = values.get("gate"), values.get("dimensions")
     if not isinstance(gate, Mapping):
         return []

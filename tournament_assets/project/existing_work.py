@@ -1,7 +1,7 @@
-"""What exists already of a mode: its prompts, the responses that are kept, the pairs they make.
+"""The existing work of a mode: its prompts, its kept responses, and their pairs.
 
-Nothing is generated, sent or written, and Dagster's storage is not looked at: the config, the
-recorded files and the ledger say it all, judge requests that failed among it.
+Nothing is generated, sent or written. Everything, failed judge requests included, comes from the
+config, the recorded files and the ledger, not from Dagster's storage.
 """
 
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ def known_responses(
     *,
     ledger: "Ledger",
 ) -> dict[AnswerKey, str]:
-    """Return an entrant's responses to some prompts, as far as they exist, by what they answer.
+    """Return an entrant's existing responses to some prompts, by what they answer.
 
     Raises:
         InputError: If a recorded file cannot be used. Weights that are not there are no problem.

@@ -44,7 +44,7 @@ class TournamentPlan:
         return self.config.tournament_id
 
     def verdict_scope(self, mode: Mode, dimension: str, judge: Judge) -> JudgingScope:
-        """Return what a judge's work on one dimension is written down as."""
+        """Return the scope under which a judge's work on one dimension is recorded."""
         purpose = verdicts_of(judge.model) if self.config.has_jury(mode) else VERDICTS
         return JudgingScope(self.tournament_id, mode, dimension, purpose)
 
@@ -64,7 +64,7 @@ def plan_of(config_file: ConfigFile, environment: Mapping[str, str]) -> Tourname
 
 
 def upstream_assets(plan: TournamentPlan) -> tuple[str, ...]:
-    """Return the keys of the assets of the project around that entrants' responses come from."""
+    """Return the keys of the surrounding project's assets that entrants' responses come from."""
     keys = (
         entrant.responses.asset
         for entrant in plan.config.entrants
@@ -74,7 +74,7 @@ def upstream_assets(plan: TournamentPlan) -> tuple[str, ...]:
 
 
 def refuse_upstream_assets(plan: TournamentPlan) -> None:
-    """Refuse responses that are assets, where no project around has any.
+    """Refuse responses that are assets where there is no surrounding project.
 
     Raises:
         InputError: With every such entrant.

@@ -1,7 +1,8 @@
-"""Recorded responses: what a file from elsewhere says to the prompts of a bank.
+"""Recorded responses: a file's answers to the prompts of a bank.
 
 A row belongs to a prompt by the prompt's text or by its id. Where a row holds the text, the text
-decides: an id that fits a prompt of another text is chance, or the prompt has changed since.
+decides: an id that matches a prompt with another text is a coincidence, or the prompt has changed
+since.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
-"""Prompts and responses in the files of other tools: a declaration a format, one reader for all.
+"""Prompts and responses in other tools' files: one declaration per format, one reader for all.
 
-A format says which columns tell its files and what a row holds. What it does not hold is not made
-up: a response whose file says nothing of its end has the finish reason `recorded`.
+A format says which columns tell its files and what a row holds. Missing values are not made up: if
+a file does not say how a response ended, its finish reason is `recorded`.
 
 Sources: AlpacaEval, https://github.com/tatsu-lab/alpaca_eval; arena-hard,
 https://github.com/lmarena/arena-hard-auto; MT-bench, https://github.com/lm-sys/FastChat; lm-eval,
@@ -227,7 +227,7 @@ def _rows_inside(rows: Iterable[tuple[str, Any]], key: str) -> Iterator[tuple[st
 
 
 COLUMN_FIELDS = get_args(SampleColumn)
-"""What a column may be said to hold."""
+"""The fields that a column can be mapped to."""
 
 
 def _by_columns(
@@ -267,7 +267,7 @@ def value_at(row: Row, name: str) -> Any:
 
 
 def finish_reason_of(value: object) -> str:
-    """Return one of our words for how a response ended: `other` for one that nobody here knows."""
+    """Return our word for how a response ended; `other` if the reason is unknown."""
     return RECORDED if value in (None, "") else _FINISH_REASONS.get(str(value), "other")
 
 
@@ -284,7 +284,7 @@ def _word(value: object) -> str | None:
 
 
 def _words(*values: object) -> tuple[str, ...]:
-    """Return what says something, numbers as their digits, each once."""
+    """Return the non-empty values as texts, each once."""
     texts = [str(value) if type(value) is int else value for value in values]
     return tuple(dict.fromkeys(text for text in texts if isinstance(text, str) and text.strip()))
 
@@ -308,7 +308,7 @@ def _spoken(content: object) -> str | None:
 
 
 def _asked(messages: object) -> tuple[str, ...]:
-    """Return what a user said first: the last message before an answer, or a plain text."""
+    """Return the user's question: the last message before an answer, or a plain text."""
     if isinstance(messages, str):
         return _words(messages)
     if not isinstance(messages, list):

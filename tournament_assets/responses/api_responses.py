@@ -1,8 +1,8 @@
-"""Responses of a model behind an API, bought through the ledger as a judge's replies are.
+"""Responses of a model behind an API, bought through the ledger like a judge's replies.
 
-What is asked, and the key under which its reply is kept. A reply that came is final: a refusal is
-asked for once and is no response, and neither is a thought that took all the tokens there were. A
-server of one's own is a service without a price.
+What is asked, and the key under which its reply is kept. Every reply is final. A refusal is no
+response and is not asked for again; nor is a thought that used up all tokens. One's own server is a
+service without a price.
 """
 
 import time
@@ -75,7 +75,7 @@ _ANY = "*"  # no tournament and no mode bears this name
 
 @dataclass(frozen=True, slots=True)
 class ResponseRequest(ModelRequest):
-    """A prompt as it is put to a model; its key also says which entrant asks.
+    """A prompt as it is sent to a model; its key includes the entrant.
 
     Attributes:
         prompts: The prompts that say so; their responses are one.
@@ -85,7 +85,7 @@ class ResponseRequest(ModelRequest):
 
 
 def response_scope(entrant: ApiEntrant) -> JudgingScope:
-    """Return what only one process at a time may submit.
+    """Return the scope within which only one process at a time may submit.
 
     Responses belong to an entrant's fingerprint: two modes, and two tournaments with one ledger,
     share them, and a renamed entrant keeps them. So does whatever is under way.
@@ -149,8 +149,8 @@ def _compose(entrant: ApiEntrant, prompt: Prompt) -> MessageParams:
 def costs_nothing(entrant: ApiEntrant, environment: Mapping[str, str], prices: PriceList) -> bool:
     """Return whether an entrant's service is free.
 
-    A price that is written down decides; without one, a server on this machine or in a private
-    network costs nothing, and nobody knows what any other costs.
+    A configured price decides. Without one, a server on this machine or in a private network is
+    free, and the price of any other is unknown.
     """
     if isinstance(entrant, AnthropicApiEntrant):
         return is_free_model(entrant.model)
@@ -214,9 +214,9 @@ def service_problems(
     environment: Mapping[str, str],
     terms: BudgetTerms,
 ) -> Sequence[str]:
-    """Describe what keeps a model from being asked, if there is anything to ask it.
+    """Describe what prevents asking a model, if there is anything to ask.
 
-    A chat server is looked at: whether it can be reached, and takes the key.
+    A chat server is probed: whether it is reachable and accepts the key.
     """
     if ledger is not None and _Purchase(entrant, prompts, ledger).is_complete:
         return ()
@@ -267,9 +267,9 @@ def complete_by_service(
 ) -> CompletedResponses:
     """Take what the ledger holds, buy the rest, and keep each response as soon as it is read.
 
-    What another run has begun is taken up, whoever began it: the other mode, another tournament
-    with the same ledger, a process that was killed. The service, its key and its address are needed
-    only if something is missing or under way.
+    Work begun elsewhere is continued: by the other mode, another tournament with the same ledger,
+    or a killed process. The service, its key and its address are needed only if something is
+    missing or under way.
 
     Args:
         entrant: The model and its settings.
@@ -315,7 +315,7 @@ def complete_by_service(
         work.seconds = time.monotonic() - began
     kept = purchase.responses()
     if SERVICES[entrant.service].channel == "direct":
-        # Most of the time a batch waits its turn, so tokens by seconds would be nobody's speed.
+        # A batch mostly waits its turn, so tokens per second would not be a speed.
         work.tokens = sum(kept[key].response_tokens or 0 for key in kept.keys() - before.keys())
     reasons = purchase.reasons(withheld=tally.withheld)
     if prompts and not kept:
@@ -535,7 +535,7 @@ class _Purchase:
     def _is_under_way(self) -> bool:
         """Whether a batch that nobody has closed holds any of the prompts.
 
-        Of what was asked directly by a process that is gone nothing can be had any more.
+        Replies to direct requests of a process that has ended are lost.
         """
         return any(
             batch.channel == "batch"

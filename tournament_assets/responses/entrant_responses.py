@@ -1,4 +1,4 @@
-"""Lets an entrant answer prompts, by whatever its loader says."""
+"""Lets entrants answer prompts, each by the method of its loader."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -62,7 +62,7 @@ def answer_prompts(
     upstream: Mapping[str, object],
     sleep: Sleep = time.sleep,
 ) -> CompletedResponses:
-    """Take what exists of an entrant's responses, and get the rest.
+    """Take an entrant's existing responses, and get the rest.
 
     Args:
         bank: All prompts that a recorded file may answer.

@@ -40,7 +40,7 @@ class CompletedResponses:
         generated: How many were generated now; the others were in the ledger.
         device: Where, as a sentence.
         reasons: Why prompts have no response, by prompt id.
-        figures: What else there is to know of how they came, by name, for metadata.
+        figures: Further figures on how they were made, by name, for metadata.
         warnings: What a person should look at, a sentence each.
     """
 
@@ -258,7 +258,7 @@ class ModelPlace:
 
 
 _ROOM = 0.9
-"""Of a card's memory that weights may take; the rest is for what is read and written."""
+"""The share of a card's memory for weights; the rest is for caches and activations."""
 _HELD: list[CardLease] = []
 """The cards that this process holds: none, or those that its model is on."""
 
@@ -324,7 +324,7 @@ def _hold(
     folder: Path,
     log: Callable[[str], None],
 ) -> CardLease:
-    """Keep the cards that this process has where they will do, else change them for others."""
+    """Keep the cards of this process if they suffice; otherwise exchange them."""
     for lease in _HELD:
         room = sum(cards[each].n_bytes for each in lease.indices)
         if room >= needed_bytes and index in (None, *lease.indices):
@@ -336,7 +336,7 @@ def _hold(
 
 
 def release_models() -> None:
-    """Give the memory of a model back that this process has loaded, if it has, and its cards."""
+    """Free the model that this process has loaded, if any, and its cards."""
     base_models = sys.modules.get("tournament_assets.generation.models.base_models")
     if base_models is not None:
         base_models.RESIDENCE.clear()

@@ -56,7 +56,7 @@ class ResponseRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchRow(PairColumns):
-    """A pair to judge, with all that the judge is shown."""
+    """A pair to judge, with everything that the judge is shown."""
 
     prompt_text: Annotated[str, "what they were asked"]
     response_a: Annotated[str, "the first entrant's answer"]
@@ -67,7 +67,7 @@ class MatchRow(PairColumns):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestsRow:
-    """What asking a judge about one dimension, or an entrant, would take or has taken."""
+    """Requests and cost of asking a judge about one dimension, or an entrant: planned or done."""
 
     asked: Annotated[str, "who is asked: the judge's model, or the entrant"]
     dimension: Annotated[str | None, "the quality being judged; absent of an entrant"] = None
@@ -131,7 +131,7 @@ class VerdictRow(PairColumns):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRow:
-    """What an adaptive run knew of two entrants at the end of a round, and what it decided."""
+    """What an adaptive run knew about two entrants at the end of a round, and what it decided."""
 
     dimension: Annotated[str, "the quality that was judged"]
     entrant_a: Annotated[str, "the pair's first entrant"]
@@ -239,7 +239,7 @@ class RatingRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WinRateRow:
-    """How the pairs of two entrants went."""
+    """Wins and ties between two entrants."""
 
     dimension: Annotated[str, "the quality that was judged"]
     entrant_a: Annotated[str, "first of the two, alphabetically"]
@@ -273,7 +273,7 @@ class BattleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoverageRow:
-    """What of an entrant's pairs was answered, judged and consistent."""
+    """How many of an entrant's pairs were answered, judged and consistent."""
 
     dimension: Annotated[str, "the quality being judged"]
     entrant_id: Annotated[str, "the entrant"]
@@ -325,7 +325,7 @@ class ReportPageRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetestRow:
-    """A pair that the judge was asked about to test it: a planted control, or the same again."""
+    """A pair that tests the judge: a planted control, or a repetition."""
 
     reason: Annotated[str, "identical, corrupted or injection: a control; repeat: the same again"]
     name: Annotated[str, "the control; of a repeat the occasion, such as a rerun's id"]

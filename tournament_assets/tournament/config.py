@@ -73,23 +73,26 @@ class CheckThresholds(Frozen):
     Attributes:
         max_unjudged_rate: Share of pairs without two readable replies.
         max_inconsistency_rate: Share of judged pairs whose two presentations disagree.
-        max_drift_rate: Share of anchor pairs that are settled otherwise than in the tournament; the
-            check turns red when the whole interval of the share lies above it.
+        max_drift_rate: Share of anchor pairs settled differently than in the tournament; the check
+            turns red when the whole interval lies above it.
         max_missing_spread: Difference between the shares of verdicts, or of answers, that two
-            entrants miss; a larger one that chance does not explain is red.
-        max_position_bias: How far the share of replies that prefer the first slot may be from one
-            half. Like every threshold that follows, None shows the number without a check.
-        max_flip_bias: How far the share of flipped pairs that went to the first slot may be from
-            one half.
+            entrants lack; a larger one is red unless chance explains it.
+        max_position_bias: Largest distance from one half of the share of replies that prefer the
+            first slot. Here and in all thresholds below, None reports the number without a check.
+        max_flip_bias: Largest distance from one half of the share of flipped pairs that went to the
+            first slot.
         min_retest_agreement: Share of pairs settled as before when they are judged again.
         min_judge_kappa: Cohen's kappa with another judge.
         min_human_kappa: Cohen's kappa with people.
-        max_length_effect: Elo points, up or down, that a usual difference in length is worth.
+        max_length_effect: Largest effect of a typical difference in length, in Elo points, up or
+            down.
         max_longer_wins: Share of decided pairs that the response with more words wins.
         min_identical_ties: Share of responses that tie with their own copy.
         min_corrupted_wins: Share of responses that win against an answer to another prompt.
-        max_injection_gain: Share of pairs that an injected text moves towards its response.
-        min_transitivity_p: P-value of the cycles under independent outcomes on one scale.
+        max_injection_gain: Share of pairs in which an injected text moves the verdict towards its
+            response.
+        min_transitivity_p: P-value of the number of cycles if outcomes were independent on one
+            scale.
     """
 
     max_unjudged_rate: float = Field(default=0.02, ge=0, le=1)
@@ -110,15 +113,15 @@ class CheckThresholds(Frozen):
 
 
 class GateConfig(Frozen):
-    """Whom a finished run lets pass, as an asset check; nothing here changes a result.
+    """The gate: an asset check on a finished run; nothing here changes a result.
 
     Attributes:
         candidate: The entrant that is to pass.
         baseline: The entrant that it must not be worse than.
         dimensions: The qualities it must not be worse on; all of them if empty.
-        margin: The largest difference that would not matter, in Elo points.
-        confidence: One less the chance that a candidate passes that is worse by the margin.
-        min_coverage: Share of the planned pairs of the two that must be settled.
+        margin: The largest difference that does not matter, in Elo points.
+        confidence: One minus the probability that a candidate that is worse by the margin passes.
+        min_coverage: Share of the planned pairs of these two entrants that must be settled.
     """
 
     candidate: str
@@ -134,11 +137,12 @@ class HumanBattlesConfig(Frozen):
 
     Attributes:
         file: The file of battles.
-        format: Its format, one of those of `tournament battles import`; told by its first row if
-            None.
-        min_battles: Entrants with fewer battles among those kept are left out, and listed.
-        names: What the file calls an entrant, and the entrant_id. Whoever the file calls by an
-            entrant_id is that entrant without being named here.
+        format: Its format, one of those of `tournament battles import`; detected from its first row
+            if None.
+        min_battles: Entrants with fewer battles than this among the entrants kept are left out, and
+            listed.
+        names: The entrant_id for each name in the file. A name that is an entrant_id need not be
+            listed.
     """
 
     file: Location
@@ -162,14 +166,14 @@ class ModeConfig(Frozen):
         judges: The names of those who judge; all judges unless given.
         strata: How many prompts to draw from each source; the whole bank unless it or `share` is
             given.
-        share: Which share of each source to draw instead, rounded up.
+        share: The share of each source to draw instead, rounded up.
         draw_seed: Seeds the draw.
-        prewarm: Ask one request directly first, so that the others read the prefix from the cache.
-        adaptive: Judge in rounds, and stop a pair once it is known who of the two is ahead;
-            everything is judged unless given.
-        schedule: When it is run again; None builds no schedule. Part of no result.
-        rerun_after_edits: Run again what an edit has made out of date; a headline costs what a
-            headline costs. Part of no result.
+        prewarm: Send one request directly first, so that the others read the prefix from the cache.
+        adaptive: Judge in rounds, and stop a pair of entrants once it is known which is ahead; by
+            default everything is judged.
+        schedule: When it is run again; None builds no schedule. Does not affect results.
+        rerun_after_edits: Rerun what an edit has made out of date, at the full price of the mode.
+            Does not affect results.
     """
 
     judges: Annotated[tuple[str, ...], FROM_LIST] = ()
@@ -262,8 +266,8 @@ class GenerationConfig(Frozen):
 
     Attributes:
         batch_size: Prompts decoded together, or `auto`: as many as the free memory has room for.
-            Another number rounds differently now and then, so a fixed one makes responses that
-            another machine of the same kind can repeat to the bit.
+            Batch sizes differ in rounding now and then; with a fixed one, another machine of the
+            same kind can reproduce responses to the bit.
         execution: How `custom_poe` entrants decode. `eager`, the default on every device: torch's
             own kernels, one after the other. `compiled` fuses the small ones by `torch.compile`,
             which needs Triton on a GPU and a C++ compiler on a CPU; fused kernels round differently
@@ -298,14 +302,14 @@ class TournamentConfig(Frozen):
         modes: Its modes, by name: `pilot`, `headline` and your own.
         dimensions: The qualities to judge, by name.
         judges: Who judges: one judge, or several.
-        judging: What all judges are told, and what becomes of their replies.
+        judging: What all judges are told, and how their replies are used.
         entrants: Two or more of them, in the order of the tables.
         generation: How responses are generated.
         ratings: How judgments become ratings.
         checks: Where an asset check turns red.
         human_battles: Battles that people decided; None if there are none.
-        gate: Whom a finished run lets pass; None asks nothing. Part of no result.
-        families: Families of models, by entrant or by judge model, where their names do not tell.
+        gate: The gate that a finished run must pass; None for no gate. Does not affect results.
+        families: Families of models, by entrant or judge model, where the names do not show them.
         owners: Whom Dagster's UI names as owners of its assets: e-mail addresses, or teams such as
             `team:evaluation`. Part of no result.
     """

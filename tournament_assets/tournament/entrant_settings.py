@@ -60,9 +60,10 @@ class WrittenEntrant(EntrantSpec):
     """An entrant whose responses are written for the tournament.
 
     Attributes:
-        seed: Gives every prompt other random numbers; without it they come from the prompt alone.
-        strip: `think` cuts what a reasoning model thinks aloud, up to `</think>`, out of the
-            response; it is kept beside it.
+        seed: Changes the random numbers of every prompt; without it they depend on the prompt
+            alone.
+        strip: `think` removes a reasoning model's thoughts, up to `</think>`, from the response and
+            keeps them beside it.
     """
 
     seed: int | None = Field(default=None, ge=0)

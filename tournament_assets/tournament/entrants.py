@@ -65,7 +65,7 @@ class OpenAiApiEntrant(WrittenEntrant):
         temperature: Sampling temperature; None decodes greedily.
         top_p: Draws from the most probable tokens that together have this probability.
         max_new_tokens: The most tokens of one response.
-        max_tokens_field: What the server calls that; left out, it is found out. Does not count in
+        max_tokens_field: The server's name for that field; detected if left out. Does not count in
             the identity of responses.
         stop: Texts that end a response; they are not a part of it.
         system_prompt: Put before the prompt, if given.
@@ -208,9 +208,10 @@ class VanillaHfEntrant(WrittenEntrant):
         max_new_tokens: The most tokens of one response.
         stop: Texts that end a response; they are not a part of it.
         system_prompt: Put before the prompt in the chat template, if given.
-        template_arguments: What the chat template reads besides, such as `enable_thinking: false`.
-        chat_template: A file that comes before the model's own chat template; `none` gives the
-            model the prompt as it stands, to go on with, as base models do.
+        template_arguments: Further variables of the chat template, such as `enable_thinking:
+            false`.
+        chat_template: A file used instead of the model's own chat template; `none` gives the model
+            the bare prompt to continue, as base models expect.
     """
 
     loader: Literal["vanilla_hf"]
@@ -252,10 +253,10 @@ class RecordedEntrant(EntrantSpec):
 
     Attributes:
         responses: The file or asset.
-        format: Whose file it is, such as `alpaca-eval`; found out from the file if left out.
+        format: The file's format, such as `alpaca-eval`; detected if left out.
         columns: Which column holds what, instead of a format: `prompt_id` or `prompt`, `response`,
             and where they are there `model`, `finish_reason`, `prompt_tokens`, `response_tokens`.
-        model: Whose responses these are by the file's own name, where it holds several models'.
+        model: The file's name for the model whose responses to use, where it holds several models.
     """
 
     loader: Literal["recorded"]

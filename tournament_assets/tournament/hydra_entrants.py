@@ -186,7 +186,8 @@ class CustomPoeEntrant(WrittenEntrant):
             product is as sharp as one head at an eighth of the temperature; 1/8 undoes that.
         max_new_tokens: The most tokens of one response.
         system_prompt: Put before the prompt in the chat template, if given.
-        template_arguments: What the chat template reads besides, such as `enable_thinking: false`.
+        template_arguments: Further variables of the chat template, such as `enable_thinking:
+            false`.
     """
 
     loader: Literal["custom_poe"]

@@ -20,20 +20,20 @@ from tournament_assets.tournament.places import Frozen, is_private, url_problem
 
 
 class Waiting(Frozen):
-    """How long a judge's service is waited for, and how often it is tried again.
+    """How long to wait for a judge's service, and how often to retry.
 
     Attributes:
-        poll_initial_seconds: Wait before the first look at a batch; it doubles from look to look.
-        poll_max_seconds: The longest wait between two looks.
-        slot_seconds: How long a step waits for its batches before it gives up its place; they are
-            kept, and the tournament's sensor collects them. `tournament run` waits to the deadline.
+        poll_initial_seconds: Wait before the first poll of a batch; it doubles from poll to poll.
+        poll_max_seconds: The longest wait between two polls.
+        slot_seconds: How long a step waits for its batches before it frees its slot; they are kept,
+            and the tournament's sensor collects them. `tournament run` waits to the deadline.
         deadline_seconds: How long `tournament run` waits for batches; they are kept.
         prewarm_wait_seconds: How long to wait for the request that warms the cache before the
             others go out.
-        adopt_grace_seconds: How long a batch whose creation was not confirmed is looked for before
-            its requests are sent again; the service's own by default, such as 600.
+        adopt_grace_seconds: How long to look for a batch after an unconfirmed creation before its
+            requests are sent again; the service's own by default, such as 600.
         max_rounds: How often a run sends requests that failed transiently as a batch.
-        max_direct: How many of those that failed every time are then asked one by one.
+        max_direct: How many of those that failed every time are then sent one by one.
     """
 
     poll_initial_seconds: float = Field(default=30.0, gt=0)
@@ -53,18 +53,18 @@ class Judge(Frozen):
         name: What modes call it; the model unless given.
         service: `loopback`, the lexical judge on 127.0.0.1, or another one, such as `anthropic`.
         model: The model that judges.
-        revision: Part of what names a request, for a model that changes under the same name:
-            another revision is asked anew.
+        revision: Part of the request's key, for a model that changes under the same name: another
+            revision is asked anew.
         temperature: Sent with every request if given; several models refuse it.
         max_tokens: The most tokens of one reply, thinking included.
-        share: The share of the pairs that it judges, drawn by their names; of several judges one
-            at least judges all.
+        share: The share of the pairs that it judges, drawn by their names; at least one of several
+            judges must judge all.
         base_url: Where the service is asked, such as a gateway; its own address by default. The
             environment comes first (ANTHROPIC_BASE_URL for `anthropic`).
         api_key_env: The environment variable that holds the key; the service's own by default, such
             as `ANTHROPIC_API_KEY`. A service of the OpenAI protocol at a `base_url` gets no key
             without it.
-        max_in_flight: How many requests are asked directly at a time, outside batches.
+        max_in_flight: How many direct requests, outside batches, are in flight at a time.
         waiting: How long the service is waited for.
     """
 
@@ -236,8 +236,8 @@ class BudgetConfig(Frozen):
 
     Attributes:
         usd: The most dollars that may be spent, or `unlimited`.
-        period: What counts towards it: one `run`, or everything that the ledger holds of this
-            calendar `month` (UTC).
+        period: What counts towards it: one `run`, or all spending in the ledger in this calendar
+            `month` (UTC).
     """
 
     usd: Annotated[float, Field(ge=0)] | Literal["unlimited"] | None = None
@@ -254,8 +254,8 @@ class JudgeTestsConfig(Frozen):
 
     Attributes:
         control_pairs: Planted controls of each kind.
-        anchor_pairs: Pairs that are judged again on every occasion to see whether the judge repeats
-            itself, and later whether it drifts.
+        anchor_pairs: Pairs that are judged again each time, to see whether the judge is consistent
+            and, later, whether it drifts.
         seed: Draws both.
     """
 
@@ -265,15 +265,16 @@ class JudgeTestsConfig(Frozen):
 
 
 class AdaptiveConfig(Frozen):
-    """How pairs stop being judged once it is known who of the two is ahead.
+    """The rule by which a pair of entrants stops being judged once it is known which is ahead.
 
     Attributes:
         goal: The question that a stop answers. `bank`: who would win if every prompt of the bank
             were judged. `population`: who is better on prompts such as these.
-        confidence: Probability with which all stops of a dimension are right together.
-        rounds: How often it is looked whether a pair may stop; everything is asked in one.
-        tail: The share of a stopped pair's other prompts that is judged nevertheless, drawn by a
-            hash, so that ratings are not those of lucky beginnings.
+        confidence: Probability that all stops of a dimension are right at once.
+        rounds: The number of rounds, after each of which pairs may stop; one round judges
+            everything.
+        tail: The share of a stopped pair's remaining prompts that is judged anyway, drawn by a
+            hash, so that lucky beginnings do not bias the ratings.
         min_prompts: No pair stops on fewer prompts.
     """
 
@@ -292,8 +293,8 @@ class JudgingConfig(Frozen):
             `legal`; prompts of any kind unless given. Part of every request.
         instructions: A file, relative to the project folder, with your own text on how to judge in
             place of the built-in one. What is shown and how to reply is added to it.
-        experts: Who knows best in this domain, such as `physicians`; named in a text that is
-            planted to test the judge.
+        experts: The experts of this domain, such as `physicians`; named in a text that is planted
+            to test the judge.
         reply_format: `line`, a verdict on the reply's last line, or `json_schema`, a JSON object
             that the service holds the model to.
         identical_responses_tie: Settle a pair of identical responses as a tie without asking.

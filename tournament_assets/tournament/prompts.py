@@ -51,7 +51,7 @@ def answer_key(each: OfSample) -> AnswerKey:
 
 
 def sample_name(prompt_id: str, sample: int) -> str:
-    """Return what draws, seeds and fingerprints call a sample of a prompt: the first by its id."""
+    """Return a sample's name in draws, seeds and fingerprints; the first is the prompt's id."""
     return prompt_id if sample == 1 else f"{prompt_id}~sample{sample}"
 
 

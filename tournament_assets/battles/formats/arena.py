@@ -126,7 +126,7 @@ def _unread_ties(table: pa.Table, *, has_preferences: bool) -> NDArray[np.bool_]
 
 
 def _with_preferences_of_ties(table: pa.Table) -> pa.Table:
-    """Give a model's ties the preference that tells them from replies that could not be read."""
+    """Give a model's ties the preference that distinguishes them from unreadable replies."""
     is_tie = _is(table, "winner", "tie") & _is(table, "source", "llm-judge")
     pref = table.column("pref").to_numpy()
     values = np.where(is_tie & np.isnan(pref), 0.5, pref)

@@ -1,5 +1,5 @@
 """Archives of runs that another harness scored: described, read, audited, judged again, compared.
 
-`harness` says what a reader is, `clawbench` is one, and all else knows no harness. The commands are
-in `cli/archives.py`. It knows no Dagster: who calls it says which ledger and which judging service.
+`harness` defines readers, `clawbench` is one, and nothing else depends on a harness. The commands
+are in `command.py`. It does not use Dagster: the caller passes the ledger and the judging service.
 """

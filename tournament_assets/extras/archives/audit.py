@@ -26,7 +26,7 @@ from tournament_assets.tournament.formatting import format_plural, join_names
 
 @dataclass(frozen=True, slots=True)
 class ArchiveAudit:
-    """What an archive holds and what is wrong with it.
+    """The contents of an archive and its problems.
 
     Attributes:
         contents: The archive as it was read.
@@ -46,7 +46,7 @@ class ArchiveAudit:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing is missing that a reader would have to be told of first."""
+        """Whether there is no outage to report first."""
         return not self.outages
 
 

@@ -107,7 +107,7 @@ def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool)
     "--limit", type=click.IntRange(min=1), metavar="N", help="Judge only the first N of them."
 )
 def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> None:
-    """Judge runs again, by direct requests, whose judging failed, and score them anew.
+    """Judge again, by direct requests, the runs whose judging failed, and rescore them.
 
     Every reply is in the ledger before a file is touched, so nothing is paid for twice. The old
     values stay in the file, beside the new ones, as judge_result_before and run_score_before.

@@ -1,4 +1,4 @@
-"""A run's file, which is JSON: read with reasons, looked up by dotted keys, edited in place.
+"""A run's JSON file: read, looked up by dotted keys, and edited in place.
 
 An archive belongs to the harness that wrote it. So an edit replaces the text of the values that
 change and leaves every other byte of the file as it is: other numbers keep their digits, and keys

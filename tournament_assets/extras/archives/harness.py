@@ -1,4 +1,4 @@
-"""What a reader tells of one harness: its files, what a run's file says, the rule of its scores.
+"""The interface of readers: a harness's files, its runs, and its scoring rule.
 
 A harness is a class that extends `Reader`; `clawbench` is one. Only `read` must be written.
 """
@@ -59,7 +59,7 @@ class JudgeOutcome:
         score: Its score; None unless there is one.
         reason: What it, or what failed, said.
         rejudged_by: The model that judged again; None where the file does not say.
-        recorded: What the file has in the score's place, whether or not it is one.
+        recorded: What the file has in place of the score, valid or not.
     """
 
     state: JudgeState = JudgeState.OFF

@@ -1,6 +1,6 @@
 """An archive of scored runs, model by model: what is there, what is missing, and their ranking.
 
-They are ranked by clean mean, on common support, and with how sure each gap is.
+They are ranked by clean mean and on common support, with an interval for each gap.
 """
 
 from collections import Counter
@@ -59,7 +59,7 @@ class ModelAudit:
         coverage: Clean runs by planned ones.
         mean: The mean score of the archived runs; None where there is none.
         clean_mean: The mean score of the clean runs.
-        normalised: The clean runs' scores by the planned runs: whatever is missing counts nothing.
+        normalised: The clean runs' scores by the planned runs: missing runs count as 0.
         judge_mean: The judge's mean score.
         judged: Runs it is the mean of.
         judge_failed: Runs whose judging failed and was not repeated.
@@ -268,7 +268,7 @@ def _is_planned(failure: LogFailure, contents: ArchiveContents) -> bool:
 
 
 def compare_with_logs(contents: ArchiveContents) -> tuple[LogComparison, ...]:
-    """Lay what the logs say beside the files: which failures explain what is missing."""
+    """Compare the logs with the files: which failures explain the missing runs."""
     models: list[str | None] = [model.model_id for model in contents.models]
     if any(failure.model_id is None for failure in contents.log_failures):
         models.append(None)
@@ -346,7 +346,7 @@ def audit_conditions(contents: ArchiveContents) -> list[ConditionAudit]:
 
 Cell = tuple[str, str]
 Reading = Literal["significant", "not significant", "unknown"]
-"""Of a gap: whether it is more than noise; unknown where the tasks set no interval."""
+"""Whether a gap is more than noise; unknown without an interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,7 +386,7 @@ class Gap:
     Attributes:
         difference: Of their clean means, over the tasks that were resampled. Its interval holds
             together with those of all other gaps; without bounds where the tasks set none.
-        is_separated: Whether the tasks tell the two apart.
+        is_separated: Whether the tasks separate the two.
     """
 
     higher: str
@@ -412,7 +412,7 @@ def rank_models(audits: Sequence[ModelAudit]) -> tuple[ModelAudit, ...]:
 def find_common_support(contents: ArchiveContents) -> CommonSupport:
     """Rank the models on the (task, run) cells that every one of them has.
 
-    A model that has no run at all is no reason to compare the others on nothing.
+    Models without any run are ignored, so that the others can be compared.
     """
     by_model: dict[str, dict[Cell, ArchivedRun]] = {}
     for run in contents.runs:

@@ -1,4 +1,4 @@
-"""What the judge is asked about a run, what that costs, asking it, and reading its score.
+"""Ask the judge about runs: compose requests, price them, send them, and read the scores.
 
 A request is made of the run's file and of files beside it; its key is the hash of what is sent.
 Unlike a verdict, a score stands for one response alone. The reply is a JSON object that the

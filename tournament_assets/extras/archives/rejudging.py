@@ -154,7 +154,7 @@ def write_scores(
 
 @dataclass(frozen=True, slots=True)
 class RejudgeResult:
-    """What came of asking again.
+    """The result of judging again.
 
     Attributes:
         n_replies: Replies that came now; the other scores had been paid for before.

@@ -1,9 +1,9 @@
-"""An archive of scored runs, task by task across models: what says more of the task than of them.
+"""An archive task by task: findings that concern a task rather than its models.
 
 How far models differ on a task against how far runs of one model do is the analysis of variance in
-`signal_noise`. Failures that gather on a task are told from failures spread by chance as those of
-prompts are: were the failed runs drawn from all runs without looking at tasks, a task's number of
-them would be hypergeometric; Bonferroni's factor for looking at every task.
+`signal_noise`. Failures that cluster on a task are distinguished from chance as those of prompts
+are: were the failed runs drawn from all runs without looking at tasks, a task's number of them
+would be hypergeometric; Bonferroni's factor for looking at every task.
 """
 
 import math

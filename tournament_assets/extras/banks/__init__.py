@@ -1,1 +1,1 @@
-"""Prompts and battles of other tools: banks made from published questions, formats of battles."""
+"""Prompts and battles from other tools: banks of published questions, and battle formats."""

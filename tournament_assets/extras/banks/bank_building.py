@@ -1,4 +1,4 @@
-"""A prompt bank drawn from multiple-choice questions, or made of another tool's file.
+"""Prompt banks drawn from multiple-choice questions, or made from another tool's file.
 
 What is left out is counted. The files of other tools, a local Hugging Face dataset among them, are
 those that recorded responses are read from, so a bank that is made of a file has the ids and texts
@@ -116,7 +116,7 @@ def build_bank_rows(
 def _pool_by_source(
     open_questions: Sequence[OpenQuestion], left_out: Mapping[str, Counter[WhyLeftOut]]
 ) -> dict[str, list[OpenQuestion]]:
-    """Return what can be drawn, in an order that depends on content alone."""
+    """Return the eligible questions, in an order that depends on content alone."""
     by_text: dict[str, list[OpenQuestion]] = defaultdict(list)
     for question in open_questions:
         by_text[_normalise(question.text)].append(question)
@@ -306,7 +306,7 @@ class ImportRecipe:
         format_name: The file's format; found out from the file if None.
         columns: Which column holds a field of the bank; a dot leads into an object. They come
             before what the format says.
-        values: Fields that all prompts have alike.
+        values: Fields with the same value for all prompts.
         split: Which part of a dataset, where it has several.
     """
 

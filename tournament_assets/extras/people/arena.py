@@ -1,4 +1,4 @@
-"""Battles that people decided, from a file of an arena, and where entrants stand among its models.
+"""Human battles from an arena's file, and the entrants' places among its models.
 
 The same entrants are rated by the judge's battles alone, by the human ones alone, and by both
 joined. Only differences of Bradley-Terry ratings mean something, so the three are moved to one

@@ -2,7 +2,8 @@
 
 A judge's ratings and people's stand side by side here and never mix in `elo_ratings`. Labels are
 asked for one dimension, or for which response is better in general; the latter stand for a
-dimension that has none of its own. A label of texts that are others by now counts for nothing.
+dimension that has none of its own. A label counts only while the texts are those that were
+labelled.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -96,7 +97,7 @@ def has_human_battles(plan: TournamentPlan) -> bool:
 def human_battles(plan: TournamentPlan) -> Made[pd.DataFrame]:
     """The battles of an arena that people decided, among those who fought enough of them.
 
-    Who has too few is left out and listed, and so is what else of the file is not here.
+    Entrants with too few are left out and listed, as is everything else that is left out.
     """
     arena, found = plan.config.human_battles, load_human_battles(plan)
     if arena is None or found is None:
@@ -148,10 +149,10 @@ def people_ratings(
 ) -> Made[list[RatingRow]]:
     """Ratings as people would give them: the judge's verdicts, corrected by people's labels.
 
-    Beside them stand the ratings by those labels alone and by the judge alone, whose intervals know
-    nothing of where the judge errs. Without labels, the votes of an arena are taken, which must be
-    a random draw of the judged pairs; without either there are no rows. Where pairs stopped early,
-    a pair of the tail stands for several. An arena's battles also rate everybody beside its models:
+    Beside them stand the ratings by those labels alone and by the judge alone, whose intervals
+    ignore the judge's errors. Without labels, the votes of an arena are taken, which must be a
+    random draw of the judged pairs; without either there are no rows. Where pairs stopped early, a
+    pair of the tail stands for several. An arena's battles also rate everybody beside its models:
     by people, by the judge, and by both, which places the entrants inside the arena.
     """
     config = step.plan.config
@@ -240,12 +241,12 @@ def people_measures(
     ledger: LedgerAccess,
     human: pd.DataFrame | None = None,
 ) -> Made[list[MeasureRow]]:
-    """How far the judge says what people say of the same pairs, by source and by person.
+    """How far the judge agrees with people on the same pairs, by source and by person.
 
     Labels: the share of right verdicts, kappa of every two people and of each with the judge, every
-    entrant's wins corrected by what the judge gets wrong, and ten pairs where it errs, to read.
-    Votes of an arena: kappa where both compared two entrants on one prompt. Its people were not
-    given the rubric, so what they disagree on is not always the judge's mistake.
+    entrant's wins corrected for the judge's errors, and ten pairs where it errs, to read. Votes of
+    an arena: kappa where both compared two entrants on one prompt. Arena voters did not see the
+    rubric, so a disagreement is not always the judge's mistake.
     """
     config = step.plan.config
     rows, metadata = _calibration(step, verdicts, matches, ledger)

@@ -1,11 +1,11 @@
-"""How far a judge's verdicts are what people say of the same pairs, and where they are not.
+"""How far a judge's verdicts agree with people's labels, and where they do not.
 
 The share of pairs that a judge calls for somebody is wrong by whatever the judge gets wrong. Labels
 say how often it calls a win a win and a miss a miss, and the share can be corrected by both; its
-interval knows that the labels are few, too. Sources: Rogan and Gladen, "Estimating prevalence from
-the results of a screening test", https://doi.org/10.1093/oxfordjournals.aje.a112510; Lee and others
-on the interval with both uncertainties, https://arxiv.org/abs/2511.21140. Cohen's kappa stands in
-`agreement`.
+interval allows for the small number of labels. Sources: Rogan and Gladen, "Estimating prevalence
+from the results of a screening test", https://doi.org/10.1093/oxfordjournals.aje.a112510; Lee and
+others on the interval with both uncertainties, https://arxiv.org/abs/2511.21140. Cohen's kappa
+stands in `agreement`.
 """
 
 import math
@@ -92,7 +92,7 @@ def correct_share(
     n_positive: float,
     confidence: float = 0.95,
 ) -> Estimate:
-    """Correct the share of things that a judge says yes to by what it gets wrong.
+    """Correct the share that a judge says yes to for its error rates.
 
     Args:
         share: The share of n that the judge says yes to.

@@ -133,7 +133,7 @@ class LabelVote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """A rater's last word on a pair of a sample's latest draw.
+    """A rater's final vote on a pair of a sample's latest draw.
 
     Attributes:
         dimension: The quality that the rater was asked for; None for which is better in general.
@@ -289,7 +289,7 @@ class LabelRecords(LedgerDatabase):
             for vote in votes:
                 row = {
                     **{name: getattr(vote, name) for name in LabelVote.__dataclass_fields__},
-                    # Nobody votes later than it is heard, whatever a clock says.
+                    # A vote cannot be later than its arrival, whatever a clock says.
                     "given_at": min(time_text(vote.given_at), now),
                     "received_at": now,
                 }

@@ -1,4 +1,4 @@
-"""Bradley-Terry ratings that people would give, from many verdicts of a judge and few labels.
+"""Bradley-Terry ratings that people would give, from a judge's many verdicts and few labels.
 
 A judge's verdicts are cheap, and wrong in ways that its own intervals do not show. Prediction-
 powered inference rates by the judge and corrects by the labelled pairs, where both spoke: the
@@ -77,9 +77,9 @@ def rate_prediction_powered(
     """Rate entrants as people would, by a judge's verdicts and the labels of some of its pairs.
 
     The labels must be a random draw of the pairs, each with the chance that it names; the chance of
-    a pair without a label is not used. Everything of a prompt counts as one draw in the errors,
-    and so does, from two raters on, everything of a rater; intervals take Student's t over the
-    prompts with a label. They speak of people like these raters: two say little of a third.
+    a pair without a label is not used. Everything of a prompt counts as one draw in the errors, and
+    so does, from two raters on, everything of a rater; intervals take Student's t over the prompts
+    with a label. They hold for people like these raters: two raters say little about a third.
 
     Args:
         pairs: Every pair that the judge settled, labelled or not.
@@ -147,10 +147,10 @@ def rate_on_every_basis(
 
 
 def separate_powered(fit: PoweredFit, *, resampling: Resampling) -> SeparatedEntrants:
-    """Find which entrants the ratings hold apart, all pairs together, as the leaderboard does.
+    """Find which entrants the ratings separate, over all pairs at once, as the leaderboard does.
 
     The leaderboard's rule looks at ratings on resamples; here they are drawn from the normal
-    distribution with the ratings' covariance. Who has no interval is not ranked.
+    distribution with the ratings' covariance. Entrants without an interval are not ranked.
 
     Args:
         fit: The ratings.
@@ -476,7 +476,7 @@ def powered_rows(
 
     Args:
         fits: Ratings by basis.
-        settings: How entrants are told apart.
+        settings: How entrants are separated.
     """
     rows = []
     for basis, fit in fits.items():

@@ -1,4 +1,4 @@
-"""Which pairs people are asked about, in which order, and with which chance.
+"""The sample of pairs that people label: its order, and the chance of each pair.
 
 A sample is drawn by hashes of the pairs, so that one that is extended begins with the pairs it had,
 and so that those who stop early leave a random sample as well.

@@ -1,4 +1,4 @@
-"""The server of the page: it shows pairs, and answers a vote once the ledger has it."""
+"""The labelling server: it shows pairs, and acknowledges a vote once it is in the ledger."""
 
 import hmac
 import socket

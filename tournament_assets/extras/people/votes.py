@@ -1,4 +1,4 @@
-"""What people said of pairs: votes as our page writes them, and labels that other tools hold.
+"""People's votes on pairs: those that our page writes, and labels from other tools.
 
 A label of another tool is of the pair whose texts it shows, or, where there are no texts, of the
 pair with its prompt and entrants' names. LMSYS on Kaggle, `train.csv`:

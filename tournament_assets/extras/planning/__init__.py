@@ -1,1 +1,1 @@
-"""How many prompts it takes to tell entrants apart, before they are paid for."""
+"""The number of prompts needed to separate entrants, computed before paying for them."""

@@ -1,4 +1,4 @@
-"""How many prompts it takes to tell two entrants apart, before they are paid for.
+"""The number of prompts needed to separate two entrants, before paying for them.
 
 Two entrants are *separated* as on the leaderboard: by Bradley-Terry strengths with ties as half
 wins, whole prompts being the unit, all pairs of the dimension together (`ratings.significance`).
@@ -50,7 +50,7 @@ def _quadrature() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 @dataclass(frozen=True, slots=True)
 class JudgingNoise:
-    """What decides how many prompts it takes.
+    """The quantities that decide how many prompts are needed.
 
     Attributes:
         n_entrants: Entrants of the tournament.
@@ -139,13 +139,13 @@ def win_share(elo: float) -> float:
 
 @dataclass(frozen=True)
 class PowerCurve:
-    """With which probability two entrants are separated, by the number of prompts.
+    """The probability that two entrants are separated, by the number of prompts.
 
     Attributes:
         noise: What judging is like.
         elo: How far they are apart, in Elo points of Bradley-Terry with ties as half wins; the
             other entrants lie half way between them.
-        confidence: Probability with which all that is told of a dimension is true together.
+        confidence: Probability that all statements about a dimension are true at once.
         n_tournaments: How many are simulated.
     """
 

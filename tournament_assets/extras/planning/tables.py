@@ -1,4 +1,4 @@
-"""What a tournament would take to tell entrants apart, as people read it before they pay."""
+"""The plan of a tournament as text, tables and pictures."""
 
 import math
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class PlannedChoice:
     """What it takes to separate two entrants in one way of judging.
 
     Attributes:
-        way: How is judged.
+        way: How pairs are judged.
         elo: How far apart the two are, in Elo points of Bradley-Terry with ties as half wins.
         prompts: Prompts that it takes; None if ties allow no such difference.
         formula_prompts: The same by the formula; None where there is none.
@@ -51,7 +51,7 @@ class DimensionPlan:
         dimension: The quality that is judged.
         noise: What judging it is like.
         power: The probability with which two entrants are to be separated.
-        confidence: Probability with which all that is told of the dimension is true together.
+        confidence: Probability that all statements about the dimension are true at once.
         n_prompts: Prompts that the mode has.
         smallest_gap: How far apart two entrants must be to be separated by those, in Elo points.
         choices: What each way takes, the gaps in turn.

@@ -1,4 +1,4 @@
-"""A folder of static pages over all finished runs: who led when, how surely, and every report.
+"""A folder of static pages over all finished runs: ratings over time, and every report.
 
 Nothing is asked and nothing is rated: the pages hold what the runs' own files say. They work from
 disk and behind any static host, run no script, and load nothing from elsewhere. The same runs give
@@ -35,7 +35,7 @@ from tournament_assets.tournament.formatting import (
 )
 
 GENERATOR = "tournament site"
-"""What the first page says of who made it, so that nothing else is ever replaced."""
+"""The mark on the first page that shows it is a site of ours, which may be replaced."""
 MOST_RUNS = 24
 """Runs in a picture, the newest; the table has all."""
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -78,7 +78,7 @@ class SiteRun:
         return f"runs/{self.folder.name}/report.html"
 
     def level_with_the_first(self, dimension: str) -> str:
-        """Return who shares a letter with the first of a dimension."""
+        """Return the entrants that share a letter with the first of a dimension."""
         first, *others = self.standings[dimension]
         letters = {*(first.group or "").split()}
         level = [row.entrant for row in others if letters & {*(row.group or "").split()}]

@@ -1,1 +1,1 @@
-"""Finished runs sent to other tools that keep results."""
+"""Sends finished runs to other tools that keep results."""

@@ -28,7 +28,7 @@ def track_command(run: Path, mlflow: str | None, otlp: str | None) -> None:
         raise InputError("no tool to send the run to; expected --mlflow URI, --otlp URL or both")
     (finished,) = read_finished_runs([run])
     if mlflow is not None:
-        # MLflow tells its makers of its use unless it is told not to.
+        # MLflow sends usage telemetry unless it is switched off.
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         try:
             from tournament_assets.extras.trackers.mlflow_tracking import track_in_mlflow

@@ -1,6 +1,6 @@
-"""Tells MLflow of a finished run: settings, ratings and files, as one MLflow run.
+"""Sends a finished run to MLflow: settings, ratings and files, as one MLflow run.
 
-A run directory is known by the hash of its manifest: told of twice, it is one run there, too.
+A run directory is identified by its manifest's hash, so sending it twice makes one MLflow run.
 """
 
 from collections.abc import Iterator

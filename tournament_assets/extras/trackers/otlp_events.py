@@ -1,4 +1,4 @@
-"""Tells an OpenTelemetry collector of every settled pair of a finished run.
+"""Sends every settled pair of a finished run to an OpenTelemetry collector.
 
 Each is an event `gen_ai.evaluation.result`. Its attributes are those of OpenTelemetry's conventions
 for generative AI, where they have one:

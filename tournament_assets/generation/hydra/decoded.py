@@ -1,10 +1,10 @@
-"""What a Hydra entrant wrote, and what its jury made of every token.
+"""The response of a Hydra entrant, with its jury's statistics on every token.
 
 Each head votes for the token it thinks most probable. Where every head was trained on its own part
 of the data, changing some part of the data changes one vote, so counts of votes bound what an
 attacker can do: how many heads would have to change their vote for another token to win, or for a
 given one. Levine and Feizi, Deep Partition Aggregation, https://arxiv.org/abs/2006.14768. Numbers
-for tables are rounded to four decimals: they describe, and nothing is computed from them again.
+for tables are rounded to four decimals: they are for reading, and nothing is computed from them.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ def vote_margin(votes: Sequence[Hashable]) -> int:
 
 
 def stability_radius(votes: Sequence[Hashable]) -> int:
-    """How many votes can change, to whatever token, without the winner losing.
+    """Return how many votes can change, to any token, without the winner losing.
 
     A tie keeps the winner.
 
@@ -37,14 +37,14 @@ def stability_radius(votes: Sequence[Hashable]) -> int:
 
 
 def validity_radius(votes: Sequence[Hashable], target: Hashable) -> int:
-    """How many votes at least must change for a token to win, with more votes than any other.
+    """Return how many votes must change for a token to win outright.
 
     With k votes more for the target, a competitor with c votes has to lose what it has in excess of
     target + k - 1; k suffices as soon as all of this together is no more than k votes.
 
     Args:
         votes: What each head votes for; at least one vote.
-        target: The token that shall win; nobody need vote for it.
+        target: The token that is to win; it may have no votes.
 
     Returns:
         0 where the target wins already.
@@ -67,7 +67,7 @@ class VerifiedToken:
         resampled: Whether the draft was rejected and replaced.
         entropy: Of the verifiers' product P, in nats.
         overlap: Probability that a draft is accepted there: the sum of min(P, q).
-        suppression: Probability that this very draft is rejected: 1 - min(1, P / q).
+        suppression: Probability that this draft is rejected: 1 - min(1, P / q).
         votes: Each head's most probable token, the drawn head's among them.
     """
 
@@ -104,7 +104,7 @@ class Decoded:
         finish_reason: `stop` if a token ended it, `length` if the cap did.
         head: The drawn head, from 0; None for the base model.
         verified: One entry per token; None where no jury verified.
-        p_correct: What the uncertainty head thinks of it, from 0 to 1; None if it was not asked.
+        p_correct: The uncertainty head's probability that it is correct; None if it was not asked.
     """
 
     token_ids: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What is read and drafted in one round of decoding, and by whom.
+"""One round of reading and drafting, by one head or by all in lockstep.
 
 Every round begins with the last token of each prompt, read by nobody yet, and ends with one draft
 per prompt and what it needs of the logits of all heads. Either one head reads alone, or all heads
@@ -37,7 +37,7 @@ class JuryScores:
 
 
 def score_jury(model: HydraModel, hidden: Tensor, *, heads: Tensor) -> JuryScores:
-    """Let all heads score all tokens, of which no more is kept than is needed.
+    """Score all tokens by all heads, keeping only what is needed.
 
     Args:
         model: Whose heads.
@@ -71,7 +71,7 @@ class Drafts:
     Attributes:
         tokens: What was drafted, shape (n_prompts,).
         q: What it was drafted from, shape (n_prompts, n_tokens).
-        jury: What all heads think of the same positions; None where nobody verifies.
+        jury: All heads' scores of the same positions; None without verifiers.
         witnesses: The speaking head's residual stream before the final norm,
             shape (n_prompts, hidden_size).
     """
@@ -100,7 +100,7 @@ class Drafter(Protocol):
 
 
 class _BatchReader:
-    """A batch, what has been read of it, and who reads."""
+    """A batch, its caches, and the heads that read it."""
 
     def __init__(
         self, model: HydraModel, selection: HeadSelection, *, n_prompts: int, n_slots: int

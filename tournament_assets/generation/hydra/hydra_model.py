@@ -62,7 +62,7 @@ def normalise_and_rotate(
     eps: float,
     head_dim: int,
 ) -> tuple[Tensor, Tensor]:
-    """What `Olmo2Attention` does between its projections and its cache.
+    """Compute what `Olmo2Attention` does between its projections and its cache.
 
     Args:
         queries: Shape (n_rows, n_tokens, n_heads * head_dim).
@@ -91,7 +91,7 @@ def add_normalised(hidden: Tensor, new: Tensor, weight: Tensor, *, eps: float) -
 
 
 def gate(act: Callable[[Tensor], Tensor], gates: Tensor, up: Tensor) -> Tensor:
-    """What an MLP does between its projections."""
+    """Compute what an MLP does between its projections."""
     return act(gates) * up
 
 
@@ -196,7 +196,7 @@ class HydraModel:
         self._uncertainty = _stack(model, [] if uncertainty is None else [uncertainty])
 
     def with_regions(self, regions: Regions) -> "HydraModel":
-        """The same model, weights and all, which computes between its matrices by other code."""
+        """Return the same model, sharing its weights, with other code for the regions."""
         other = copy.copy(self)
         other._regions = regions
         return other
@@ -278,7 +278,7 @@ class HydraModel:
     def remember(
         self, ids: Tensor, places: TokenPositions, caches: HydraCaches, selection: HeadSelection
     ) -> None:
-        """Read tokens for the caches alone; what the last layer would say of them is left out.
+        """Read tokens into the caches only, without computing the last layer's output.
 
         Args:
             ids: Token ids, shape (n_prompts, n_tokens).
@@ -324,7 +324,7 @@ class HydraModel:
     def _attend(
         self, layer: Any, hidden: Tensor, places: TokenPositions, cache: SlotCache
     ) -> Tensor:
-        """The first half of a layer, as `Olmo2DecoderLayer.forward` computes it."""
+        """Compute the first half of a layer as `Olmo2DecoderLayer.forward` does."""
         attention = layer.self_attn
         queries, keys = self._regions.normalise_and_rotate(
             attention.q_proj(hidden),
@@ -349,7 +349,7 @@ class HydraModel:
     def _change_mlp(
         self, mlp: Any, hidden: Tensor, selection: HeadSelection, *, depth: int
     ) -> Tensor:
-        """A layer's MLP, as `Olmo2MLP.forward` computes it, with everybody's own changes."""
+        """Compute a layer's MLP as `Olmo2MLP.forward` does, with each head's own changes."""
         gates = selection.project(mlp.gate_proj, hidden, layer=depth, projection="gate_proj")
         up = selection.project(mlp.up_proj, hidden, layer=depth, projection="up_proj")
         inner = self._regions.gate(self._act, gates, up)
@@ -541,7 +541,7 @@ def estimate_p_correct(
     """Ask the uncertainty head about some responses.
 
     Args:
-        model: Who is asked; it has an uncertainty head.
+        model: A model with an uncertainty head.
         prompts: Token ids of the correctness prompts, one per response.
         witnesses: From the `DecodedBatch`, shape (n_prompts, hidden_size).
         answer_ids: The tokens for yes and no: `A` and `B` without a space before them.

@@ -10,7 +10,7 @@ P is formed from sums of logits and normalised once, in float64. Multiplying pro
 and dividing by their sum loses everything where the heads are unsure: eight times .02 is 3e-14.
 
 A law is NaN everywhere where the logits it comes from are not numbers. Nothing here waits for the
-device: whoever reads the results looks whether they are numbers.
+device: the reader of the results checks for NaN.
 """
 
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor
 
 
 def draft_probabilities(logits: Tensor, *, temperature: float | None) -> Tensor:
-    """What a head drafts from: softmax(logits / temperature).
+    """Return the distribution that a head drafts from: softmax(logits / temperature).
 
     Args:
         logits: Scores, shape (..., n_tokens).
@@ -31,7 +31,7 @@ def draft_probabilities(logits: Tensor, *, temperature: float | None) -> Tensor:
 
 
 def sum_verifiers(logits: Tensor, *, heads: Tensor) -> Tensor:
-    """Sum up what the verifiers think: the logits of all heads without each prompt's drafting head.
+    """Sum the verifiers' logits: those of all heads but each prompt's drafting head.
 
     Args:
         logits: Scores by all heads, shape (n_heads, n_prompts, ..., n_tokens).
@@ -45,7 +45,7 @@ def sum_verifiers(logits: Tensor, *, heads: Tensor) -> Tensor:
 
 
 def jury_probabilities(verifiers: Tensor, *, beta: float, temperature: float | None) -> Tensor:
-    """What the verifiers define together: the product of softmax(logits / temperature) ** beta.
+    """Return the verifiers' distribution: the product of softmax(logits / temperature) ** beta.
 
     A head's own normaliser is the same for all tokens, so the sum of the logits, normalised, is
     the normalised sum of the log-probabilities.
@@ -118,7 +118,7 @@ def accept_drafts(p: Tensor, q: Tensor, *, drafts: Tensor, uniforms: Tensor) -> 
 
 
 def surplus(p: Tensor, q: Tensor) -> Tensor:
-    """How much more the verifiers want each token: max(P - q, 0), what replacements are drawn from.
+    """Return max(P - q, 0), from which replacements are drawn.
 
     Args:
         p: The verifiers' probabilities, shape (..., n_tokens).
@@ -131,7 +131,7 @@ def surplus(p: Tensor, q: Tensor) -> Tensor:
 
 
 def entropies(p: Tensor) -> Tensor:
-    """How unsure distributions are, in nats: from 0 to log(n_tokens).
+    """Return the entropy of distributions, in nats: from 0 to log(n_tokens).
 
     Args:
         p: Probabilities, shape (..., n_tokens).
@@ -144,7 +144,7 @@ def entropies(p: Tensor) -> Tensor:
 
 
 def overlaps(wanted: Tensor) -> Tensor:
-    """How much of a draft's distribution the verifiers share: the sum of min(P, q).
+    """Return the overlap of q with the verifiers' distribution: the sum of min(P, q).
 
     It is the probability that a draft is accepted, before it is known which token was drafted.
     Where P is no more than q they share P, elsewhere P without the surplus; P sums to 1.
@@ -159,7 +159,7 @@ def overlaps(wanted: Tensor) -> Tensor:
 
 
 def suppressions(p: Tensor, q: Tensor, *, drafts: Tensor) -> Tensor:
-    """How much the verifiers hold down these very drafts: 1 - min(1, P / q).
+    """Return the probability that each of these drafts is rejected: 1 - min(1, P / q).
 
     Args:
         p: The verifiers' probabilities, shape (..., n_tokens).

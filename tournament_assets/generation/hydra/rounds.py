@@ -1,4 +1,4 @@
-"""Rounds of decoding: what is drafted, what the jury makes of it, and what is kept.
+"""Rounds of decoding: draft, verify by the jury, keep.
 
 A round reads and writes tensors that stay where they are, has shapes that follow from the settings
 alone, and never waits for the device, so it can be recorded and replayed (see `decoding`). What it
@@ -153,7 +153,7 @@ Written = tuple[tuple[int, ...], tuple[VerifiedToken, ...] | None]
 
 _STEP = 32
 _STEP_ON_CUDA = 256
-"""Attention looks at multiples of so many slots; on a GPU each number of slots is recorded."""
+"""Attention looks at multiples of this many slots; a GPU records each multiple once."""
 
 
 def round_up(n_slots: int, *, device: torch.device) -> int:
@@ -254,7 +254,7 @@ class Rounds:
         self._number += 1
 
     def is_open(self) -> bool:
-        """Wait for the device, and tell whether any response may still grow.
+        """Wait for the device, and return whether any response may still grow.
 
         Raises:
             GenerationError: If the logits of a round so far were not numbers.

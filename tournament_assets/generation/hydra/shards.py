@@ -2,8 +2,8 @@
 
 A shard is a state dict as the training code writes it, and code that its file may hold never runs.
 Its block j stands for layer n_layers - heads_depth + j of the model; its w1, w3 and w2 are the
-gate, up and down projection. Only what is exactly right is accepted: a file whose keys have another
-prefix would otherwise change nothing, and leave a head that answers like the base model.
+gate, up and down projection. Only exact matches are accepted: otherwise a file whose keys have
+another prefix would change nothing, and the head would answer like the base model.
 
 The heads differ from the base model in low-rank changes of the MLP projections and in nothing else,
 so one copy of the base weights serves all of them: W x is computed by the shared projection, and
@@ -358,7 +358,7 @@ Changes = tuple[Mapping[str, LoraFactors], ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeadSelection:
-    """Who speaks: what the heads' layers add to the base weights, for each group of rows.
+    """The heads that speak: the changes to the base weights, for each group of rows.
 
     Attributes:
         copies: Rows per prompt; each prompt's rows see the same trunk.
@@ -384,7 +384,7 @@ class HeadSelection:
         return hidden.reshape(n_groups // self.copies, -1, *hidden.shape[1:])
 
     def project(self, linear: Any, hidden: Tensor, *, layer: int, projection: str) -> Tensor:
-        """Apply one projection of a head's layer with everybody's own change.
+        """Apply one projection of a head's layer with each group's own change.
 
         Args:
             linear: The base model's projection.
@@ -408,7 +408,7 @@ class HeadSelection:
 
 
 class LoraStack:
-    """All adapters of all heads, concatenated along the rank axis, ready to be spoken with.
+    """All adapters of all heads, concatenated along the rank axis, ready for use.
 
     Attributes:
         ranks: Rank of each adapter, in order.

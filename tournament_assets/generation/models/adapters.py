@@ -1,4 +1,4 @@
-"""LoRA adapters as the peft library writes them, put on a resident model for a while.
+"""LoRA adapters in peft's format, put on a resident model temporarily.
 
 peft replaces the modules that an adapter changes, and reads its weights; which modules it replaced
 is noted and undone at once. While the adapter speaks the new modules take the old ones' places, so
@@ -30,7 +30,7 @@ from tournament_assets.tournament.errors import InputError
 
 _ITS_NAME = "entrant"
 _HARMLESS_STARTS = (True, False, "gaussian", "eva", "orthogonal")
-"""Ways to begin training that leave the base's own weights alone."""
+"""Initialisations that leave the base's own weights alone."""
 _UNDERSTOOD = frozenset(
     {
         "alpha_pattern",
@@ -118,7 +118,7 @@ def load_adapter(base: LoadedBase, folder: Path, *, name: str) -> LoadedAdapter:
     ]
     try:
         with transformers_logging_off(), warnings.catch_warnings():
-            # What matters of peft's warnings is refused here; the rest is about training.
+            # The relevant warnings of peft are errors here; the rest concern training.
             warnings.simplefilter("ignore")
             problem = _inject(model, config, folder)
         places = [
