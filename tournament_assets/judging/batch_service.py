@@ -1,7 +1,7 @@
 """The services as the judging stage sees them: what goes in, what comes out.
 
-The classes hold what a service said, not what it means: a reply's text is parsed, and a failed row
-classified, elsewhere.
+The classes hold what a service said, not what it means: replies are parsed and failed rows
+classified elsewhere.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,13 +13,13 @@ from tournament_assets.tournament.errors import JudgeError
 from tournament_assets.tournament.json_lines import JsonObject
 
 Channel = Literal["batch", "direct"]
-"""How a request is sent: a batch costs half, a direct message is answered at once."""
+"""How a request is sent: a batch costs half; a direct message is answered at once."""
 UNPARSABLE = "unparsable"
-"""The type of a row that stands for a line of the results which is no row at all."""
+"""The type of a row that stands for an unreadable line of the results."""
 
 
 class TextBlock(TypedDict):
-    """A text and what marks it as a prefix for the cache."""
+    """A text, and the marker that makes it a prefix for the cache."""
 
     type: str
     text: str
@@ -56,18 +56,19 @@ class SubmittedRequest:
 
 @dataclass(frozen=True, slots=True)
 class BatchStatus:
-    """How far a batch is, as the service says; nothing in it says whose it is.
+    """A batch's progress as the service reports it; nothing in it says whose batch it is.
 
     Attributes:
         batch_id: The service's name for the batch.
         has_ended: Whether every request has a result.
         n_requests: How many requests it holds.
         created_at: When the service accepted it; None if it does not say.
-        nonce: Our own name for it, where the service keeps one beside a batch: empty if it has
-            none of ours, None where nobody can tell.
-        n_results: How many results there are, where not every request has one; None if all have.
-        refusal: Why all of it was refused after it had been accepted, so that nothing of it is
-            billed; None unless it was.
+        nonce: Our own name for it, where the service stores one with a batch: empty if the batch
+            has none of ours, None if unknown.
+        n_results: How many results there are if some requests have none; None if every request has
+            one.
+        refusal: Why the whole batch was refused after being accepted, and so not billed; None if it
+            was not.
     """
 
     batch_id: str
@@ -81,10 +82,10 @@ class BatchStatus:
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """The tokens of one or of many replies.
+    """The tokens of one or more replies.
 
     Attributes:
-        input_tokens: Read at the full price: neither written to nor read from the cache.
+        input_tokens: Input tokens at full price: neither written to nor read from the cache.
         output_tokens: Written by the model, thinking included.
         cache_creation_input_tokens: Read and written to the cache.
     """
@@ -96,7 +97,7 @@ class TokenUsage:
 
     @property
     def read_tokens(self) -> int:
-        """Tokens of the whole prompt, wherever they were read from."""
+        """Tokens of the whole prompt, from the cache or not."""
         return self.input_tokens + self.cache_creation_input_tokens + self.cache_read_input_tokens
 
     def __add__(self, other: "TokenUsage") -> "TokenUsage":
@@ -111,7 +112,7 @@ TOKEN_NAMES = tuple(each.name for each in fields(TokenUsage))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What came back for a request, from wherever it is read.
+    """What came back for a request, whatever the source.
 
     Attributes:
         result_type: `succeeded`, `errored`, `canceled`, `expired`, or any other word, verbatim.
@@ -139,7 +140,7 @@ class ReplyRow(Reply):
     Attributes:
         custom_id: The request it belongs to; empty where the row names none.
         raw: Canonical JSON of the row as it was received.
-        seconds: How long a request that was asked directly took; None of a row of a batch.
+        seconds: How long a direct request took; None for a row of a batch.
     """
 
     custom_id: str = ""
@@ -163,14 +164,15 @@ class TokenCounter(Protocol):
 class AsksDirectly(Protocol):
     """A service that answers single requests at once.
 
-    Every `JudgeError` says by its `failure` what it means for what is done next.
+    The `failure` of every `JudgeError` tells the caller what to do next.
     """
 
     def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
         """Send one request, once, and wait for its reply.
 
         Raises:
-            JudgeError: If no reply came. Where the failure is ambiguous one may have been paid for.
+            JudgeError: If no reply came. If the failure is ambiguous, a reply may have been paid
+                for.
         """
         ...
 
@@ -184,14 +186,14 @@ class AsksDirectly(Protocol):
 
 
 class TakesBatches(AsksDirectly, Protocol):
-    """A service that answers requests in batches as well."""
+    """A service that also answers requests in batches."""
 
     def create_batch(self, requests: Iterable[SubmittedRequest]) -> BatchStatus:
         """Submit a batch, once.
 
         Raises:
-            JudgeError: If the service did not confirm the batch. Where the failure is ambiguous
-                it may have accepted it nevertheless: look before submitting again.
+            JudgeError: If the service did not confirm the batch. If the failure is ambiguous, it
+                may have accepted the batch anyway: look before submitting again.
         """
         ...
 
@@ -204,7 +206,7 @@ class TakesBatches(AsksDirectly, Protocol):
         ...
 
     def get_batch(self, batch_id: str) -> BatchStatus:
-        """Look how far a batch is.
+        """Look up a batch's progress.
 
         Raises:
             JudgeError: If the service did not say.
@@ -214,17 +216,17 @@ class TakesBatches(AsksDirectly, Protocol):
     def iterate_results(self, batch_id: str) -> Iterator[ReplyRow]:
         """Yield the rows of an ended batch, in no particular order.
 
-        A stream that ends early cannot be told from a short one: compare the rows with what was
-        submitted. A line that is no row is yielded as one without a custom id, of the type
-        `UNPARSABLE`, whose error message holds the line's beginning.
+        A stream that ends early looks like a short one: compare the rows with what was submitted.
+        An unreadable line is yielded as a row of the type `UNPARSABLE`, without a custom id; its
+        error message holds the beginning of the line.
 
         Raises:
-            JudgeError: If there are no results to be had, or, after every row that could be read,
-                if the stream broke.
+            JudgeError: If no results are available, or if the stream broke; then every readable row
+                has been yielded before.
         """
         ...
 
 
 def takes_batches(service: AsksDirectly) -> TypeGuard[TakesBatches]:
-    """Return whether a service takes batches, which it shows by having a way to create one."""
+    """Return whether a service takes batches, that is, has a `create_batch`."""
     return hasattr(service, "create_batch")

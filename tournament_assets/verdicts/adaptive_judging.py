@@ -1,16 +1,16 @@
-"""Which pairs of an adaptive run are judged: round by round, and no longer than it takes.
+"""The pairs that an adaptive run judges: round by round, until their winners are known.
 
-The prompts of every two entrants stand in one order, that of a hash of their ids, and are judged in
-rounds. At the end of a round a pair whose winner is known stops: of its other prompts only a
-share is judged, drawn by a hash, and each of those stands for several in the ratings. All of it is
-a function of the pairs, the settings and the replies that the ledger holds, so a run that is killed
-goes on where it was, a finished one asks nothing, and other prompts change the order of none.
+The prompts of every two entrants are ordered by a hash of their ids and judged in rounds. At the
+end of a round a pair whose winner is known stops: of its other prompts only a share is judged,
+drawn by a hash, and each of those stands for several in the ratings. All of it is a function of the
+pairs, the settings and the replies that the ledger holds, so a killed run continues where it was, a
+finished one asks nothing, and added prompts do not change the order of the others.
 
-A decision looks at what judging itself asks: the first reply to a request, and the second one where
-the first is unreadable. What is asked again by hand later counts in the ratings and changes no
-decision, for what a stop has saved must not come back. Two responses of one text are a half
-that nobody is asked about; a pair without a verdict is passed over and counts as nothing. Several
-judges are weighed by the rounds before, since a bet may know nothing of its outcome.
+A decision uses only what judging itself asks: the first reply to a request, or the second if the
+first is unreadable. Requests repeated by hand later count in the ratings but change no decision, so
+that they do not undo what a stop has saved. Two identical responses count as one half without
+asking; a pair without a verdict is skipped. Several judges are weighed by the earlier rounds, since
+a bet must not depend on its own outcome.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
 
 FindVerdicts = Callable[[Sequence[PairToJudge]], Mapping[PairKey, Sequence[VerdictRow]]]
-"""Says how each judge settled pairs; one whose last reply is still to come is not in it."""
+"""Return how each judge settled pairs, without pairs whose last reply is still to come."""
 
 WeighJudges = Callable[[Sequence[VerdictRow]], Mapping[str, float]]
-"""Says what each judge's word weighs, given what the judges said in the rounds before."""
+"""Return each judge's weight, given the judges' verdicts of the earlier rounds."""
 
 EVERYTHING = "everything"
-"""The goal of a run that stops at nothing."""
+"""The goal of a run that judges everything, without stopping early."""
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How far the judging of a dimension has come, as the replies so far decide it.
+    """The progress of judging a dimension, as decided by the replies so far.
 
     Attributes:
         needed: The pairs that are judged, in the order they came.
-        possible: Those and the pairs of later rounds that nobody knows to be needless.
+        possible: Those and the pairs of later rounds that may still be needed.
         rows: The table `judging_decisions`.
         shares: The first entrant's shares of a win so far, of every two entrants in the order of
             the rows.
@@ -76,7 +76,7 @@ class Course:
     shares: tuple[NDArray[np.float64], ...]
 
     def known_shares(self) -> dict[tuple[str, str], list[float]]:
-        """Return the shares of the prompts with a verdict, by the two entrants; none is pending."""
+        """Return the shares on the prompts with a verdict, by the two entrants."""
         return {
             (row.entrant_a, row.entrant_b): own[~np.isnan(own)].tolist()
             for row, own in zip(last_rows(self.rows), self.shares, strict=True)
@@ -101,19 +101,19 @@ def decide(
     weigh: WeighJudges | None = None,
     count_shown: Callable[[PairToJudge], int] = lambda _: 2,
 ) -> Course:
-    """Decide which pairs of a dimension are judged, given what is known so far.
+    """Decide which pairs of a dimension are judged, from the verdicts so far.
 
-    The samples of a prompt are asked about together, and their mean share is what is bet on.
+    The samples of a prompt are asked about together, and the bet is on their mean share.
 
     Args:
         pairs: All pairs of the dimension.
-        find_verdicts: Asked about the pairs of one round at a time.
+        find_verdicts: Called with the pairs of one round at a time.
         dimension: The quality that is judged.
         adaptive: How pairs stop; None if everything is judged.
         is_free: Whether a pair is settled without asking.
-        weigh: Weighs several judges; asked before each round, because what is bet on may depend on
-            nothing that is still to come. None where one judges.
-        count_shown: In how many presentations all judges together are shown a pair.
+        weigh: Weighs several judges; called before each round, because a bet must not depend on
+            later verdicts. None with a single judge.
+        count_shown: Returns in how many presentations all judges together are shown a pair.
     """
     order = hashed_order([*dict.fromkeys(pair.prompt_id for pair in pairs)], salt=dimension)
     place = {name: index for index, name in enumerate(order)}
@@ -149,7 +149,8 @@ def decide(
             duel.take(found, weights, end)
         known += [row for key in sorted(found) for row in found[key]]
         if any(duel.pending for duel in open_duels):
-            # A decision moves the bar for the others, so a round is decided when it is whole.
+            # A decision changes the threshold for the others, so a round is decided only when
+            # complete.
             break
         if rule is not None:
             decisions = sequential.decide([duel.shares for duel in duels], rule)
@@ -172,9 +173,9 @@ _MOST_SIMULATIONS, _SIMULATED_PAIRS = 40, 400
 def expected_share(
     course: Course, pilot: Mapping[tuple[str, str], Sequence[float]], *, adaptive: AdaptiveConfig
 ) -> float | None:
-    """Estimate which share of what may still be asked will be, if it goes on as in a pilot.
+    """Estimate the share of the remaining requests that will be asked, going by a pilot.
 
-    The prompts to come are drawn from those that the pilot judged, and the rounds are played.
+    The prompts to come are drawn from those that the pilot judged, and the rounds are simulated.
 
     Args:
         course: How far judging has come.
@@ -182,7 +183,7 @@ def expected_share(
         adaptive: How pairs stop.
 
     Returns:
-        A share from 0 to 1; None where a pair has none in the pilot, or nothing is left.
+        A share from 0 to 1; None if a pair has no share in the pilot, or nothing is left.
     """
     rows = list(last_rows(course.rows))
     names = [(row.entrant_a, row.entrant_b) for row in rows]
@@ -246,7 +247,7 @@ class _Duel:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not decided yet."""
+        """Whether the two entrants are undecided."""
         return not self._rows or self._rows[-1].decided_at is None
 
     @property
@@ -256,7 +257,7 @@ class _Duel:
         return np.array(known, dtype=np.float64)
 
     def asked_until(self, end: int) -> list[PairToJudge]:
-        """Return what the round that ends at some number of prompts asks about."""
+        """Return the pairs asked about in the round that ends at a number of prompts."""
         return [pair for _, own in self._order[self._end : end] for pair in own]
 
     def take(
@@ -265,7 +266,7 @@ class _Duel:
         weights: Mapping[str, float],
         end: int,
     ) -> None:
-        """Take what is known of a round's pairs."""
+        """Take in the verdicts on a round's pairs."""
         pending = 0
         for name, own in self._order[self._end : end]:
             settled = [found[key] for pair in own if (key := pair_key(pair)) in found]
@@ -304,7 +305,7 @@ class _Duel:
         self._rows[-1] = replace(row, counted=known.size, share=share)
 
     def decide(self, decision: PairDecision) -> None:
-        """Add what the evidence says, and what is judged after a stop."""
+        """Add the decisions by the evidence, and what is judged after a stop."""
         known, row = decision.evidence, self._rows[-1]
         first, second = known.capital_first[-1], known.capital_second[-1]
         self._path = tuple(_signed_evidence(known).tolist())
@@ -344,9 +345,9 @@ class _Duel:
         self._rows[-1] = row
 
     def needed(self) -> Iterator[PairKey]:
-        """Yield the pairs that are judged, and those of one text, which nobody is asked about.
+        """Yield the pairs that are judged, and identical ones, which no judge is asked about.
 
-        Of what is still open, these are the rounds so far and the next one.
+        While undecided, these are the pairs of the rounds so far and the next one.
         """
         tail = set(self._rows[-1].tail)
         for place, (name, own) in enumerate(self._order):
@@ -369,7 +370,7 @@ class _Duel:
         return sum(self._count_shown(pair) for pair in own if even_free or not self._is_free(pair))
 
     def table_rows(self) -> Iterator[DecisionRow]:
-        """Yield the rows of the table, the path in the last one."""
+        """Yield the rows of the table; the last one holds the path."""
         *earlier, last = self._rows
         for row in earlier:
             yield replace(row, undecided=0, presentations_undecided=0)
@@ -377,7 +378,7 @@ class _Duel:
 
 
 def _share(rows: Sequence[VerdictRow], weights: Mapping[str, float]) -> float | None:
-    """Return the first entrant's share of a pair, by all who judged it."""
+    """Return the first entrant's share of a pair, by all its judges."""
     if not weights:
         (row,) = rows
         return row.share
@@ -391,7 +392,7 @@ _SIDES: Mapping[str, Callable[[DecisionRow], str]] = {
 
 
 def stopping_rule(adaptive: AdaptiveConfig, *, n_pairs: int, n_prompts: int) -> StoppingRule:
-    """Return when a pair is decided, by the words of a config."""
+    """Return the rule by which a pair is decided, as the config says."""
     return StoppingRule(
         goal=adaptive.goal,
         confidence=adaptive.confidence,
@@ -403,11 +404,11 @@ def stopping_rule(adaptive: AdaptiveConfig, *, n_pairs: int, n_prompts: int) -> 
 
 
 _MOST_EVIDENCE = 10.0
-"""More than this says no more; a capital can be infinite."""
+"""The largest evidence that is written; a capital can be infinite."""
 
 
 def _signed_evidence(known: PairEvidence) -> NDArray[np.float64]:
-    """Return the evidence as a part of what decides, above 0 for the first, shape (t,)."""
+    """Return log evidence over its threshold's log, positive for the first entrant, shape (t,)."""
     ahead = np.maximum(known.capital_first, known.capital_second)
     sign = np.where(known.capital_first >= known.capital_second, 1.0, -1.0)
     parts = sign * np.log(np.maximum(ahead, 1.0)) / np.log(known.threshold)
@@ -416,7 +417,7 @@ def _signed_evidence(known: PairEvidence) -> NDArray[np.float64]:
 
 
 def is_free_with(judging: JudgingConfig) -> Callable[[PairToJudge], bool]:
-    """Return what says whether a pair is settled without asking: its two responses are one text."""
+    """Return a test of whether a pair is settled without asking, having identical responses."""
     return lambda pair: judging.identical_responses_tie and pair.response_a == pair.response_b
 
 
@@ -426,13 +427,13 @@ def verdicts_in_ledger(
     judging: JudgingConfig,
     build: Callable[[list[PairToJudge]], Sequence[JudgeRequests]],
 ) -> FindVerdicts:
-    """Return what reads from the ledger how pairs were settled when they were judged.
+    """Return a function that reads from the ledger how pairs were settled during judging.
 
     Args:
         ledger: Where the replies are.
         rubric: What the judges go by.
         judging: How replies are read, and whether pairs of one text are asked about.
-        build: Makes the requests to every judge about some pairs.
+        build: Builds the requests to every judge about some pairs.
     """
     is_free = is_free_with(judging)
 
@@ -448,7 +449,7 @@ def verdicts_in_ledger(
 
 
 def verdicts_in_table(replies: AnyTable, judging: JudgingConfig) -> FindVerdicts:
-    """Return what reads from the table `judge_replies` how pairs were settled when judged."""
+    """Return a function that reads from table `judge_replies` how pairs were settled."""
     found = _verdicts(rows_of(JudgeReplyRow, replies), judging)
     return lambda pairs: {key: found[key] for key in map(pair_key, pairs) if key in found}
 
@@ -456,7 +457,7 @@ def verdicts_in_table(replies: AnyTable, judging: JudgingConfig) -> FindVerdicts
 def _verdicts(
     rows: Iterable[JudgeReplyRow], judging: JudgingConfig
 ) -> dict[PairKey, Sequence[VerdictRow]]:
-    """Settle pairs by what judging itself asks; those that wait for a reply are left out."""
+    """Settle pairs by the replies of judging itself; pairs that wait for a reply are left out."""
     found: dict[PairKey, Sequence[VerdictRow]] = {}
     for key, about_one_pair in groupby(rows, key=pair_key):
         replies = [*_asked_of_itself(about_one_pair, judging)]
@@ -470,7 +471,7 @@ def _asked_of_itself(
 ) -> Iterator[JudgeReplyRow]:
     """Yield each presentation's first reply, or the second where the first is unreadable.
 
-    A second one that is still to come is pending.
+    A second reply that is still to come is pending.
     """
     in_order = sorted(rows, key=lambda row: (row.judge_model, row.presentation, row.attempt))
     for _, asked in groupby(in_order, key=lambda row: (row.judge_model, row.presentation)):
@@ -495,14 +496,14 @@ def _is_unreadable(row: JudgeReplyRow, judging: JudgingConfig) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Unasked:
-    """What an adaptive run did not ask, in presentations to its judges.
+    """The presentations to its judges that an adaptive run did not ask.
 
     Attributes:
         planned: All that there are.
-        not_needed: Those that a stop made needless.
-        undecided: Those of later rounds, of which nobody knows yet whether they are needed.
+        not_needed: Those that a stop made unnecessary.
+        undecided: Those of later rounds that may still be needed.
         pairs: Pairs of responses in all.
-        pairs_not_needed: Those of them that a stop made needless.
+        pairs_not_needed: Those of them that a stop made unnecessary.
         pairs_undecided: Those of later rounds.
     """
 
@@ -530,11 +531,11 @@ class Unasked:
 
 
 Weigh = Callable[[PairKey], float]
-"""Says how many prompts the verdict on a pair stands for."""
+"""Returns how many prompts the verdict on a pair stands for."""
 
 
 def weights_of(decisions: pd.DataFrame) -> Weigh | None:
-    """Return what weighs verdicts as the table `judging_decisions` says; None: each is itself."""
+    """Return the weight of verdicts by table `judging_decisions`; None if all weigh 1."""
     rows = list(last_rows(rows_of(DecisionRow, decisions)))
     if all(row.goal == EVERYTHING for row in rows):
         return None
@@ -543,9 +544,9 @@ def weights_of(decisions: pd.DataFrame) -> Weigh | None:
 
 
 def sides_of(decisions: pd.DataFrame) -> frozenset[tuple[str, str]] | None:
-    """Return who is decided to be above whom; None where no pair stops.
+    """Return the decided pairs as (better, worse); None if no pair stops early.
 
-    All of it is right together with the confidence asked for.
+    All decisions are right together at the configured confidence.
     """
     rows = list(last_rows(rows_of(DecisionRow, decisions)))
     if all(row.goal == EVERYTHING for row in rows):

@@ -1,4 +1,4 @@
-"""What all steps that ask the judge share: the way to it, what may be spent, and asking."""
+"""What all steps that ask the judge share: access to the services, the budget, and asking."""
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -62,18 +62,18 @@ if TYPE_CHECKING:
 
 
 class JudgeAccess(Protocol):
-    """What leads to the judging service: a `JudgeConnection`, or Dagster's resource around one."""
+    """Access to the judging service: a `JudgeConnection`, or Dagster's resource around one."""
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """What the environment says of services."""
+        """The environment variables for services."""
 
     def service(self, config: Judge) -> AbstractContextManager[AsksDirectly]:
         """Connect to the service that a config names."""
 
 
 class LedgerAccess(Protocol):
-    """What leads to the ledger; Dagster's resource is one."""
+    """Access to the ledger, such as Dagster's resource."""
 
     def open(self) -> "AbstractContextManager[Ledger]":
         """Open the ledger and close it again."""
@@ -99,7 +99,7 @@ def open_ledger(url: str) -> "Iterator[Ledger]":
 def observe_ledger(
     ledger: "Ledger", judge_model: str, *, on_responses: bool = False
 ) -> tuple[Observation | None, float]:
-    """Return what a model's replies were like, and the tokens to expect of one."""
+    """Return a summary of a model's replies, and the tokens to expect of one."""
     observation = observe_replies(ledger.spending_since(on_responses=on_responses), judge_model)
     if observation is None:
         return None, ASSUMED_OUTPUT_TOKENS
@@ -109,9 +109,9 @@ def observe_ledger(
 def observe_run(
     ledger: "Ledger", judge_model: str, *, since: datetime, on_responses: bool = False
 ) -> float:
-    """Return the tokens to expect of a reply, from what replies took since a run began.
+    """Return the tokens to expect of a reply, learned from the replies since a run began.
 
-    Too few of them are weighed with what was to be expected before.
+    If they are few, they are averaged with the earlier expectation.
     """
     _, expected = observe_ledger(ledger, judge_model, on_responses=on_responses)
     now = ledger.spending_since(since, on_responses=on_responses)
@@ -123,7 +123,7 @@ def observe_run(
 
 
 def price_problem(config: TournamentConfig, judge: Judge) -> str | None:
-    """Explain that nobody knows what a judge costs whose service bills any name, or None."""
+    """Explain that a judge has no known price although its service may bill it, or None."""
     if not judge.row.needs_price or judge.model in judge_prices(config, judge.model).models:
         return None
     return (
@@ -136,7 +136,7 @@ def price_problem(config: TournamentConfig, judge: Judge) -> str | None:
 def judging_terms(
     plan: TournamentPlan, *, since: datetime, judges: Collection[Judge]
 ) -> BudgetTerms:
-    """Return what judging by some judges is paid from.
+    """Return the budget terms for some judges.
 
     Raises:
         InputError: If the price of one of them has to be known and is not.
@@ -157,7 +157,7 @@ def judging_terms(
 
 
 def response_terms(plan: TournamentPlan, *, since: datetime) -> BudgetTerms:
-    """Return what the responses of entrants behind an API are paid from."""
+    """Return the budget terms for the responses of entrants behind an API."""
     budget = plan.config.generation.budget
     return BudgetTerms(
         prices=load_newest_prices(plan.config.judging.prices),
@@ -172,10 +172,10 @@ def response_terms(plan: TournamentPlan, *, since: datetime) -> BudgetTerms:
 def find_budget(
     terms: BudgetTerms, workloads: Iterable[Workload], *, ledger: "Ledger"
 ) -> Budget | None:
-    """Return what may be spent and what is gone of it by all that is known; None without a limit.
+    """Return the budget and what is known to be gone of it; None without a limit.
 
     Args:
-        workloads: What is to be asked; other open requests are taken to cost as much as these.
+        workloads: What is to be asked; other open requests are assumed to cost the same on average.
         ledger: Where all tournaments' bills are.
     """
     if terms.limit_usd is None:
@@ -198,11 +198,11 @@ def find_budget(
 
 
 def build_approval(terms: BudgetTerms, *, ledger: "Ledger") -> Approval:
-    """Return what is asked before a plan is begun, and before each part of it: whether it fits.
+    """Return the check that a plan fits the budget, called before it and before each part.
 
-    Requests are priced as if the cache were never hit, and replies at the length that those of
-    this run had, or else those in the ledger. This keeps a plan from being begun that cannot be
-    ended; what keeps the limit is that each request must fit at its most when it is sent.
+    Requests are priced as if the cache were never hit, and replies by the lengths seen in this run,
+    or else in the ledger. This keeps a plan from being begun that cannot be finished; the limit
+    itself is kept because each request must fit at its highest cost when it is sent.
 
     Args:
         ledger: Where all tournaments' bills are.
@@ -223,13 +223,13 @@ def check_affordable(
     ledger: "Ledger",
     since: datetime,
 ) -> None:
-    """Return if what is to be asked fits, all together, into what may be spent.
+    """Return if everything to be asked fits into the budget together.
 
     Args:
-        asked: Lists of requests; those of a list go to one model.
+        asked: Lists of requests, each to one model.
         channel: How they are sent.
         ledger: Where all tournaments' bills are.
-        since: When the run began whose replies tell how long the next ones will be.
+        since: When the run began whose replies give the expected length of the next ones.
 
     Raises:
         BudgetError: If it does not fit, or the price of a model is not known.
@@ -277,7 +277,7 @@ class AskingOptions:
 
     Attributes:
         judge_model: Ask this model instead of the configured one.
-        skip_judging: Ask nothing: take only what the ledger holds.
+        skip_judging: Ask nothing: use only what the ledger holds.
         rejudge: Ask what failed again, one by one, instead of what was never answered.
         pay_again: Ask again for paid results that the service no longer keeps or does not hand out.
         wait_seconds: Wait this long for batches instead of the judge's waiting.slot_seconds.
@@ -299,22 +299,22 @@ class AskingOptions:
 
     @property
     def began_at(self) -> datetime | None:
-        """When the run began; None if nobody said so."""
+        """When the run began; None if unknown."""
         return None if self.run_began_at is None else datetime.fromisoformat(self.run_began_at)
 
 
 UNBUDGETED_TAG = "tournament/unbudgeted"
-"""The tag by which a run says that its headline may be judged without a budget: `yes`."""
+"""The run tag that allows judging a headline without a budget, if it is `yes`."""
 
 
 def missing_budget_problem(plan: TournamentPlan, mode: Mode, *, is_allowed: bool) -> str | None:
-    """Return a message that a mode would be paid for without a limit that anybody has set, or None.
+    """Return a message that a mode would be paid for without any limit, or None.
 
-    A pilot is cheap, and begun by hand.
+    A pilot needs no limit: it is cheap, and begun by hand.
 
     Args:
         mode: The mode that is judged.
-        is_allowed: Whether the run itself says that it needs no budget.
+        is_allowed: Whether the run allows judging without a budget.
     """
     if mode == "pilot" or is_allowed or plan.config.judging.budget.usd is not None:
         return None
@@ -335,7 +335,7 @@ def missing_budget_problem(plan: TournamentPlan, mode: Mode, *, is_allowed: bool
 
 @dataclass(frozen=True, slots=True)
 class JudgeWork:
-    """What a judge is asked as one scope's work.
+    """The requests to a judge as one scope's work.
 
     Attributes:
         scope: Whose work it is.
@@ -358,18 +358,18 @@ def ask_together(
     failed_since: datetime | None = None,
     allows_unbudgeted: bool = False,
 ) -> dict[JudgingScope, Tally]:
-    """Get every request of all scopes answered that is not.
+    """Get all unanswered requests of all scopes answered.
 
-    All is sent before anything is waited for, second questions as soon as what they follow is
-    read: the wall clock is that of the slowest scope and not the sum of all. Each scope has its
-    lease, and all have one ledger with one budget. A judge is only reached if there is something to
-    ask it.
+    Everything is sent before anything is waited for, and second attempts as soon as the first
+    replies are read, so the wall-clock time is that of the slowest scope, not the sum of all. Each
+    scope has its own lease; all share one ledger and one budget. A judge is only contacted if there
+    is something to ask it.
 
     Args:
         work: What is asked, scope by scope.
         ledger: Where replies are kept.
-        judge: What leads to the services.
-        options: What the run was told.
+        judge: Access to the services.
+        options: The run's options.
         failed_since: Requests that failed since then have had their rounds in this run, and are
             not asked again.
         allows_unbudgeted: Whether a headline may be paid for without a budget.
@@ -455,7 +455,7 @@ def ask_together(
 
 
 def _refuse_unbudgeted(work: Iterable[JudgeWork], plan: TournamentPlan) -> None:
-    # Tests of the judge and asking again are small, and approved by whoever begins them.
+    # Judge checks and repeated requests are small, and approved by whoever begins them.
     for scope in (each.scope for each in work if each.scope.is_of_verdicts):
         problem = missing_budget_problem(plan, scope.mode, is_allowed=False)
         if problem is not None:
@@ -468,7 +468,7 @@ def _refuse_unaffordable(
     terms: BudgetTerms,
     ledger: "Ledger",
 ) -> None:
-    """Refuse what fits scope by scope, and not together; each looks at its own by itself."""
+    """Refuse scopes that fit the budget one by one but not together."""
     if terms.limit_usd is None or len(work) == 1:
         return
     asked: list[Selection] = []

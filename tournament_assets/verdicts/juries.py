@@ -1,7 +1,7 @@
-"""Several judges of the same pairs: what each is like, what its word weighs, how far they agree.
+"""Juries, several judges of the same pairs: their traits, weights and agreement.
 
-Verdicts go to the model by presentation, each with the slot that its entrants stood in. As in every
-other rating, a pair counts only where its judge's replies are all readable.
+The model is given verdicts by presentation, each with its entrants' slots. As in every other
+rating, a pair counts only if all of its judge's replies are readable.
 """
 
 import math
@@ -60,7 +60,7 @@ class _Presentations:
     slot: list[float] = field(default_factory=list)
 
     def add(self, row: VerdictRow, a: int, b: int, judge: int) -> None:
-        """Add what one judge's replies to a pair say; both orders of one text are a tie each."""
+        """Add one judge's verdicts on a pair; identical responses are a tie in both orders."""
         shown = ((a, b, row.verdict_ab), (b, a, row.verdict_ba))
         is_same = row.outcome == Outcome.SAME_TEXT
         for first, second, said in shown:
@@ -76,7 +76,7 @@ class _Presentations:
     def as_matches(
         self, entrants: Sequence[str], judges: Sequence[str]
     ) -> tuple[Matches, NDArray[np.float64]]:
-        """Return the matches and the slot of each one's first entrant."""
+        """Return the matches and the slot of each match's first entrant."""
         prompts = sorted(set(self.prompt))
         place = {name: index for index, name in enumerate(prompts)}
         return Matches(
@@ -99,7 +99,7 @@ def jury_rows(
 
     Args:
         by_judge: Every judge's settled pairs.
-        config: Who judges, and how their verdicts become one.
+        config: The judges, and how their verdicts are combined.
 
     Raises:
         RatingError: If a likelihood could not be maximised.
@@ -129,7 +129,7 @@ def _fit(
 
 
 def weigh_judges(config: TournamentConfig, mode: Mode) -> WeighJudges | None:
-    """Return what weighs the judges of a mode by what they have said; None where one judges."""
+    """Return a function that weighs a mode's judges by their verdicts; None with one judge."""
     judges = [each.model for each in config.judges_of(mode)]
     if len(judges) < 2:
         return None
@@ -146,14 +146,14 @@ def weigh_judges(config: TournamentConfig, mode: Mode) -> WeighJudges | None:
 
 
 def count_shown(judges: Sequence[Judge]) -> Callable[[PairToJudge], int]:
-    """Return what says in how many presentations some judges are shown a pair."""
+    """Return a function that counts the presentations in which the judges are shown a pair."""
     return lambda pair: sum(
         2 * len(draw_share([pair], judge_model=each.model, share=each.share)) for each in judges
     )
 
 
 def weights_of(jury: AnyTable) -> dict[str, float]:
-    """Return what each judge's word weighs, from the table "jury"."""
+    """Return each judge's weight, from the table "jury"."""
     return {
         row.subject: row.value
         for row in rows_of(MeasureRow, jury)
@@ -162,21 +162,22 @@ def weights_of(jury: AnyTable) -> dict[str, float]:
 
 
 def _weights(fit: JudgeAwareFit, config: TournamentConfig, mode: Mode) -> dict[str, float]:
-    """Return what each judge's word weighs where the judges settle a pair together."""
+    """Return each judge's weight where the judges settle a pair together."""
     if config.aggregation(mode) == "judge_aware" and any(each.counts for each in fit.judges):
         return judge_weights(fit, confidence=config.ratings.confidence)
     return {each.judge: 1.0 for each in fit.judges}
 
 
 def judge_weights(fit: JudgeAwareFit, *, confidence: float) -> dict[str, float]:
-    """Return each judge's weight: its discrimination, shrunken towards that of the others.
+    """Return each judge's weight: its discrimination, shrunk towards the others'.
 
-    A discrimination has an error, and the largest of several is large by luck too. Its logarithm is
-    multiplied by the part of the spread between judges that is not error (empirical Bayes, as in
-    Morris, https://doi.org/10.1080/01621459.1983.10477920). A judge that does not count weighs 0.
+    A discrimination is estimated with error, so the largest of several is partly large by chance.
+    Its logarithm is multiplied by the share of the variance between judges that is not error
+    (empirical Bayes, as in Morris, https://doi.org/10.1080/01621459.1983.10477920). A judge that
+    does not count weighs 0.
 
     Args:
-        fit: The fit, of which some judge counts.
+        fit: The fit; at least one judge in it counts.
         confidence: Coverage of its intervals.
     """
     weights = {each.judge: float(each.counts) for each in fit.judges}
@@ -195,7 +196,7 @@ def judge_weights(fit: JudgeAwareFit, *, confidence: float) -> dict[str, float]:
 
 
 def _error(found: Estimate, fit: JudgeAwareFit, confidence: float) -> float:
-    """Return the standard error of a discrimination's logarithm; 0 where nothing tells it."""
+    """Return the standard error of a discrimination's logarithm; 0 if unknown."""
     if found.low is None or found.high is None:
         return 0.0
     reach = (math.log(found.high) - math.log(found.low)) / 2
@@ -226,7 +227,7 @@ def _judge_rows(
 def agreement_rows(
     by_judge: Iterable[VerdictRow], *, config: TournamentConfig, mode: Mode, dimension: str
 ) -> Iterator[MeasureRow]:
-    """Yield how far every two judges agree, and all of them together.
+    """Yield the agreement of every two judges, and of all of them together.
 
     Args:
         by_judge: Every judge's settled pairs; those about one pair follow one another.

@@ -1,7 +1,7 @@
-"""Between the tables of prompts, pairs, replies and verdicts and what the code computes with.
+"""Conversion between the tables of prompts, pairs, replies and verdicts and their objects.
 
-Rows are written and read as their classes (`tournament.asset_rows`); what needs few columns of a
-table reads a narrower class.
+Rows are written and read as their classes (`tournament.asset_rows`); a reader that needs few
+columns uses a narrower class.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class _ReadReply:
 def pair_readings(
     verdicts: AnyTable, replies: AnyTable, *, reply_format: ReplyFormat
 ) -> list[PairReading]:
-    """Join settled pairs with what became of every reply to them.
+    """Join settled pairs with the readings of all replies to them.
 
     Args:
         verdicts: The table `judge_verdicts` of one dimension.
@@ -163,8 +163,8 @@ def _read_presentation(
     if not verdict.is_decided:
         return ReplyReading(verdict, failures.get(counted))
     earlier = {failure for attempt, failure in failures.items() if attempt < counted}
-    # A request whose batch expired or errored in passing has no reply of its own in the table: it
-    # shows in that the reply that counts was asked for directly, outside any batch.
+    # A request whose batch expired or failed transiently has no reply of its own in the table: it
+    # is recognised by the reply that counts, which was asked for directly, outside any batch.
     was_asked_directly = any(row.attempt == counted and row.channel == "direct" for row in attempts)
     return ReplyReading(
         verdict,
@@ -177,7 +177,7 @@ UNREAD = "unread"
 
 def pairs_of(match_list: AnyTable) -> list[PairToJudge]:
     """Return the rows of the table `match_list` as pairs, which share their texts."""
-    # A response stands in a pair with every other entrant, and a prompt in all of its pairs.
+    # A response occurs in a pair with every other entrant, and a prompt in all of its pairs.
     return list(rows_of(PairToJudge, match_list, shares_texts=True))
 
 
@@ -198,9 +198,9 @@ def reply_rows(
 ) -> Iterator[JudgeReplyRow]:
     """Yield the table `judge_replies`: a row for each presentation and reply to it.
 
-    A presentation without a reply has one row as well, which says so, and whether it is one of the
-    `withheld` requests, whose reply was paid for and could not be read. Replies are looked for as
-    the rows are taken, some requests at a time.
+    A presentation without a reply has one row too, which says so, and whether it is one of the
+    `withheld` requests, whose reply was paid for and could not be read. Replies are looked up
+    lazily, some requests at a time.
     """
     sources = {pair.prompt_id: pair.source for pair in pairs}
     not_asked = {pair_key(pair) for pair in identical}

@@ -1,4 +1,4 @@
-"""What judging will cost, counted from the requests as they would be sent."""
+"""The estimated cost of judging, counted from the requests as they would be sent."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -18,11 +18,11 @@ from tournament_assets.judging.requests.requests import ModelRequest
 CHARACTERS_PER_TOKEN = 4.0
 """English text; the provider's own count differs by some per cent."""
 ASSUMED_OUTPUT_TOKENS = 450.0
-"""Tokens of one reply where the ledger holds too few to learn from."""
+"""Assumed tokens of a reply if the ledger holds too few replies to learn from."""
 SAMPLED_REQUESTS = 20
-"""So many requests of a dimension are counted by the service where it is asked to."""
+"""How many requests of a dimension the service counts if it is asked to."""
 MIN_OBSERVED_REPLIES = 30
-"""So many replies of a model tell more than an assumption."""
+"""From this many replies on, a model's observed replies replace the assumption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class Observation:
 
 
 def observe_replies(spendings: Iterable[Spending], judge_model: str) -> Observation | None:
-    """Learn from what was billed; None if a model has given too few replies to go by.
+    """Learn from what was billed; None if the ledger holds too few replies of a model.
 
-    Replies that had been paid for before are observations all the same.
+    Replies that were paid for twice count as well.
     """
     of_model = [spending for spending in spendings if spending.judge_model == judge_model]
     n_replies = sum(spending.n_replies for spending in of_model)
@@ -68,19 +68,20 @@ class Workload:
 
     Attributes:
         presentations: Two for every pair.
-        identical: Those of pairs whose responses are the same: settled without asking.
-        distinct: Different requests among the others; equal texts are asked once.
+        identical: Presentations of pairs with identical responses: settled without asking.
+        distinct: Distinct requests among the others; equal texts are asked once.
         answered: Those that the ledger holds already.
         under_way: Those that were sent and will be collected.
         prefix_tokens: Tokens of the system prefix, the same in every request.
         message_tokens: Tokens of all messages that are still to be sent, without the prefix.
         distinct_message_tokens: Tokens of the messages of all distinct requests.
         tokens_per_reply: Tokens that one reply takes.
-        most_usd: The most that all requests that are still to be sent may cost, at `max_tokens`;
-            None if nobody knows.
-        counted: How many of the requests the service has counted the tokens of; 0 if all are
-            counted by their characters.
-        correction: What tokens by characters were multiplied by, from those that it has counted.
+        most_usd: The most that all requests still to be sent may cost, at `max_tokens`; None if
+            unknown.
+        counted: How many requests' tokens the service has counted; 0 if all are estimated from
+            characters.
+        correction: The factor applied to tokens estimated from characters, learned from the counted
+            requests.
     """
 
     presentations: int
@@ -107,13 +108,13 @@ class Workload:
         return round(self.to_ask * self.tokens_per_reply)
 
     def cost_usd(self, price: ModelPrice, *, discount: float, hit_rate: float | None) -> float:
-        """Return the dollars it takes.
+        """Return the cost in dollars.
 
         Args:
             price: The model's prices.
             discount: What every price is multiplied by.
-            hit_rate: Share of requests that read the prefix from the cache, the others write it;
-                the first one always does. None prices requests without a cache breakpoint.
+            hit_rate: Share of requests that read the prefix from the cache; the others write it,
+                and the first one always does. None prices requests without a cache breakpoint.
         """
         if hit_rate is None or self.prefix_tokens < price.min_cacheable_tokens:
             prefix = self.to_ask * self.prefix_tokens * price.input
@@ -125,18 +126,18 @@ class Workload:
         return dollars * discount / 1_000_000
 
     def dearest_usd(self, price: ModelPrice, *, discount: float) -> float:
-        """Return the dollars it takes if the cache is never hit: never less than without it."""
+        """Return the cost in dollars if the cache is never hit: never less than without a cache."""
         return max(
             self.cost_usd(price, discount=discount, hit_rate=hit_rate) for hit_rate in (None, 0.0)
         )
 
     def as_if_new(self) -> "Workload":
-        """Return the same work with nothing asked yet."""
+        """Return the same workload as if nothing had been asked yet."""
         return replace(self, answered=0, under_way=0, message_tokens=self.distinct_message_tokens)
 
 
 def mean_request_usd(workloads: Iterable[Workload], price: ModelPrice, *, discount: float) -> float:
-    """Return the most that one request costs on average; 0 if there is none."""
+    """Return the average of the most that a request may cost; 0 without requests."""
     new = [workload.as_if_new() for workload in workloads]
     count = sum(workload.to_ask for workload in new)
     if not count:
@@ -175,7 +176,7 @@ class ResponseEstimate:
 
 @dataclass(frozen=True, slots=True)
 class JudgingEstimate:
-    """What a mode's judging would cost, and the responses that are to be judged.
+    """What a mode's judging would cost, and what the missing responses would.
 
     Attributes:
         judge_model: The model that would judge.
@@ -191,7 +192,7 @@ class JudgingEstimate:
         responses: What the missing responses of entrants behind a provider's API would cost.
         response_budget: What may be spent on those; None if there is no limit.
         price_source: Where the judge's prices come from.
-        others: The same for the other judges; totals and the budget are of all of them.
+        others: The estimates of the other judges; totals and the budget cover all judges.
     """
 
     mode: str
@@ -223,11 +224,11 @@ class JudgingEstimate:
 
     @property
     def observed_hit_rate(self) -> float | None:
-        """The share of cache hits so far; None if nobody knows."""
+        """The share of cache hits so far; None if unknown."""
         return self.observation.cache_hit_rate if self.observation else None
 
     def usd(self, workload: Workload, hit_rate: float | None) -> float | None:
-        """Return what one of its workloads costs in batches; None without prices."""
+        """Return the cost of one of its workloads in batches; None without prices."""
         if self.is_free:
             return 0.0
         if self.price is None:
@@ -235,7 +236,7 @@ class JudgingEstimate:
         return workload.cost_usd(self.price, discount=self.batch_discount, hit_rate=hit_rate)
 
     def total_usd(self, hit_rate: float | None) -> float | None:
-        """Return what all dimensions cost together; None without prices."""
+        """Return the cost of all dimensions together; None without prices."""
         return _sum_known(
             each.usd(workload, hit_rate)
             for each in self.by_judge
@@ -251,7 +252,7 @@ class JudgingEstimate:
 
     @property
     def planned_usd(self) -> float | None:
-        """The most that it may cost: no request finds its prefix in the cache. None if unknown."""
+        """The cost to plan for: no request finds its prefix in the cache. None if unknown."""
         return _sum_known(each._own_planned_usd for each in self.by_judge)
 
     @property
@@ -282,7 +283,7 @@ class JudgingEstimate:
 
     @property
     def most_usd(self) -> float | None:
-        """What it costs if every reply takes all of `max_tokens`; None if nobody knows."""
+        """The cost if every reply takes all of `max_tokens`; None if unknown."""
         return _sum_known(
             0.0 if each.is_free and self.others else workload.most_usd
             for each in self.by_judge
@@ -303,7 +304,7 @@ class JudgingEstimate:
 
     @property
     def budget_problem(self) -> str | None:
-        """Why the budget does not allow it; None if it does, or there is none."""
+        """Why the budget does not allow the judging; None if it does or there is no budget."""
         if self.budget is None:
             return None
         unpriced = [each.judge_model for each in self.by_judge if each._own_planned_usd is None]
@@ -319,12 +320,12 @@ class JudgingEstimate:
 
 @dataclass(frozen=True, slots=True)
 class RoundsEstimate:
-    """What a run in which pairs stop early asks next, and what it may come to.
+    """What a run in which pairs stop early asks next, and what it may cost in all.
 
     Attributes:
-        now: What the replies so far call for: the next round, and what is left of earlier ones.
-        expected_shares: Which share of all that may still be asked is expected to be, by dimension;
-            None where nothing tells.
+        now: What the replies so far require: the next round, and the rest of earlier ones.
+        expected_shares: The share of what may still be asked that is expected to be asked, by
+            dimension; None if unknown.
     """
 
     now: JudgingEstimate
@@ -342,14 +343,14 @@ def measure_workload(
     counter: TokenCounter | None = None,
     channel: Channel = "batch",
 ) -> Workload:
-    """Count what a list of requests would take; each is looked at once, and its key is kept.
+    """Measure the workload of a list of requests, looking at each once and keeping its key.
 
     Args:
         requests: Both presentations of every pair that is to be asked.
-        find_answered: Returns those of some keys that need not be asked again.
+        find_answered: Returns which of some keys need not be asked again.
         under_way: Keys of requests that were sent and will be collected.
         identical: Presentations of the pairs that are settled without asking.
-        prices: What prices the most that each may cost; None leaves that unknown.
+        prices: The prices for the most that each may cost; None leaves that unknown.
         counter: Counts the tokens of a sample of the requests that are still to be sent, evenly
             spread over them; the others are corrected by what it says.
         channel: How they would be sent, for the most that each may cost.
@@ -397,7 +398,7 @@ def measure_workload(
 def _correct(
     requests: Sequence[ModelRequest], keys: AbstractSet[str], counter: TokenCounter
 ) -> tuple[int, float]:
-    """Return how many requests were counted, and by what their characters mislead."""
+    """Return how many requests were counted, and the factor that corrects the estimate."""
     first: dict[str, int] = {}
     for position, request in enumerate(requests):
         if request.request_key in keys:

@@ -1,4 +1,4 @@
-"""What judging costs, by the tokens billed and dated prices; and what may be spent on it."""
+"""The cost of judging, from billed tokens and dated prices; and what may be spent on it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -61,11 +61,11 @@ class Spending:
     Attributes:
         judge_model: The model that was asked.
         channel: How it was asked.
-        n_replies: How many replies; those that report no tokens are not among them.
+        n_replies: How many replies there are, without those that report no tokens.
         n_cache_hits: Those among them that read their prefix from the cache.
         n_cache_writes: Those that wrote it there.
-        is_waste: Whether they had been paid for before, in another batch.
-        usd: What they cost at the prices at which they were bought, 0 included; None where none was
+        is_waste: Whether another batch had already paid for them.
+        usd: Their cost at the prices when they were bought, which may be 0; None if no price was
             known then.
     """
 
@@ -131,19 +131,19 @@ class PriceList:
         return self.batch_discount if channel == "batch" else 1.0
 
     def with_free(self, model: str) -> "PriceList":
-        """Return the same prices, and nothing for a model that has none."""
+        """Return the same prices, with zeros for models that have none."""
         nothing = ModelPrice(0.0, 0.0, 0.0, 0.0, min_cacheable_tokens=0)
         return replace(self, models={model: nothing, **self.models})
 
     def is_zero(self, model: str) -> bool:
-        """Return whether a model's price is known and is nothing."""
+        """Return whether a model's price is known to be zero."""
         price = self.models.get(model)
         return price is not None and not (price.input or price.output or price.cache_read)
 
     def add_up(self, spendings: Iterable[Spending]) -> Cost:
         """Return what was spent, waste included; the loopback judge costs nothing.
 
-        A reply costs what it did when it was bought, whatever its model costs today.
+        A reply keeps the price it was bought at, whatever its model costs today.
         """
         total = 0.0
         unpriced: set[str] = set()
@@ -163,7 +163,7 @@ class PriceList:
 
 
 def format_usd(dollars: float) -> str:
-    """Return an amount as people read it, with a hundredth of a cent where that matters."""
+    """Format an amount for people, to a hundredth of a cent where that matters."""
     return f"${dollars:,.4f}" if 0 < dollars < 0.1 else f"${dollars:,.2f}"
 
 
@@ -171,7 +171,7 @@ def load_newest_prices(configured: Mapping[str, ConfiguredPrice] | None = None) 
     """Read the price list with the latest date.
 
     Args:
-        configured: Prices that a config gives; they come before those of the list.
+        configured: Prices that a config gives; they override those of the list.
     """
     newest = _newest_file()
     content = _read_list(newest_prices_hash())
@@ -196,10 +196,10 @@ def load_newest_prices(configured: Mapping[str, ConfiguredPrice] | None = None) 
 
 
 def judge_prices(config: TournamentConfig, *models: str) -> PriceList:
-    """Return the newest price list as it holds for a tournament's judges.
+    """Return the newest price list as it applies to a tournament's judges.
 
-    Models of a service that costs nothing have zeros for prices. One that is written down comes
-    first: what stands on a private address may pass requests on to somebody who bills them.
+    Models of a free service cost zero, unless a price is configured or listed: a server at a
+    private address may forward requests to somebody who bills them.
 
     Args:
         models: Other models that are asked in place of a judge.
@@ -245,15 +245,15 @@ _ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class UnbilledBatch:
-    """Requests that were sent, and of which nobody has read yet what they cost.
+    """Requests that were sent and whose bill has not been read yet.
 
     Attributes:
         judge_model: The model that was asked.
         channel: How it was asked.
         begun_at: When they were sent, aware.
         n_requests: How many of the batch's requests have no reply in the ledger.
-        is_lost: Whether their results are out of reach, so that nobody ever will.
-        most_usd: The most that they may cost together; None where nobody wrote it down.
+        is_lost: Whether their results are out of reach, so that their bill will never be read.
+        most_usd: The most that they may cost together; None if it was not recorded.
         holder: Whose work it is, for messages.
         is_at_work: Whether a run is at that work now.
     """
@@ -270,7 +270,7 @@ class UnbilledBatch:
 
 @dataclass(frozen=True, slots=True)
 class BudgetTerms:
-    """What some work may cost, and what prices it.
+    """What some work may cost, and how it is priced.
 
     Attributes:
         limit_usd: The most that may be spent in a period; None sets no limit.
@@ -278,7 +278,8 @@ class BudgetTerms:
         began_at: When the run began, for a limit that is for one run.
         on_responses: Whether it is for entrants' own responses, instead of judging.
         setting: Which line of the config sets the limit.
-        max_tokens: The most tokens of a reply, where nobody wrote down what its request may cost.
+        max_tokens: The most tokens of a reply, used where a request's highest cost was not
+            recorded.
     """
 
     prices: PriceList
@@ -305,8 +306,7 @@ class BudgetTerms:
         """Return what is left of the limit; None without one.
 
         A month pays for whatever is billed in it, so every open batch counts, whenever it was
-        begun; a run pays for what it began itself. Results that are lost were paid for all the
-        same.
+        begun; a run pays only for what it began itself. Lost results were paid for, and count too.
 
         Args:
             since: When the period began, which is `counts_from`.
@@ -361,13 +361,13 @@ class BudgetTerms:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The dollars that may be spent in a period, and those that are gone.
+    """The dollars that may be spent in a period, and those that are spent or committed.
 
     Attributes:
         limit_usd: The most that may be spent.
         period: What it is for: one run, or a calendar month in UTC.
         spent_usd: What was billed in the period, waste included.
-        committed_usd: What requests will cost, or have cost, that were sent and not billed yet.
+        committed_usd: The cost of requests that were sent and are not billed yet.
         unpriced: Models that count towards the period and have no price.
         setting: Which line of the config sets the limit.
         waiting_for: Whose work is under way and will free some of it.
@@ -397,7 +397,7 @@ class Budget:
 
         Args:
             planned_usd: The most it may cost; None where a price is not known.
-            what: What would be paid, such as `asking 12 requests of claude-opus-5-5`.
+            what: What would be paid for, such as `asking 12 requests of claude-opus-5-5`.
             model: Which model would be paid for.
         """
         if planned_usd == 0:
@@ -424,7 +424,7 @@ class Budget:
         )
 
     def affordable(self, most_usd: Iterable[float]) -> int:
-        """Return how many requests, from the first one on, fit if each costs its most."""
+        """Return how many requests, from the first on, fit if each costs the most it may."""
         count, gone = 0, self._gone_usd
         for dollars in most_usd:
             gone += dollars
@@ -437,7 +437,7 @@ class Budget:
         """Return if a plan can be paid.
 
         Raises:
-            BudgetError: If it would exceed the limit, or nobody knows.
+            BudgetError: If it would exceed the limit, or may for lack of a price.
         """
         problem = self.problem(planned_usd, what=what, model=model)
         if problem is not None:

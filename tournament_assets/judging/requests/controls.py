@@ -1,10 +1,10 @@
-"""Pairs planted to see whether the judge can be trusted.
+"""Control pairs, planted to see whether the judge can be trusted.
 
 A control is a pair whose right outcome is known before it is judged. Three kinds:
 
-- identical: a response and its copy; a tie. The tournament settles such pairs without asking;
-  a control has to be asked. Its two presentations are the very same request, so there is one
-  reply to it, and whoever is named in that reply is preferred for the slot alone.
+- identical: a response and its copy; a tie. The tournament settles such pairs without asking; a
+  control has to be asked. Its two presentations are the same request, so there is one reply, and a
+  winner named in it is preferred for its slot alone.
 - corrupted: a response and, in its place, what the same entrant answered to another prompt, of
   the length nearest to it: as fluent, about as long, and off the topic. The response wins. That
   can be relied on only where the response is right, so it must state the prompt's gold answer,
@@ -38,7 +38,7 @@ from tournament_assets.tournament.prompts import AnswerKey, answer_key
 from tournament_assets.tournament.verdicts import Outcome
 
 SHORTEST_CORRUPTED = 20
-"""Characters of a response below which there is too little in it to be made worse."""
+"""A response with fewer characters has too little content to be made worse."""
 _WORD = re.compile(r"\w+")
 _BRACKETED = re.compile(r"\([^)]*\)")
 
@@ -85,8 +85,8 @@ class ControlPair:
         control_id: Unique within a dimension, such as "identical:p1:ada".
         pair: What the judge is asked; the planted text is `response_b`.
         expected: The right outcome; None where it is the baseline's, whatever that is.
-        baseline: The pair without the planted text, which is judged as well; None where
-            `expected` says it all.
+        baseline: The pair without the planted text, which is judged as well; None where `expected`
+            is given.
     """
 
     kind: ControlKind
@@ -109,7 +109,7 @@ def plant_controls(
         pairs: The tournament's pairs on one dimension, in any order.
         sample: The most controls of one kind.
         seed: Seeds the draw; a smaller sample is, kind by kind, the beginning of a larger one.
-        experts: Whose authority an injection claims.
+        experts: The experts whose authority an injection claims.
 
     Returns:
         The controls, kind by kind, in the order they were drawn.
@@ -266,7 +266,7 @@ def _plant(
 
 
 def require_sample(sample: int) -> None:
-    """Refuse to draw fewer than nothing.
+    """Refuse a negative sample.
 
     Raises:
         InputError: If `sample` is negative.
@@ -327,7 +327,7 @@ def _rank(pair: PairToJudge, seed: int) -> str:
 
 
 def repeat_for_drift_check(request: JudgeRequest, occasion: str) -> JudgeRequest:
-    """Return the same question under a key of its own for each occasion.
+    """Return the same request under a separate key for each occasion.
 
     What the judge sees is the same to the byte. The same occasion gives the same key, so that what
     was answered on it is not paid for again.
@@ -336,7 +336,7 @@ def repeat_for_drift_check(request: JudgeRequest, occasion: str) -> JudgeRequest
 
 
 def drift_check_purpose(occasion: str) -> str:
-    """Return the purpose under which an occasion's batches are written down."""
+    """Return the purpose under which an occasion's batches are recorded."""
     return f"{_DRIFT} {occasion}"
 
 

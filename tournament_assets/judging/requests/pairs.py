@@ -51,14 +51,14 @@ class PairToJudge:
 
     @property
     def name(self) -> str:
-        """What draws and fingerprints call the prompt and the sample."""
+        """The name of the prompt and the sample in draws and fingerprints."""
         return sample_name(self.prompt_id, self.sample)
 
 
 def draw_share(
     pairs: Iterable[PairToJudge], *, judge_model: str, share: float
 ) -> list[PairToJudge]:
-    """Return the pairs that fall to a judge that judges a share of them, drawn by a hash."""
+    """Return the share of the pairs that a judge is to judge, drawn by a hash."""
     return [each for each in pairs if share >= 1 or _draw(each, judge_model) < share]
 
 
@@ -134,7 +134,7 @@ def filter_pairs_for_dimension(
 def split_identical(
     pairs: Iterable[PairToJudge],
 ) -> tuple[list[PairToJudge], list[PairToJudge]]:
-    """Part the pairs that are to be asked from those whose two responses are the same text.
+    """Separate the pairs to be asked from those whose two responses are the same text.
 
     Returns:
         The pairs to ask, and the identical ones, each in the order they came.

@@ -46,10 +46,10 @@ class RequestSettings:
         reply_format: How the judge writes its verdict.
         domain: What the built-in instructions call the prompts, such as `medical`; empty for
             prompts of any kind.
-        temperature: How the judge draws its words; nothing is sent if None.
-        identity: What is part of the keys besides what is sent, so that no reply to the same
-            request by another service or revision is taken for this one's; empty for the services
-            that were there first.
+        temperature: The judge's sampling temperature; not sent if None.
+        identity: Part of the keys besides what is sent, so that a reply to the same request from
+            another service or revision is not taken for this one's; empty for the services
+            supported first.
     """
 
     judge_model: str
@@ -117,7 +117,7 @@ def build_user_message(
     parts = [("prompt", pair.prompt_text)]
     if settings.shows_gold_answer and pair.gold_answer is not None:
         parts.append(("gold_answer", pair.gold_answer))
-    # Beside a gold answer it was never shown but with this source, and keys stay what they were.
+    # Beside a gold answer it was only ever shown for this source, and keys must not change.
     may_show = pair.source == CURATED_SOURCE or pair.gold_answer is None
     if settings.shows_expected_behavior and pair.expected_behavior is not None and may_show:
         parts.append(("expected_behavior", pair.expected_behavior))
@@ -141,8 +141,8 @@ def printable(text: str) -> str:
 class JudgeRequests(Sequence[JudgeRequest]):
     """The presentations of every pair, in the order of the pairs, each built when it is looked at.
 
-    A tournament of forty entrants asks 600,000 questions of several kilobytes: what is kept is the
-    pairs, whose texts are shared, and the keys.
+    A tournament of forty entrants has 600,000 requests of several kilobytes: only the pairs, whose
+    texts are shared, and the keys are kept.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class JudgeRequests(Sequence[JudgeRequest]):
 
     @property
     def n_distinct(self) -> int:
-        """How many different requests they are: pairs of the same texts share theirs."""
+        """How many distinct requests there are: pairs with the same texts share theirs."""
         return len(KeyPositions(self))
 
     def keys(self) -> Iterator[str]:
@@ -179,7 +179,7 @@ class JudgeRequests(Sequence[JudgeRequest]):
 
     @property
     def pairs(self) -> Sequence[PairToJudge]:
-        """The pairs, each of which is as many requests as it has presentations."""
+        """The pairs; each has one request per presentation."""
         return self._pairs
 
     def __len__(self) -> int:
@@ -233,7 +233,7 @@ class JudgeRequests(Sequence[JudgeRequest]):
 
 
 def by_pair(pairs: Iterable[PairToJudge], asked: Sequence[JudgeRequests]) -> Iterator[JudgeRequest]:
-    """Yield several judges' requests pair by pair, and of a pair judge by judge.
+    """Yield several judges' requests pair by pair, and within a pair judge by judge.
 
     Args:
         asked: The requests to each judge, about these pairs or some of them in the same order.
@@ -247,13 +247,13 @@ def by_pair(pairs: Iterable[PairToJudge], asked: Sequence[JudgeRequests]) -> Ite
 
 
 def with_larger_cap(request: AnyRequest) -> AnyRequest:
-    """Return the same question with room for twice as long a reply; it keeps its key."""
+    """Return the same request with twice the reply cap; it keeps its key."""
     params: MessageParams = {**request.params, "max_tokens": 2 * request.params["max_tokens"]}
     return replace(request, params=params)
 
 
 def custom_id(nonce: str, request_key: str) -> str:
-    """Name a request within a batch: whose batch it is, and which request.
+    """Name a request within a batch, by the batch's nonce and the request's key.
 
     The provider allows 64 characters, so the key's 32 bytes are written in URL-safe base64.
     """
@@ -276,14 +276,14 @@ def request_key_of(name: str, *, nonce: str) -> str | None:
 
 
 def read_custom_id(name: str) -> tuple[str, str] | None:
-    """Return whose batch a request of ours was in, as a nonce, and its key; None if it is none."""
+    """Return the nonce and the key in a custom id of ours; None if it is not ours."""
     nonce = name[:NONCE_LENGTH]
     key = request_key_of(name, nonce=nonce) if _NONCE.fullmatch(nonce) else None
     return None if key is None else (nonce, key)
 
 
 def serialised_size(request: ModelRequest) -> int:
-    """Bytes of a request as it travels, for cutting batches."""
+    """Return the bytes of a request as it is sent, for cutting batches."""
     return len(canonical_json(request.params).encode()) + 100
 
 
@@ -295,9 +295,9 @@ def request_keys(requests: Iterable[ModelRequest]) -> Iterator[str]:
 
 
 class KeyPositions(Mapping[str, int]):
-    """Where each different request stands first, by its key; the keys in the requests' order.
+    """The first position of each distinct request, by its key, in the requests' order.
 
-    Sorted digests in an array: a dictionary of texts would take six times the memory.
+    Kept as sorted digests in an array: a dictionary of texts would take six times the memory.
     """
 
     def __init__(self, requests: Iterable[ModelRequest]) -> None:
@@ -337,8 +337,8 @@ class Selection(Sequence[ModelRequest]):
 
     Args:
         requests: All of them.
-        positions: Where the chosen ones stand.
-        cut_off: Where those stand whose reply is to have more room.
+        positions: Positions of the chosen requests.
+        cut_off: Positions of the chosen requests that get a larger reply cap.
     """
 
     def __init__(

@@ -3,8 +3,8 @@
 Any change to this text, down to a single space, changes every request key: nothing judged
 under the old text is reused, and every pair is judged, and paid for, anew.
 
-A project may bring its own text on how to judge. What is shown and how to reply is said by the
-program whatever it brings, because the program makes the one and reads the other.
+A project may bring its own text on how to judge. The program always states itself what is shown and
+how to reply, because it composes the requests and reads the replies.
 """
 
 import re
@@ -144,7 +144,7 @@ _ANSWERS = {"line": _ANSWER_ON_A_LINE, "json_schema": _ANSWER_IN_JSON}
 def judge_system_prompt(
     reply_format: ReplyFormat = "line", *, domain: str = "", instructions: str | None = None
 ) -> str:
-    """Return the instructions to a judge; how it answers changes nothing but how to reply.
+    """Return the instructions to a judge; the reply format changes only the part on how to reply.
 
     Args:
         reply_format: How the judge writes its verdict.
@@ -187,8 +187,8 @@ def parse_instructions(text: str, *, where: str) -> str:
         The text with Unix line ends and without outer white space.
 
     Raises:
-        InputError: If it says nothing; or with every line that imitates what the program says
-            itself, in the same request: the parts that are shown, and how to reply.
+        InputError: If it is empty, or if lines imitate what the program itself says in the request,
+            about the parts shown and how to reply; the message lists them.
     """
     normalised = text.replace("\r\n", "\n").replace("\r", "\n")
     problems = Problems()

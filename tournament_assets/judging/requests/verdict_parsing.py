@@ -3,7 +3,7 @@
 A verdict stands on the last line or in a JSON object. A service that knows the schema lets the
 model write nothing else, so a response that quotes a verdict line cannot be mistaken for the judge;
 it does not protect against persuasion. Files of judgments that come from elsewhere hold replies
-such as "Gateway is restarting", which some gateway put in the judge's place: those are told apart.
+such as "Gateway is restarting", which some gateway put in the judge's place: those are recognised.
 """
 
 import json
@@ -34,7 +34,7 @@ VERDICT_SCHEMA: JsonObject = {
     "required": ["reasoning", "verdict"],
     "additionalProperties": False,
 }
-"""What a structured reply looks like."""
+"""The JSON schema of a structured reply."""
 
 _VERDICTS = {"A": Verdict.A, "B": Verdict.B, "TIE": Verdict.TIE}
 _KEYS = {"reasoning", "verdict"}
@@ -46,7 +46,7 @@ _EXPECTED_OBJECT = (
 
 
 def output_config() -> JsonObject:
-    """Return the request's parameter that holds the judge to the schema."""
+    """Return the request parameter that makes the judge keep to the schema."""
     return {"format": {"type": "json_schema", "schema": VERDICT_SCHEMA}}
 
 
@@ -56,10 +56,10 @@ def opens_an_object(reply: str) -> bool:
 
 
 def without_fence(reply: str) -> str:
-    """Return what a reply holds between the two lines of a code fence, if that is all it is.
+    """Return a reply without the code fence around it, if it is nothing but one fenced block.
 
-    Models that are asked for JSON often put it into one, told not to or not, and servers that do
-    not know schemas let them. What stands before or after a fence makes the reply another one.
+    Models often fence the JSON they are asked for, even when told not to, and servers that do not
+    know schemas let them. A reply with text before or after the fence is returned as it is.
     """
     opening, *inside = reply.strip(_WHITE_SPACE).split("\n")
     closing = inside.pop().strip(_WHITE_SPACE) if inside else ""
@@ -71,7 +71,7 @@ def without_fence(reply: str) -> str:
 def parse_structured_verdict(reply: str) -> Verdict:
     """Read the verdict of a reply that is one JSON object.
 
-    A key that occurs twice is refused: of two verdicts, neither is the one.
+    A key that occurs twice is refused: neither of two verdicts is valid.
 
     Raises:
         VerdictParseError: If the reply is anything but an object that the schema allows.
@@ -107,7 +107,7 @@ class Members(list[tuple[str, Any]]):
 
 
 READING_VERSION = 3
-"""Raise it when any reply is read otherwise: verdicts of earlier versions are then out of date."""
+"""Increase it whenever a reply is read differently: earlier verdicts are then out of date."""
 
 # Only these end a line. `str.splitlines` would also cut at U+2028, a form feed and others, and a
 # response that the judge quotes could then put a verdict on a line of its own.
@@ -126,7 +126,7 @@ _EXPECTED_LINE = "expected 'VERDICT: A', 'VERDICT: B' or 'VERDICT: TIE' alone on
 def parse_verdict(reply: str) -> Verdict:
     r"""Read the verdict from the last non-empty line of a reply.
 
-    ASCII letters count in either case. Around the parts of the line blanks (no-break ones too),
+    Case is ignored for ASCII letters. Around the parts of the line blanks (no-break ones too),
     Markdown's marks and quotation marks are ignored, and so are a bullet before it, a full stop
     behind it, and a last line that only closes a code fence. Nothing else is: no text behind the
     verdict, no letter that only looks like one of these, no line elsewhere that gives a different
@@ -154,7 +154,7 @@ def parse_verdict(reply: str) -> Verdict:
 
 
 def _said_by_line(line: str) -> str | None:
-    """Return the word that a line gives as the verdict, one of the three or not."""
+    """Return the word that a line gives as the verdict, valid or not."""
     match = _VERDICT_LINE.fullmatch(line)
     return None if match is None else match["verdict"].upper()
 
@@ -168,8 +168,8 @@ def read_reply(
 ) -> tuple[Verdict, str | None]:
     """Describe what a result row means: a verdict, or why there is none.
 
-    Only a reply that ended by itself can carry a verdict: one that was cut off may have been about
-    to change its mind.
+    Only a reply that ended by itself can carry a verdict: one that was cut off might have gone on
+    to another.
 
     Args:
         result_type: The row's type; `pending` where there is no row yet, `identical` where there
@@ -217,7 +217,7 @@ def _parse(text: str, reply_format: ReplyFormat) -> Verdict:
 
 
 def needs_second_question(verdict: Verdict) -> bool:
-    """Return whether a request is asked once more: its reply is paid for and says nothing."""
+    """Return whether a request is asked once more: its reply was paid for and holds no verdict."""
     return verdict is Verdict.UNREADABLE
 
 
@@ -253,7 +253,7 @@ INFRASTRUCTURE_PHRASES: tuple[str, ...] = (
     "overloaded_error",
     "api_error",
 )
-"""What is found, in any case, in a text that stands in the place of a judge's reply."""
+"""Phrases, in any case, of a text that stands in the place of a judge's reply."""
 
 _PAGE_OPENINGS = ("<!doctype html", "<html")
 
@@ -274,11 +274,11 @@ class FailureClass(StrEnum):
     CUT_OFF = "cut_off"
     """The reply reached its token cap."""
     EMPTY = "empty"
-    """There is a reply and it says nothing."""
+    """The reply is empty."""
     INFRASTRUCTURE = "infrastructure"
-    """Something on the way to the judge put its own words in the reply's place."""
+    """Something between us and the judge put its own words in the reply's place."""
     UNPARSABLE = "unparsable"
-    """The line of the results that should hold the reply is not JSON, however often it is read."""
+    """The result line that should hold the reply is not JSON in any reading."""
     ARCHIVED = "archived"
     """The service no longer keeps the result."""
 
@@ -296,9 +296,9 @@ _CLASS_OF_STOP = {
 
 
 def is_infrastructure_failure(text: str | None) -> bool:
-    """Return whether a text in the place of a judge's reply is none of the judge's.
+    """Return whether a text in the place of a judge's reply is not the judge's.
 
-    No text and white space are such a failure. A text with a verdict never is, whatever it quotes.
+    A missing or blank text is such a failure. A text with a verdict never is, whatever it quotes.
     """
     if text is None or not text.strip():
         return True
@@ -361,15 +361,15 @@ _SWAPPED = {Verdict.A: Outcome.B_WINS, Verdict.B: Outcome.A_WINS, Verdict.TIE: O
 
 
 def reconcile_swap(verdict_ab: Verdict, verdict_ba: Verdict) -> Outcome:
-    """Settle a pair once the positions are undone.
+    """Settle a pair from the verdicts on its two presentations.
 
     Args:
         verdict_ab: What the judge said with entrant_a's response shown as A.
         verdict_ba: What it said with entrant_b's response shown as A.
 
     Returns:
-        Who won or TIE if both replies mean the same, INCONSISTENT if they do not, UNJUDGED if
-        one says nothing.
+        Who won or TIE if both replies mean the same, INCONSISTENT if they do not, UNJUDGED if one
+        is missing.
     """
     if not (verdict_ab.is_decided and verdict_ba.is_decided):
         return Outcome.UNJUDGED
@@ -378,7 +378,7 @@ def reconcile_swap(verdict_ab: Verdict, verdict_ba: Verdict) -> Outcome:
 
 
 _Read = tuple[JudgeReplyRow, Verdict, str | None]
-"""A reply, what it says, and why it says nothing."""
+"""A reply, its verdict, and why it has none."""
 
 
 def settle_pairs(
@@ -386,10 +386,10 @@ def settle_pairs(
     *,
     reply_format: ReplyFormat = "line",
 ) -> list[VerdictRow]:
-    """Read every judge's replies to every pair of a dimension and settle it, in their order.
+    """Read all judges' replies and settle every pair of a dimension, in the pairs' order.
 
-    A presentation that was asked about more than once counts by its first reply that holds a
-    verdict, and by its last one if none does.
+    If a presentation was asked about more than once, its first reply with a verdict counts, or its
+    last reply if none has one.
 
     Raises:
         KeyError: If a presentation of a pair is missing altogether; a reply that is still
@@ -447,21 +447,20 @@ _ROUNDING = 1e-12
 def settle_panel(
     by_judge: Sequence[VerdictRow], weights: Mapping[str, float], *, settled_by: str
 ) -> VerdictRow:
-    """Settle one pair from how several judges settled it: by the weighted mean of their shares.
+    """Settle one pair from several judges' verdicts, by the weighted mean of their shares.
 
-    A judge who was asked and says nothing keeps its weight: unless more than half of the weight
-    was used the pair is unjudged, so that one of three who answers does not decide alone.
+    A judge that was asked and gave no verdict keeps its weight. The pair is unjudged unless more
+    than half of the weight gave a verdict, so that one judge of three cannot decide alone.
 
     Args:
         by_judge: Its row from every judge that was asked, in the order of the judges.
-        weights: What each judge's word weighs, by its model; a judge without one has none.
+        weights: Each judge's weight, by its model; a judge without an entry has weight 0.
         settled_by: What the row calls the judges together.
 
     Returns:
-        The row of the judge that weighs most among those who say what all say together, so that a
-        verdict has its replies beside it, with the share and the outcome of all. Level judges are
-        a tie where ties weigh more than all else, and inconsistent where they contradict each
-        other.
+        The row of the heaviest judge that agrees with the joint outcome, so that the verdict comes
+        with its replies, with the joint share and outcome. If the judges balance, the outcome is a
+        tie if ties hold most of the weight, and inconsistent if the judges contradict each other.
     """
     own = [weights.get(row.settled_by, 0.0) for row in by_judge]
     asked = [(row, weight) for row, weight in zip(by_judge, own, strict=True) if weight > 0]

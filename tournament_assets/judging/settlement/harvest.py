@@ -15,7 +15,7 @@ from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeW
 _CHUNK = 500
 _CHUNK_CHARACTERS = 16_000_000
 UNPARSABLE_TIMES = 2
-"""How often a request may come back in a line that is not JSON before it is asked no more."""
+"""How often a request may come back in a line that is not JSON before it is given up."""
 _INVALID_ERRORS = frozenset({"invalid_request_error", "request_too_large"})
 _FATAL_ERRORS = frozenset(
     {"authentication_error", "billing_error", "not_found_error", "permission_error"}
@@ -31,7 +31,7 @@ def is_final(row: Reply) -> bool:
 
 @dataclass(slots=True)
 class _Harvest:
-    """What the readings of a batch's results have brought so far."""
+    """The outcome of all readings of a batch's results so far."""
 
     seen: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
@@ -44,13 +44,12 @@ class _Harvest:
 def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchStatus) -> None:
     """Read an ended batch's rows into the ledger and close it.
 
-    Rows that were read before a stream broke are written down all the same. A stream that ends
-    early looks like a short one, so the requests that were answered are compared with what was
-    submitted, and the results are read again until every request has a row. One that has none in
-    several whole readings counts as failed if the service does not count a result for it either;
-    if it does, the batch is left as `leave_unread` says. A line that is not JSON in any
-    reading is a result that was read: a request without a row stands behind it, and is asked again
-    once.
+    Rows read before a stream broke are kept. A stream that ends early looks like a short one, so
+    the rows are compared with the submitted requests, and the results are read again until every
+    request has a row. A request without a row in several complete readings has failed if the
+    service counts no result for it either; otherwise the batch is left open, as `leave_unread`
+    says. A line that is not JSON in any reading counts as the result of a request without a row,
+    which is asked again once.
 
     Raises:
         JudgeError: If the results cannot be read, or every request failed in a way that asking
@@ -121,10 +120,10 @@ def _close_refused(session: JudgingSession, batch: SubmittedBatch, refusal: Judg
 
 
 def leave_unread(session: JudgingSession, batch: SubmittedBatch, unread: UnreadResults) -> None:
-    """Keep an ended batch open whose results were not all read, and its requests from being asked.
+    """Keep an ended batch with unread results open, and do not ask its requests again.
 
-    They were paid for. Only with leave to pay again is the batch written off, once for the same
-    requests, and they are asked again.
+    They were paid for. Only with permission to pay again is the batch written off, once for the
+    same requests, and they are asked again.
     """
     what = (
         f"batch {batch.batch_id} holds {unread.n_counted} results as the service counts them, and "
@@ -145,7 +144,7 @@ def leave_unread(session: JudgingSession, batch: SubmittedBatch, unread: UnreadR
 def _read_results(
     session: JudgingSession, batch: SubmittedBatch, keys: set[str], harvest: _Harvest
 ) -> JudgeError | None:
-    """Read the results as far as they can be read; return why that ended early, if it is known."""
+    """Read as many results as possible; return why reading ended early, if that is known."""
     stream = session.batches.iterate_results(batch.batch_id)
     lines: list[str] = []
     while True:
@@ -221,7 +220,7 @@ def _record_missing(session: JudgingSession, batch: SubmittedBatch, missing: lis
 def _record_unparsable(
     session: JudgingSession, batch: SubmittedBatch, missing: list[str], lines: Sequence[str]
 ) -> None:
-    """Note the requests behind lines that are not JSON; those that had another try are withheld."""
+    """Record the requests behind lines that are not JSON; withhold those already asked again."""
     session.progress.note(
         f"{len(lines)} lines of the results of batch {batch.batch_id} are not JSON (the first "
         f"begins {lines[0][:80]!r}), and {len(missing)} of its requests have no other line"
@@ -239,7 +238,7 @@ def _record_unparsable(
 
 
 def withhold_unparsable(session: JudgingSession, keys: AbstractSet[str]) -> None:
-    """Keep those of some requests from being asked that came back as no JSON time and again."""
+    """Keep requests that repeatedly came back as invalid JSON from being asked again."""
     hopeless = session.ledger.keys_failed(UNPARSABLE, times=UNPARSABLE_TIMES) & keys
     if hopeless:
         session.tally.withheld |= hopeless
@@ -272,13 +271,13 @@ def _stop_if_hopeless(session: JudgingSession, batch: SubmittedBatch, harvest: _
 
 
 _UNKNOWN_SECONDS = 600.0
-"""So long after its creation a batch may be unknown to the service that accepted it."""
+"""How long after its creation the service may not know a batch that it accepted."""
 
 
 def collect_batches(session: JudgingSession, batches: Sequence[SubmittedBatch]) -> None:
     """Wait for some batches and harvest each one that ends.
 
-    One that has ended and cannot be read until the deadline is left as it is, and not waited for.
+    A batch that has ended but cannot be read by the deadline is left as it is.
 
     Raises:
         JudgeWaitingError: If one has not ended by the deadline; it stays open, and a later run
@@ -305,7 +304,7 @@ def collect_batches(session: JudgingSession, batches: Sequence[SubmittedBatch]) 
 def harvest_ended(
     session: JudgingSession, batches: Sequence[SubmittedBatch], *, deadline_seconds: float
 ) -> list[SubmittedBatch]:
-    """Harvest batches as they end, and return those that have not by the deadline."""
+    """Harvest batches as they end, and return those that have not ended by the deadline."""
     waits = session.waits()
     left = list(batches)
     while True:

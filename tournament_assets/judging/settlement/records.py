@@ -17,20 +17,20 @@ _OF_JUDGE = f"{VERDICTS} of "
 
 
 def verdicts_of(judge_model: str) -> str:
-    """Return the purpose of asking one of several judges, which keeps the judges' work apart."""
+    """Return the purpose of asking one of several judges, which keeps their work separate."""
     return f"{_OF_JUDGE}{judge_model}"
 
 
 DIRECT_AT_ONCE = 4
-"""So many direct messages are under way at once, and lost with the process that sent them."""
+"""How many direct messages are under way at once; they are lost if their process dies."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgingScope:
-    """Whose work a batch is: what only one process at a time may submit.
+    """The scope of a batch's work, which only one process at a time may submit.
 
     Attributes:
-        purpose: `verdicts`, or what else is asked besides the tournament's own verdicts.
+        purpose: `verdicts`, or another purpose than the tournament's own verdicts.
         subject: What messages call it; the dimension and the mode by default.
     """
 
@@ -42,23 +42,23 @@ class JudgingScope:
 
     @property
     def is_of_verdicts(self) -> bool:
-        """Whether it is what the tournament is rated by, of its judge or of one of several."""
+        """Whether it asks for the verdicts that the tournament is rated by."""
         return self.purpose == VERDICTS or self.judge_model is not None
 
     @property
     def judge_model(self) -> str | None:
-        """The one of several judges whose verdicts it is; None for all else."""
+        """The judge whose verdicts it asks for, if there are several judges; else None."""
         return self.purpose.removeprefix(_OF_JUDGE) if self.purpose.startswith(_OF_JUDGE) else None
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         judge = "" if self.judge_model is None else f" by {self.judge_model}"
         return self.subject or f"{self.dimension} ({self.mode}){judge}"
 
     @property
     def holder(self) -> str:
-        """What messages call whoever is at work on it, among all tournaments of a ledger."""
+        """The name of whoever is at work on it in messages, unique within a ledger."""
         if self.purpose == RESPONSES:
             return f"responses of entrant {self.dimension[:12]}"
         return f"{self.dimension} ({self.mode}) of {self.tournament_id}"
@@ -84,12 +84,12 @@ class BatchIntent:
     Attributes:
         nonce: Our own name for it, part of every custom id in it.
         judge_model: The model that is asked.
-        attempt: 1 for the first question, 2 for the one after an unreadable reply, and so on.
+        attempt: 1 for the first attempt, 2 for the one after an unreadable reply, and so on.
         channel: How it is sent.
         begun_at: When it is about to be sent.
         most_usd: The most that each of them may cost, in US dollars; None where no price is known.
-        rates: What their tokens cost, by which their replies are billed for ever; None where no
-            price is known.
+        rates: The prices at which their replies are billed, now and later; None where no price is
+            known.
         at_once: How many of them are under way at a time, if they are sent one by one.
     """
 
@@ -110,7 +110,7 @@ class OpenBatch:
 
     Attributes:
         nonce: Our own name for it, part of every custom id in it.
-        batch_id: The provider's name; None if nobody wrote it down.
+        batch_id: The provider's name; None if it was not recorded.
         n_requests: How many requests it holds.
         begun_at: When its intent was written down.
         channel: How it was sent.
@@ -154,19 +154,19 @@ class StoredReply(Reply):
 
 
 class JudgingLedger(Protocol):
-    """Where paid work is written down."""
+    """The protocol of the store that records paid work."""
 
     def acquire_lease(self, scope: JudgingScope) -> Lease | str:
         """Return the right to submit a scope's work, or its present holder."""
 
     def renew_lease(self, lease: Lease) -> bool:
-        """Keep a lease for another while; False if it went to somebody else."""
+        """Renew a lease; return False if somebody else holds it now."""
 
     def release_lease(self, lease: Lease) -> None:
         """Give a lease back."""
 
     def answered_keys(self, request_keys: Iterable[str], *, attempt: int = 1) -> set[str]:
-        """Return those keys that have a final reply to that attempt."""
+        """Return which keys have a final reply to an attempt."""
 
     def iterate_replies(self, request_keys: Iterable[str]) -> Iterator[StoredReply]:
         """Yield the final replies there are, by key and then by attempt."""
@@ -174,7 +174,7 @@ class JudgingLedger(Protocol):
     def failed_keys(
         self, request_keys: Iterable[str], *, since: datetime | None = None
     ) -> dict[str, str]:
-        """Return how requests failed last, by key: the result's type or the error's.
+        """Return each request's latest failure by key: the type of the result or of the error.
 
         A request may have been answered since.
 
@@ -192,43 +192,42 @@ class JudgingLedger(Protocol):
         """Return the keys of the requests that a batch was to hold."""
 
     def known_batch_ids(self, batch_ids: AbstractSet[str]) -> set[str]:
-        """Return those provider's names that belong to a batch written down already."""
+        """Return which of the provider's batch names are already recorded."""
 
     def record_intent(
         self, lease: Lease, intent: BatchIntent, terms: BudgetTerms | None = None
     ) -> int:
-        """Write down that as many of a batch's requests are about to be sent as may be paid for.
+        """Record the intent to send as many of a batch's requests as the budget allows.
 
-        What is spent, what is under way and what these may cost are looked at in the transaction
-        that writes them down, so that no two runs ever count on the same dollars.
+        The spending, the requests under way and the most these may cost are checked in the
+        transaction that records the intent, so that no two runs count on the same dollars.
 
         Args:
             terms: What may be spent; None sets no limit.
 
         Returns:
-            How many of the requests, from the first one on, are written down; if none is, nothing
-            is.
+            How many of the requests, from the first on, were recorded; 0 if nothing was.
 
         Raises:
-            JudgeError: If the lease went to somebody else; nothing is written then.
-            BudgetError: If a price is not known without which the limit cannot be kept.
+            JudgeError: If somebody else holds the lease now; nothing is recorded then.
+            BudgetError: If a price needed to keep the limit is not known.
         """
 
     def draw_up_budget(self, terms: BudgetTerms) -> Budget | None:
-        """Return what is left if all that is under way costs its most; None without a limit."""
+        """Return what is left if all that is under way costs the most; None without a limit."""
 
     def record_created(self, nonce: str, batch_id: str) -> None:
         """Write down the provider's name of a batch."""
 
     def record_rows(self, nonce: str, final: Sequence[tuple[str, ReplyRow]]) -> int:
-        """Keep final replies, by request key; the first one of a key and attempt stays.
+        """Keep final replies by request key; the first one for a key and attempt stays.
 
         Returns:
             How many of them had been paid for before, in another batch.
         """
 
     def record_failures(self, nonce: str, failed: Sequence[tuple[str, Reply]]) -> None:
-        """Note requests that got no reply this time and may be asked again."""
+        """Record requests that got no reply this time and may be asked again."""
 
     def record_closed(self, nonce: str, *, state: str) -> None:
-        """Write down that nothing more will come of a batch."""
+        """Record that a batch is closed: no more results are expected."""

@@ -1,10 +1,10 @@
-"""Replies to get once more: failures to ask for again, and what was paid for and is forgotten.
+"""Recovering replies: asking failed requests again, and taking back forgotten paid batches.
 
-What failed for reasons that lie with the judge is asked again one by one, and answered at once.
+Requests that failed because of the judge are asked again one by one, and answered at once.
 
-A database that was emptied, or lost its write-ahead log, knows nothing of batches whose results the
-service keeps for 29 days. Every request in them carries its key in its name, so a reply finds its
-place again without anybody remembering that it was asked for.
+A database that was emptied, or lost its write-ahead log, has no record of batches whose results the
+service keeps for 29 days. Every request in them carries its key in its name, so its reply can be
+assigned without a record of the request.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,16 +53,16 @@ from tournament_assets.judging.settlement.settlement import ask_directly, is_unr
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 KEPT_FOR = timedelta(days=29)
-"""So long the service keeps a batch's results."""
+"""How long the service keeps a batch's results."""
 _CHUNK = 500
 _PAGE = 100
 _ROWS_THAT_PROVE = 20
 _LOOKED_INTO = 20
-"""Unknown batches that are looked into before something is sent: a workspace may hold thousands."""
+"""How many unknown batches are examined before sending: a workspace may hold thousands."""
 _OUT_OF_REACH = (JudgeFailure.LOST, JudgeFailure.UNKNOWN)
 _OFF = "abandoned"
 _FORGOTTEN = frozenset({"", _OFF, "recovering"})
-"""States of a batch whose replies can be taken back; the first one is that nobody knows of it."""
+"""States of a batch whose replies can be taken back; empty means unknown."""
 
 
 class RecoveryLedger(Protocol):
@@ -71,7 +71,7 @@ class RecoveryLedger(Protocol):
     def batch_states(
         self, *, batch_ids: AbstractSet[str] = frozenset(), nonces: AbstractSet[str] = frozenset()
     ) -> dict[str, str]:
-        """Return what became of batches, by the provider's name or by our own."""
+        """Return the states of batches, by the provider's name or by our own."""
 
     def open_scopes(self, tournament_id: str) -> dict[JudgingScope, list[OpenBatch]]:
         """Return a tournament's batches that were begun and not closed, by scope."""
@@ -99,7 +99,7 @@ class RecoveryLedger(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlannedRequest:
-    """What a request that may have been paid for belongs to.
+    """The scope, model and reply format of a request that may have been paid for.
 
     Attributes:
         scope: Whose work it is.
@@ -118,8 +118,8 @@ class ForgottenBatches:
 
     Attributes:
         paid: Those that answer requests which are about to be sent.
-        alike: Those that may: their requests are named as ours are, or they have not ended and
-            hold as many requests as are about to be sent.
+        alike: Those that may be ours: their requests are named like ours, or they have not ended
+            and hold as many requests as are about to be sent.
     """
 
     paid: Sequence[str]
@@ -128,16 +128,16 @@ class ForgottenBatches:
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What came of looking for forgotten batches.
+    """The result of looking for forgotten batches.
 
     Attributes:
         taken: The batches whose replies are now in the ledger.
         replies: Replies that the ledger did not hold.
         paid_twice: Replies to requests that another batch has answered.
         without_reply: Requests of these batches that have none.
-        incomplete: Batches of which some rows could not be read; look again later.
+        incomplete: Batches with rows that could not be read; look again later.
         in_progress: Batches that have not ended, whose owner cannot be known yet.
-        unplanned: Batches named as ours are, of which nothing is planned today.
+        unplanned: Batches named like ours, none of whose requests is planned now.
         foreign: Batches of somebody else.
         gone: Batches whose results the service does not show.
     """
@@ -153,7 +153,7 @@ class RecoveryReport:
     gone: list[str] = field(default_factory=list)
 
     def add(self, other: "RecoveryReport") -> None:
-        """Add what came of looking at another service."""
+        """Add the result of looking at another service."""
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
@@ -167,8 +167,8 @@ def find_forgotten(
 ) -> ForgottenBatches:
     """Look whether requests that are about to be sent were paid for and forgotten.
 
-    Of the newest hundred batches those are looked into that are unknown, 20 at most and a few rows
-    each; nothing is written.
+    Among the newest hundred batches at most 20 unknown ones are examined, a few rows each; nothing
+    is written.
 
     Raises:
         JudgeError: If the service cannot be asked.
@@ -231,9 +231,9 @@ def refuse_to_repay(
     command: str,
     may_pay_again: bool,
 ) -> None:
-    """Stop before requests are sent whose replies the service holds and the ledger has forgotten.
+    """Refuse to send requests whose replies the service holds and the ledger has forgotten.
 
-    Batches that merely look like ours are said.
+    Batches that merely look like ours are only reported.
 
     Raises:
         JudgeError: If the requests were paid for and may not be paid for again, or the service
@@ -275,9 +275,9 @@ def recover_batches(
 ) -> RecoveryReport:
     """Take back the replies of batches that the ledger does not know; nothing is sent or paid.
 
-    A batch is ours if one of its requests is planned. Then every reply in it is kept, also one to a
-    request that an edit has taken out of the plan since. The oldest batch comes first, so that the
-    first reply to a request is the one that counts again, and a second question is known as one.
+    A batch is ours if one of its requests is planned. Every reply in it is then kept, even to
+    requests that an edit has since removed from the plan. The oldest batch comes first, so that the
+    first reply to a request counts again, and a second attempt is recognised as one.
 
     Raises:
         JudgeError: If the service cannot be asked.
@@ -319,16 +319,16 @@ def _unknown_batches(
 
 @dataclass(slots=True)
 class _UnderWay:
-    """Batches that the ledger knows and that their own runs will close.
+    """Batches that the ledger knows; their own runs will close them.
 
-    A log that was torn may end between a batch and what was asked because of its replies. What a
-    forgotten batch was, a first question or a second one, then shows only in those replies: they
-    are read first, and the batch is left open.
+    A torn log may end between a batch and the second attempts that its replies led to. Only those
+    replies then show whether a forgotten batch was a first or a second attempt: they are read
+    first, and the batch is left open.
 
     Attributes:
         ledger: Where the replies go.
         service: Which holds them.
-        found: The provider's names of batches that the ledger has none of, by nonce.
+        found: The provider's names that the ledger lacks, by nonce.
         read: The nonces of those that were read.
     """
 
@@ -448,7 +448,7 @@ class _Recovery:
         return batch
 
     def _attempt_of(self, keys: AbstractSet[str], reply_format: ReplyFormat) -> int:
-        """Return 2 if all of some requests had been answered before, without a verdict."""
+        """Return 2 if all of the requests had been answered before without a verdict, else 1."""
         unreadable = {
             reply.request_key
             for reply in self.ledger.iterate_replies(keys)
@@ -457,7 +457,7 @@ class _Recovery:
         return 2 if keys and unreadable == keys else 1
 
     def _read(self, batch: SubmittedBatch, seen: set[str]) -> None:
-        """Put rows into the ledger as they come; what was read before a failure is kept."""
+        """Keep rows as they arrive; those read before a failure stay."""
         rows = self.service.iterate_results(batch.batch_id)
         is_over = False
         while not is_over:

@@ -1,6 +1,6 @@
-"""What all steps of one settlement share: whose work it is, the two sides, patience, the tally.
+"""The state that all steps of one settlement share: scope, ledger, service, waiting and tally.
 
-And several pieces of work that wait for services at once, each in a thread that can be stopped.
+Also runs several pieces of work that wait for services at once, each in a stoppable thread.
 """
 
 import threading
@@ -38,7 +38,7 @@ from tournament_assets.tournament.judges import Judge
 
 
 class JudgingProgress(Protocol):
-    """Who wants to know how far the judging is."""
+    """The listener that is told of the progress of judging."""
 
     def note(self, message: str) -> None:
         """Say what is happening."""
@@ -54,7 +54,7 @@ def _utc_now() -> datetime:
 Approval = Callable[[Sequence[ModelRequest], Channel], None]
 """Raises `BudgetError` if asking some requests would cost more than may be spent."""
 Listener = Callable[[Sequence[tuple[str, ReplyRow]]], None]
-"""Told of rows, each with its request's key, as soon as the ledger holds what they say."""
+"""Called with rows, each with its request's key, as soon as the ledger holds them."""
 JUDGE_REMEDY = (
     "correct the judge's max_tokens or model, or, if the service was at fault, ask again with "
     "`tournament rejudge`"
@@ -62,27 +62,27 @@ JUDGE_REMEDY = (
 
 
 def approve_anything(_requests: Sequence[ModelRequest], _channel: Channel) -> None:
-    """Let everything pass: there is no budget."""
+    """Approve every plan: there is no budget."""
 
 
 def tell_nobody(_rows: Sequence[tuple[str, ReplyRow]]) -> None:
-    """Let rows pass: the ledger is the only one who wants them."""
+    """Ignore the rows: nobody but the ledger needs them."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingPolicy:
-    """How long is waited for what, and how often something is tried again.
+    """How long to wait, and how often to try again.
 
     Attributes:
         poll_initial_seconds: Wait before the second look; it doubles from look to look.
         poll_max_seconds: The longest wait between two looks.
         deadline_seconds: How long to wait for batches before leaving them to a later run.
         prewarm_wait_seconds: How long to wait for the request that warms the prompt cache before
-            the others go out; None asks none ahead.
+            sending the others; None sends no request ahead.
         adopt_grace_seconds: How long a batch that was accepted may be missing from the list of
             batches; only then is it taken for never accepted.
         creation_seconds: How long the creation of a batch may be under way.
-        max_rounds: How often requests that failed in passing are sent as a batch.
+        max_rounds: How often requests with transient failures are sent as a batch.
         max_direct: How many requests may be asked one by one after that.
         max_readings: How often results that came in part are read.
         sleep: Waits that many seconds.
@@ -112,11 +112,11 @@ class WaitingPolicy:
         prewarms: bool = False,
         sleep: Callable[[float], None] = time.sleep,
     ) -> "WaitingPolicy":
-        """Return how a judge's service is waited for.
+        """Return the waiting policy for a judge's service.
 
         Args:
             deadline_seconds: How long to wait for batches; as long as the judge says unless given.
-            prewarms: Whether one request is asked ahead to fill the prompt cache.
+            prewarms: Whether one request is sent ahead to fill the prompt cache.
             sleep: Waits that many seconds.
         """
         waiting = judge.waiting
@@ -146,8 +146,8 @@ class Tally:
         failed: Requests that came back without a reply.
         batches: Batches created.
         resumed: Batches of an earlier run that were taken up again.
-        adopted: Batches whose creation nobody had confirmed, and that were found.
-        abandoned: Requests of batches whose creation nobody confirmed, and that were not found.
+        adopted: Batches whose creation was not confirmed, and that were found.
+        abandoned: Requests of batches whose creation was not confirmed, and that were not found.
         paid_twice: Replies to requests that another batch had answered.
         second_questions: Requests asked once more after an unreadable reply.
         direct: Requests asked one by one.
@@ -181,10 +181,10 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class UnreadResults:
-    """What an ended batch holds that could not be read.
+    """The results of an ended batch that could not be read.
 
     Attributes:
-        n_counted: Results that there are, as the service counts them.
+        n_counted: The number of results, as the service counts them.
         missing: Requests of the batch without a row.
         failed: Requests of the batch whose row holds no reply.
         reason: Why the rest was not read.
@@ -198,19 +198,19 @@ class UnreadResults:
 
 @dataclass(frozen=True, slots=True)
 class JudgingOptions:
-    """How a settlement goes about its work.
+    """The options of a settlement.
 
     Attributes:
         policy: How long is waited for what.
         approve: Asked whether a plan can be paid before anything of it is sent.
         may_pay_again: Whether requests whose results are lost or unread may be asked again.
-        failed_since: Requests that failed since then are not asked again; None leaves out none.
+        failed_since: Requests that failed since then are not asked again; None excludes none.
         reply_format: How the judge writes its verdict; None where a reply is no verdict, and is
             never asked for twice.
         on_rows: Told of every row once it is in the ledger; may raise `JudgeError` if nothing more
             is to be asked.
         remedy: What a person can do if every request is refused as invalid.
-        terms: What every single request is paid from; None sets no limit and knows no price.
+        terms: The budget terms of every request; None means no limit and no known price.
         max_batch_requests: The most requests of a batch; None for as many as usual.
         max_batch_bytes: The most bytes of a batch; None for as many as usual.
         max_in_flight: How many requests are asked directly at a time.
@@ -219,8 +219,8 @@ class JudgingOptions:
             for nothing, is not asked again by the next run.
         has_answered: Whether the service has answered requests like these before, so that what it
             refuses is about single requests.
-        places: Entered for each request that is asked directly: settlements that share a service
-            are given the same, so that they ask no more at a time together.
+        places: Entered for each direct request; settlements that share a service share it, so that
+            together they do not exceed the limit.
     """
 
     policy: WaitingPolicy
@@ -333,7 +333,7 @@ def open_session(
     progress: JudgingProgress,
     options: JudgingOptions,
 ) -> Iterator[JudgingSession]:
-    """Begin to settle a scope's requests as the only one who may.
+    """Open the session that alone may settle a scope's requests.
 
     Raises:
         JudgeWaitingError: If somebody else is at work on the scope until the deadline.
@@ -352,8 +352,8 @@ def hold_lease(
 ) -> Iterator[Lease]:
     """Wait for a scope's lease, keep it, and give it back.
 
-    While it is held a thread renews it. Should it go to somebody else nevertheless, because this
-    process was stopped for too long, the ledger refuses the next intent.
+    While it is held a thread renews it. If somebody else gets it anyway, because this process was
+    suspended for too long, the ledger refuses the next intent.
 
     Raises:
         JudgeWaitingError: If somebody else holds it until the deadline.
@@ -425,17 +425,17 @@ class Piece(Generic[Done]):
 
 
 def run_together(pieces: Sequence[Piece[Done]], *, log: Callable[[str], None]) -> list[Done]:
-    """Do all of some work at once; return what each piece returned, in their order.
+    """Run several pieces of work at once; return their results in order.
 
-    A piece that fails stops no other: what these have sent is paid for. Once whoever waits here is
-    interrupted, each piece ends at its next wait, as it would in a process that is killed there.
-    The threads are daemons, because nobody should wait for an answer that nobody will take.
+    A piece that fails does not stop the others: what they have sent is paid for. If the waiting
+    thread is interrupted, each piece ends at its next wait, as if the process were killed there.
+    The threads are daemons, so that the process does not wait for answers that nobody will read.
 
     Args:
         log: Told at once of a piece that failed while others go on.
 
     Raises:
-        BaseException: What the first of the pieces that failed has raised, once all have ended.
+        BaseException: What the first failed piece raised, once all have ended.
     """
     if len(pieces) == 1:
         return [piece.do(time.sleep) for piece in pieces]

@@ -2,9 +2,9 @@
 
 Written against two protocols, a ledger and a batch service, so that it is tested without either.
 The order of writes is what makes paid work safe: the intent is in the ledger before a batch is
-created, the batch's id right after, every row as it is read, and the close comes last.
-What batches leave over is asked one by one: dearer, and answered at once. So is the one request
-that warms the prompt cache for the others.
+created, the batch's id right after, every row as it is read, and the close comes last. Requests
+left over from batches are asked one by one, which costs more and is answered at once. So is the
+request that warms the prompt cache for the others.
 """
 
 import threading
@@ -69,7 +69,7 @@ from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 @dataclass(frozen=True, slots=True)
 class WorkLeft:
-    """What is still to be done before every request has its reply.
+    """The work left before every request has its reply.
 
     Attributes:
         total: Distinct requests that are wanted.
@@ -108,7 +108,7 @@ def find_work_left(
     ledger: JudgingLedger,
     reply_format: ReplyFormat | None,
 ) -> WorkLeft:
-    """Look in the ledger for what a settlement would do; nothing is sent."""
+    """Look up in the ledger what a settlement would do; nothing is sent."""
     unanswered = dict.fromkeys(request_keys)
     total = len(unanswered)
     unreadable: dict[str, StoredReply] = {}
@@ -142,9 +142,9 @@ def is_unreadable(reply: StoredReply, reply_format: ReplyFormat) -> bool:
 
 _RETRIED = frozenset({JudgeFailure.NOT_ACCEPTED, JudgeFailure.TRANSIENT})
 _IN_VAIN = 8
-"""So many requests that fail one after another stop the others, where all are asked directly."""
+"""How many consecutive failures stop the other requests, where all are asked directly."""
 _LOST = "lost"
-"""How a request ends whose reply, if there was one, never arrived: it may have been billed."""
+"""The result type of a request whose reply, if any, never arrived: it may have been billed."""
 _REFUSED = "refused"
 """The error of a request that is refused as it stands and may be asked again by the next run."""
 _LONGEST_ASKED_WAIT_SECONDS = 300.0
@@ -153,11 +153,11 @@ _LONGEST_ASKED_WAIT_SECONDS = 300.0
 def ask_directly(
     session: JudgingSession, requests: Sequence[ModelRequest], *, attempt: int
 ) -> None:
-    """Send some requests one by one and write down each reply as it comes.
+    """Send requests one by one and record each reply as it arrives.
 
-    No more go out at once than the budget has room for at their most. A reply that got lost on its
-    way may have been paid for and cannot be had again: the protocol has no name for it. It counts
-    as paid, and its request is asked again, a few times, as far as the budget goes.
+    No more go out at once than the budget allows if each costs the most it may. A reply lost on its
+    way may have been paid for and cannot be fetched again, as the protocol has no name for it. It
+    counts as paid, and its request is asked again, a few times, as far as the budget allows.
 
     Raises:
         JudgeError: If the service refuses for a reason that the other requests share.
@@ -179,7 +179,7 @@ def ask_directly(
 def _ask_in_slices(
     session: JudgingSession, requests: Sequence[ModelRequest], *, attempt: int
 ) -> set[str]:
-    """Ask as many at a time as may be paid for; return those whose reply may have got lost."""
+    """Ask as many at a time as the budget allows; return those whose reply may be lost."""
     lost: set[str] = set()
     waits = session.waits()
     while requests:
@@ -198,7 +198,7 @@ def _ask_in_slices(
 def _ask_all(
     session: JudgingSession, intent: OpenBatch, requests: Sequence[ModelRequest]
 ) -> set[str]:
-    """Ask all of an intent; return those whose reply may have got lost.
+    """Ask all requests of an intent; return those whose reply may be lost.
 
     Whoever is interrupted here waits for no reply: the threads are daemons.
     """
@@ -263,7 +263,7 @@ def _at_once(session: JudgingSession) -> int:
 
 
 def _is_in_vain(session: JudgingSession, row: ReplyRow) -> bool:
-    """Whether a row tells of a service that answers nothing."""
+    """Whether a row shows that the service answers nothing."""
     if row.result_type == "succeeded":
         return False
     has_answered = session.options.has_answered or bool(session.tally.answered)
@@ -274,8 +274,8 @@ def _is_in_vain(session: JudgingSession, row: ReplyRow) -> bool:
 def asked_ahead(session: JudgingSession, request: ModelRequest, *, attempt: int) -> Iterator[int]:
     """Ask one request directly, so that what is sent next finds its prefix in the prompt cache.
 
-    Its reply is kept like any other. One that is slow is waited for again at the end, and what the
-    direct channel refuses is sent with the others: a warm cache is cheaper, and never necessary.
+    Its reply is kept like any other. A slow one is waited for again at the end, and one that the
+    direct channel refuses is sent with the others: a warm cache saves money but is not needed.
 
     Yields:
         How many requests were asked: 1, or 0 where it is still to be sent.
@@ -372,17 +372,17 @@ def settle_requests(
 ) -> Tally:
     """Ask for every reply that the ledger does not hold yet, and wait for it.
 
-    A request that two pairs share is asked once. One that failed in passing is asked again in a
-    few more batches, then by itself; one whose reply holds no verdict is asked once more. What
-    still has no reply then is asked again by the next run. One whose result the service counts and
-    does not hand out is not asked again without leave to pay again.
+    A request that two pairs share is asked once. One with a transient failure is asked again in a
+    few more batches, then by itself; one whose reply holds no verdict is asked once more. The next
+    run asks again what still has no reply. A request whose result the service counts but does not
+    deliver is not asked again without permission to pay again.
 
     Raises:
         JudgeWaitingError: If a batch has not ended by the deadline, or somebody else is at work;
             what was received is in the ledger, and the next run goes on from there.
         JudgeError: If the service refuses; what was received is in the ledger.
         BudgetError: If asking would cost more than may be spent; what was received is in the
-            ledger, and nothing was ever sent that the budget had no room for at `max_tokens`.
+            ledger, and nothing was sent that could exceed the budget at `max_tokens`.
     """
     with open_session(
         scope, ledger=ledger, service=service, progress=progress, options=options
@@ -399,7 +399,7 @@ class _Settlement:
         self._given_up: AbstractSet[str] = frozenset()
 
     def run(self) -> None:
-        # What is left is told by places and not by keys, which would be held as long as it takes.
+        # Positions are kept rather than keys, which would stay in memory throughout.
         first, second = self._select_questions(self._take_stock())
         if first:
             self._ask(first, attempt=_FIRST)
@@ -410,7 +410,7 @@ class _Settlement:
             self._ask(second, attempt=_SECOND)
 
     def _take_stock(self) -> WorkLeft:
-        """Take up what is under way; return what is to be asked then."""
+        """Resume what is under way; return what is then to be asked."""
         session = self._session
         left = self._find_work_left()
         session.tally.total = left.total
@@ -457,7 +457,7 @@ class _Settlement:
         unconfirmed: list[OpenBatch] = []
         for begun in open_batches:
             if begun.channel == "direct":
-                # There is no name under which replies that were under way could be asked for.
+                # Direct replies that were under way have no name to fetch them by.
                 session.ledger.record_closed(begun.nonce, state="abandoned")
             elif begun.batch_id is None:
                 unconfirmed.append(begun)
@@ -467,7 +467,7 @@ class _Settlement:
                 )
                 session.tally.resumed += 1
                 batches.append(SubmittedBatch(begun.nonce, begun.batch_id, begun.begun_at))
-        # What can be read now does not wait for what cannot be told yet.
+        # Batches that can be read now do not wait for unconfirmed ones.
         left = harvest_ended(session, batches, deadline_seconds=0.0)
         for begun in unconfirmed:
             adopted = self._adopt(begun)

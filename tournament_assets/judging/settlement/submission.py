@@ -1,11 +1,11 @@
 """Sending requests as batches: cut to size, written down first, each accepted at most once.
 
-A batch whose creation was never confirmed is looked for, so that it is not paid for twice. A
-service that keeps our own name beside a batch settles that in its list. Others list batches without
-saying whose they are; only the results of an ended one carry the names that we gave its requests.
-So a batch of the right size and time is waited for, and taken for ours if its rows carry our nonce.
-A batch that stays out of the list longer than the grace period is taken for never accepted: that is
-where the protocol's certainty ends.
+A batch whose creation was never confirmed is looked for, so that it is not paid for twice. If the
+service stores our own name with a batch, its list settles that. Others list batches without saying
+whose they are; only the results of an ended one carry the names that we gave its requests. So a
+batch of the right size and time is waited for, and taken for ours if its rows carry our nonce. A
+batch missing from the list for longer than the grace period is taken for never accepted: the
+protocol offers no more certainty.
 """
 
 import secrets
@@ -45,7 +45,7 @@ _ROWS_THAT_PROVE = 20
 
 
 def adopt_batch(session: JudgingSession, intent: OpenBatch) -> SubmittedBatch | None:
-    """Look for the batch of an intent, and write its name down if it exists.
+    """Look for the batch of an intent, and record its name if it exists.
 
     Returns:
         The batch, or None if the service never accepted it, as far as can be known.
@@ -102,7 +102,7 @@ def adopt_batch(session: JudgingSession, intent: OpenBatch) -> SubmittedBatch | 
 def _candidates(
     session: JudgingSession, intent: OpenBatch, disproved: set[str]
 ) -> list[BatchStatus]:
-    """Return the batches that may be the one: of its size and time, and not known as another."""
+    """Return the batches that may be the one: of its size and time, and not known already."""
     earliest = intent.begun_at - _CLOCK_SKEW
     latest = intent.begun_at + timedelta(seconds=session.policy.creation_seconds) + _CLOCK_SKEW
     found: list[BatchStatus] = []
@@ -125,9 +125,9 @@ def _candidates(
 
 
 def _is_ours(session: JudgingSession, intent: OpenBatch, listing: BatchStatus) -> bool | None:
-    """Whether one of the first rows carries a name that we gave; None if it cannot be told yet.
+    """Whether one of the first rows carries a name that we gave; None if not known yet.
 
-    A service that keeps our own name beside a batch has told already.
+    A service that stores our own name with a batch has answered already.
     """
     if listing.nonce is not None:
         return listing.nonce == intent.nonce
@@ -159,11 +159,11 @@ _MAX_UNCONFIRMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """What became of some requests that were to be sent.
+    """The outcome of sending some requests.
 
     Attributes:
-        n_requests: How many of them, from the first one on, are settled or in a batch; the budget
-            has no room for the others now.
+        n_requests: How many of them, from the first on, are settled or in a batch; the budget has
+            no room for the others now.
     """
 
     batches: list[SubmittedBatch]
@@ -202,12 +202,12 @@ def create_batches(
 ) -> Created:
     """Submit some requests as one batch, or as several if the service finds it too large.
 
-    What the budget has no room for is not submitted: no request goes out unless all that is under
-    way, and it, may cost their most.
+    No request goes out unless the budget has room for it and for everything under way, each at the
+    most it may cost.
 
     Raises:
-        JudgeError: If the service refuses. What it may have accepted is looked for first, so
-            that no batch is submitted again that exists.
+        JudgeError: If the service refuses. A batch that it may have accepted is looked for first,
+            so that it is not submitted twice.
     """
     waits = session.waits()
     unconfirmed = 0
@@ -249,11 +249,11 @@ def create_batches(
 def write_intent(
     session: JudgingSession, requests: Sequence[ModelRequest], *, attempt: int, channel: Channel
 ) -> OpenBatch | None:
-    """Write down what is about to be sent, under a fresh name.
+    """Record what is about to be sent, under a fresh name.
 
     Returns:
-        What was written down: as many of the requests, from the first one on, as the budget has
-        room for at their most; None if it has room for none.
+        The recorded intent: as many of the requests, from the first on, as the budget has room for
+        at the most they may cost; None if it has room for none.
     """
     nonce = secrets.token_hex(NONCE_LENGTH // 2)
     model = requests[0].params["model"]
@@ -282,11 +282,11 @@ def write_intent(
 def wait_for_room(
     session: JudgingSession, request: ModelRequest, channel: Channel, waits: Waits
 ) -> None:
-    """Wait once for what other runs have under way, which holds the rest of the budget.
+    """Wait once for other runs, whose requests under way hold the rest of the budget.
 
     Raises:
-        BudgetError: If nothing is under way that could leave some of the budget.
-        JudgeWaitingError: If it does not become known in time what the others cost.
+        BudgetError: If nothing under way could free some of the budget.
+        JudgeWaitingError: If the cost of the others does not become known in time.
     """
     if session.options.terms is not None:
         # Nobody else will read what the service withholds from this very run.
@@ -326,7 +326,7 @@ def wait_for_others(
         return
     patience = policy.deadline_seconds
     if not budget.is_at_work:
-        # Whoever sent it may have made a pause; if nobody comes, nobody is waited for.
+        # The sender may have paused; if nobody resumes it, the wait ends.
         patience = min(patience, policy.adopt_grace_seconds)
     problem = budget.problem(most, what=what, model=model)
     if problem is None:
