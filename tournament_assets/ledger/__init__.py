@@ -12,8 +12,8 @@ class Ledger(ResponseRecords, BatchRecords, ReplyRecords, WasteRecords):
     It satisfies `judging.settlement.records.JudgingLedger`.
 
     Args:
-        url: An SQLAlchemy URL of a SQLite or PostgreSQL database; a SQLite file's folder is made if
-            need be.
+        url: An SQLAlchemy URL of a SQLite or PostgreSQL database; a SQLite file's folder is created
+            if needed.
 
     Raises:
         LedgerError: If the database cannot be opened, or is of another version.

@@ -1,6 +1,6 @@
 """The database under the ledger: SQLite in WAL mode by default, PostgreSQL by URL.
 
-Its tables are made when it is opened; those of another version are refused.
+Its tables are created when it is opened; those of another version are refused.
 """
 
 import re
@@ -25,7 +25,7 @@ _ADVISORY_LOCK = 0x6C6564676572  # any number that others in the same database d
 
 
 def prepare_tables(connection: sa.Connection) -> None:
-    """Make the tables that are not there; nothing that is kept is lost.
+    """Create missing tables; existing data is kept.
 
     Raises:
         LedgerError: If a table has other columns than this version's.
@@ -34,7 +34,7 @@ def prepare_tables(connection: sa.Connection) -> None:
     tables = [table for part in parts for table in part.sorted_tables]
     # Asked without a lock, so that a ledger can be read where it cannot be written.
     if not {each.name for each in tables} <= set(sa.inspect(connection).get_table_names()):
-        # What follows looks first and changes later: two runs would both change.
+        # The code below looks first and changes later: without a lock two runs would both change.
         if connection.dialect.name == "sqlite":
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         else:
@@ -53,13 +53,13 @@ def prepare_tables(connection: sa.Connection) -> None:
 
 
 class LedgerDatabase:
-    """The connections to a ledger, and what every part of it writes with.
+    """The connections to a ledger, with the helpers by which all its parts write.
 
-    A transaction that writes begins with a write: SQLite then waits for the lock, where it would
-    refuse to turn a read into a write at once.
+    A transaction that writes begins with a write: SQLite then waits for the lock; it would refuse
+    at once to upgrade a read to a write.
 
     Args:
-        url: An SQLAlchemy URL; a SQLite file's folder is made if need be.
+        url: An SQLAlchemy URL; a SQLite file's folder is created if needed.
 
     Raises:
         LedgerError: If the database cannot be opened, or is of another version.
@@ -74,14 +74,14 @@ class LedgerDatabase:
                 "postgresql+psycopg://user:password@host/database; check TOURNAMENT_LEDGER_URL"
             ) from None
         if parsed.drivername in ("postgresql", "postgres"):
-            # What the URL most often says; of the drivers there are, the project installs this one.
+            # The usual form of the URL; this is the driver that the project installs.
             parsed = parsed.set(drivername="postgresql+psycopg")
         if parsed.get_backend_name() not in ("sqlite", "postgresql"):
             raise LedgerError(
                 f"the ledger's URL begins with {parsed.drivername!r}; expected 'sqlite' or "
                 "'postgresql'; check TOURNAMENT_LEDGER_URL"
             )
-        # Without the query, which may hold a password just as the part before the host may.
+        # Without the query, which may hold a password, as may the part before the host.
         self._where = parsed.set(query={}).render_as_string(hide_password=True)
         with self._explained():
             if parsed.drivername.startswith("sqlite") and _is_file(parsed.database):
@@ -97,7 +97,7 @@ class LedgerDatabase:
             raise
 
     def close(self) -> None:
-        """Give the database connections back."""
+        """Close the database connections."""
         self._engine.dispose()
 
     @contextmanager
@@ -125,7 +125,7 @@ class LedgerDatabase:
     def _insert_new(
         self, connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]
     ) -> int:
-        """Insert rows; one whose key is there already is left as it is.
+        """Insert rows, leaving existing keys as they are.
 
         Returns:
             How many were inserted.
@@ -134,11 +134,10 @@ class LedgerDatabase:
             return 0
         dialect = postgresql if self._engine.dialect.name == "postgresql" else sqlite
         insert = dialect.insert(table).on_conflict_do_nothing()
-        # By key: of two transactions with the same rows in other orders, each could hold what the
-        # other one waits for.
+        # In key order: two transactions with the same rows in different orders could deadlock.
         key = [column.name for column in table.primary_key]
         ordered = sorted(map(storable, rows), key=lambda row: [row[name] for name in key])
-        # Returned rather than counted: a driver may not say how many rows several statements wrote.
+        # Returned rather than counted: a driver may not report the row count of several statements.
         return len(connection.execute(insert.returning(*table.primary_key), ordered).all())
 
 
@@ -162,7 +161,7 @@ def time_text(moment: datetime | None = None) -> str:
 
 
 def chunks(keys: Iterable[str]) -> Iterator[list[str]]:
-    """Yield distinct keys in order, as many at a time as one query can name."""
+    """Yield distinct keys in order, in chunks that one query can hold."""
     ordered = sorted(set(keys))
     for start in range(0, len(ordered), _QUERY_CHUNK):
         yield ordered[start : start + _QUERY_CHUNK]
@@ -181,7 +180,8 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
 
 
 def _turn_on_write_ahead_log(cursor: Any) -> None:
-    # SQLite waits for no lock here: of two runs that make a ledger at once, one must ask again.
+    # SQLite does not wait for the lock here: of two runs that create a ledger at once, one must
+    # retry.
     deadline = time.monotonic() + _BUSY_SECONDS
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Leases: who may submit the work of a scope now, and whether that process is still alive."""
+"""Leases: which process may submit a scope's work now, and whether it is still alive."""
 
 import os
 import secrets
@@ -39,13 +39,13 @@ class LeaseRecords(LedgerDatabase):
                 sa.select(_LEASES).where(*is_of(_LEASES, scope))
             ).one_or_none()
         if current is None:
-            # It was somebody's when the row was to be inserted, and was given back since.
+            # Somebody held it when the row was to be inserted, and has released it since.
             return self.acquire_lease(scope)
         if current.token == lease.token:
             return lease
         if current.expires_at > time_text() and not has_died(current.holder):
             return str(current.holder)
-        # Only if nobody else was faster, not even the holder: all is still as it was read.
+        # Only if nobody was faster, not even the holder: the row is still as it was read.
         take = sa.update(_LEASES).where(
             *is_of(_LEASES, scope),
             _LEASES.c.token == current.token,
@@ -56,7 +56,7 @@ class LeaseRecords(LedgerDatabase):
         return lease if taken else "a run that began just now"
 
     def renew_lease(self, lease: Lease) -> bool:
-        """Keep a lease for another while; False if it went to somebody else."""
+        """Renew a lease; return False if somebody else holds it now."""
         with self._transaction() as connection:
             return self._renew(connection, lease)
 
@@ -70,7 +70,7 @@ class LeaseRecords(LedgerDatabase):
             )
 
     def leased_scopes(self) -> set[JudgingScope]:
-        """Return the scopes that somebody is at work on."""
+        """Return the scopes with a live lease."""
         with self._transaction() as connection:
             return active_scopes(connection)
 
@@ -107,7 +107,7 @@ def scope_of(row: sa.Row[Any]) -> JudgingScope:
 
 
 def is_of(table: sa.Table, scope: JudgingScope) -> list[sa.ColumnElement[bool]]:
-    """Return what holds for the rows of a scope's work."""
+    """Return the condition that selects the rows of a scope's work."""
     return [table.c[name] == value for name, value in scope_names(scope).items()]
 
 
@@ -119,8 +119,8 @@ def own_identity() -> str:
 def has_died(identity: str) -> bool:
     """Whether the process of an identity is certainly gone.
 
-    A process of another machine may be alive for all that is known here. A process id that was
-    given to a new process is told apart by the start time.
+    A process on another machine counts as possibly alive. The start time distinguishes a new
+    process with a reused process id.
     """
     machine, _, rest = identity.partition("/")
     pid, _, _ = rest.partition("/")

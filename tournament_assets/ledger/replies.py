@@ -33,14 +33,14 @@ from tournament_assets.tournament.prompts import GeneratedResponse
 _TABLE = schema.replies
 _IMPORT_CHUNK = 1_000
 _NEVER_BILLED = frozenset({"errored", "canceled", "expired"})
-"""How requests end that the service says it did not answer."""
+"""Result types of requests that the service says it did not answer."""
 
 
 class ReplyRecords(LedgerDatabase):
     """The part of the ledger that holds what the judge wrote."""
 
     def answered_keys(self, request_keys: Iterable[str], *, attempt: int = 1) -> set[str]:
-        """Return those keys that have a final reply to that attempt."""
+        """Return which keys have a final reply to an attempt."""
         answered: set[str] = set()
         with self._transaction() as connection:
             for chunk in chunks(request_keys):
@@ -56,7 +56,7 @@ class ReplyRecords(LedgerDatabase):
         """Yield the final replies there are, by key and then by attempt.
 
         Args:
-            with_raw: Whether to read all that the service said, which takes memory.
+            with_raw: Whether to read the raw rows too, which takes memory.
         """
         columns = [each for each in _TABLE.columns if with_raw or each.name != "raw"]
         for chunk in chunks(request_keys):
@@ -72,7 +72,7 @@ class ReplyRecords(LedgerDatabase):
     def failed_keys(
         self, request_keys: Iterable[str], *, since: datetime | None = None
     ) -> dict[str, str]:
-        """Return how requests failed last, by key: the result's type or the error's.
+        """Return each request's latest failure by key: the type of the result or of the error.
 
         Args:
             since: Leave out those that have not failed since then.
@@ -111,7 +111,7 @@ class ReplyRecords(LedgerDatabase):
         *,
         received_at: datetime | None = None,
     ) -> int:
-        """Keep final replies, by request key; the first one of a key and attempt stays.
+        """Keep final replies by request key; the first one for a key and attempt stays.
 
         Args:
             nonce: The batch they came in.
@@ -157,7 +157,7 @@ class ReplyRecords(LedgerDatabase):
         return wasted
 
     def record_failures(self, nonce: str, failed: Sequence[tuple[str, Reply]]) -> None:
-        """Note requests that got no reply this time and may be asked again."""
+        """Record requests that got no reply this time and may be asked again."""
         if not failed:
             return
         now = time_text()
@@ -181,7 +181,7 @@ class ReplyRecords(LedgerDatabase):
             )
 
     def import_replies(self, replies: Iterable[StoredReply]) -> int:
-        """Keep replies that were paid for elsewhere; those that are held already stay.
+        """Keep replies that were paid for elsewhere; existing ones stay.
 
         Returns:
             How many of them are new.
@@ -328,7 +328,7 @@ class BatchRecords(LeaseRecords, SpendingRecords):
         return scopes
 
     def purposes_begun(self, tournament_id: str, mode: str, dimension: str) -> list[str]:
-        """Return what a dimension was asked for in a mode, in the order it was first begun."""
+        """Return a dimension's purposes of asking in a mode, in the order they were first begun."""
         begun = sa.func.min(_BATCHES.c.begun_at)
         query = (
             sa.select(_BATCHES.c.purpose)
@@ -352,7 +352,7 @@ class BatchRecords(LeaseRecords, SpendingRecords):
             return set(connection.scalars(query))
 
     def known_batch_ids(self, batch_ids: AbstractSet[str]) -> set[str]:
-        """Return those provider's names that belong to a batch written down already."""
+        """Return which of the provider's batch names are already recorded."""
         known: set[str] = set()
         with self._transaction() as connection:
             for chunk in chunks(batch_ids):
@@ -363,7 +363,7 @@ class BatchRecords(LeaseRecords, SpendingRecords):
     def batch_states(
         self, *, batch_ids: AbstractSet[str] = frozenset(), nonces: AbstractSet[str] = frozenset()
     ) -> dict[str, str]:
-        """Return what became of batches, by the provider's name or by our own."""
+        """Return the states of batches, by the provider's name or by our own."""
         states: dict[str, str] = {}
         with self._transaction() as connection:
             for column, names in ((_BATCHES.c.batch_id, batch_ids), (_BATCHES.c.nonce, nonces)):
@@ -375,9 +375,9 @@ class BatchRecords(LeaseRecords, SpendingRecords):
     def begin_recovery(
         self, scope: JudgingScope, batch: SubmittedBatch, *, model: str, attempt: int, size: int
     ) -> None:
-        """Write down a batch that was paid and forgotten; it is closed when its rows are held.
+        """Record a batch that was paid for and forgotten; it is closed once its rows are kept.
 
-        One that was written down before keeps what is known of it, but for its state.
+        A batch recorded before keeps its data, except for its state.
         """
         values = {"batch_id": batch.batch_id, "state": "recovering", "closed_at": None}
         row = {
@@ -461,7 +461,7 @@ class BatchRecords(LeaseRecords, SpendingRecords):
             )
 
     def record_closed(self, nonce: str, *, state: str) -> None:
-        """Write down that nothing more will come of a batch."""
+        """Record that a batch is closed: no more results are expected."""
         with self._transaction() as connection:
             connection.execute(
                 sa.update(_BATCHES)

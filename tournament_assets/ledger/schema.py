@@ -10,7 +10,7 @@ from tournament_assets.judging.batch_service import TOKEN_NAMES
 
 metadata = sa.MetaData()
 RATES = {f"usd_per_million_{name}": name for name in TOKEN_NAMES}
-"""The columns with the prices at which a batch's replies are bought: the tokens they are for."""
+"""The kinds of tokens, by the column with their price when a batch was sent."""
 
 responses = sa.Table(
     "responses",
@@ -53,7 +53,7 @@ batches = sa.Table(
     # recovering, then harvested, if it was found again after the ledger had forgotten it
     sa.Column("state", sa.Text, nullable=False),
     sa.Column("n_requests", sa.Integer, nullable=False),
-    # of those that are asked one by one, so many at a time
+    # of those asked one by one, how many at a time
     sa.Column("at_once", sa.Integer),
     # what a million tokens of each kind cost, if the price was known
     *(sa.Column(name, sa.Float) for name in RATES),
@@ -86,7 +86,7 @@ replies = sa.Table(
     sa.Column("received_at", sa.Text, nullable=False),
     sa.Index("judge_replies_by_time", "received_at"),
 )
-# Replies to what another batch had answered before: paid for, and of no use.
+# Replies to requests that another batch had answered: paid for, and of no use.
 paid_twice = sa.Table(
     "judge_paid_twice",
     metadata,

@@ -1,4 +1,4 @@
-"""What was billed, as the replies reported it, and what was sent and is not billed yet."""
+"""Spending: what was billed, as the replies report it, and what was sent and not billed yet."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ _IS_MISSING = [
     )
     for table in (schema.replies, schema.paid_twice, schema.failures)
 ]
-"""What holds for a request of which nothing came back."""
+"""The conditions that select a request for which nothing came back."""
 
 
 class SpendingRecords(LedgerDatabase):
     """The part of the ledger that adds up what was billed.
 
-    Imported replies were billed elsewhere and do not count. What entrants' own responses cost is
-    told apart from what judging costs: a budget is for judging, and a judge's replies are no
+    Imported replies were billed elsewhere and do not count. The cost of entrants' own responses is
+    kept separate from that of judging: a budget is for judging, and a judge's replies are no
     measure of a response.
     """
 
@@ -47,7 +47,7 @@ class SpendingRecords(LedgerDatabase):
             return _read_all_spending(connection, moment, on_responses=on_responses)
 
     def spending_on(self, request_keys: Iterable[str]) -> list[Spending]:
-        """Return what the replies to some requests were billed, in parts."""
+        """Return what was billed for the replies to some requests, in parts."""
         with self._transaction() as connection:
             return [
                 spending
@@ -58,25 +58,24 @@ class SpendingRecords(LedgerDatabase):
             ]
 
     def unbilled_batches(self, *, on_responses: bool = False) -> list[UnbilledBatch]:
-        """Return what was sent and not billed yet, and what may have been billed unseen.
+        """Return what was sent and is not billed yet, and what may have been billed unseen.
 
-        That is what open and lost batches hold without their requests that came back, what was
-        under way when a process died that asked one by one, replies that got lost on their way,
-        that nobody could read, or that did not say what they cost, and what is still to be read
-        of batches that a ledger had forgotten.
+        These are: the requests of open and lost batches that did not come back; direct requests
+        under way when their process died; replies that were lost, unreadable or without a usage;
+        and the unread rest of batches that a ledger had forgotten.
         """
         with self._transaction() as connection:
             return _read_unbilled(connection, None, on_responses=on_responses)
 
     def draw_up_budget(self, terms: BudgetTerms) -> Budget | None:
-        """Return what is left if all that is under way costs its most; None without a limit."""
+        """Return what is left if all that is under way costs the most; None without a limit."""
         with self._transaction() as connection:
             return self._draw_up(connection, terms)
 
     def _draw_up(self, connection: sa.Connection, terms: BudgetTerms) -> Budget | None:
         if terms.limit_usd is None:
             return None
-        # In this order: a reply that arrives in between then counts twice rather than not at all.
+        # Read in this order, a reply that arrives in between counts twice rather than not at all.
         since = terms.counts_from
         unbilled = _read_unbilled(connection, since, on_responses=terms.on_responses)
         spent = _read_all_spending(connection, since, on_responses=terms.on_responses)
@@ -144,7 +143,7 @@ def _read_unbilled(
 ) -> list[UnbilledBatch]:
     batches, requests = schema.batches, schema.batch_requests
     is_wanted = _is_wanted(on_responses=on_responses)
-    # Of those that a dead process asked one by one, only a few were under way.
+    # Of the requests that a dead process asked one by one, only a few were under way.
     was_interrupted = sa.and_(batches.c.state == "abandoned", batches.c.channel == "direct")
     sums = [
         sa.func.count(requests.c.request_key).label("n_unbilled"),
@@ -186,7 +185,7 @@ def _read_unbilled(
 def _read_recovering(
     connection: sa.Connection, is_wanted: sa.ColumnElement[bool]
 ) -> list[UnbilledBatch]:
-    """Read the rest of batches that are taken back in part; which requests it holds is unknown."""
+    """Read the unread rest of batches that are partly recovered; its requests are unknown."""
     batches = schema.batches
     counts = [
         sa.select(sa.func.count())
@@ -239,7 +238,7 @@ def _read_without_bill(
                 sa.func.sum(requests.c.most_usd).label("most_usd"),
             )
             .join(batches, batches.c.nonce == table.c.nonce)
-            # Of what was sent by a ledger that was lost, nobody wrote down the most it may cost.
+            # The highest cost of what a lost ledger sent is not recorded.
             .outerjoin(
                 requests,
                 sa.and_(
@@ -282,11 +281,11 @@ class Waste:
     Attributes:
         replies_paid_twice: Replies to requests that another batch had answered.
         requests_never_confirmed: Requests sent again because their batch was never found; if the
-            service had accepted it nevertheless, they were paid for twice.
-        requests_lost: Requests without a result of batches that were written off because the
-            service no longer kept the results, or did not hand them out.
+            service had accepted it anyway, they were paid for twice.
+        requests_lost: Requests without a result, of batches written off because the service no
+            longer kept the results or did not deliver them.
         requests_unparsable: Requests whose line of the results was not JSON; if the model had
-            answered, they were paid for without use.
+            answered, they were paid for in vain.
     """
 
     replies_paid_twice: int
@@ -297,7 +296,7 @@ class Waste:
 
 
 class WasteRecords(LedgerDatabase):
-    """The part of the ledger that counts what was of no use."""
+    """The part of the ledger that counts waste."""
 
     def waste_of(self, tournament_id: str, mode: str) -> Waste:
         """Add up what a mode of a tournament has wasted so far."""

@@ -1,7 +1,7 @@
-"""Batches that were accepted, a file each: a header, then a row for each request.
+"""Accepted batches, one file each: a header, then a row for each request.
 
 A verdict is a pure function of its request, so only the requests are kept, in the order in which
-the results come out, and results are written anew whenever somebody reads them.
+the results come out, and results are generated anew on every read.
 """
 
 import hashlib
@@ -35,8 +35,8 @@ class BatchedRequest:
     Attributes:
         custom_id: Its name in the results.
         params: The parameters of the message.
-        cache_use: What it did with the prompt cache; decided when the batch was accepted, so that
-            reading the results twice shows the same bill.
+        cache_use: Its use of the prompt cache, decided when the batch was accepted, so that every
+            reading of the results shows the same bill.
     """
 
     custom_id: str
@@ -50,11 +50,10 @@ class StoredBatch:
 
     Attributes:
         created_at: When it was accepted.
-        ends_at: When it is through.
+        ends_at: When it ends.
         n_requests: How many requests it has.
-        n_invalid: How many of them fail, because their parameters make no sense.
-        metadata: What whoever submitted it wrote beside it; only OpenAI's protocol has a place for
-            it.
+        n_invalid: How many of them fail because of invalid parameters.
+        metadata: The submitter's metadata; only OpenAI's protocol has it.
         path: The file that holds it.
     """
 
@@ -68,11 +67,11 @@ class StoredBatch:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is through."""
+        """Whether it has ended."""
         return datetime.now(UTC) >= self.ends_at
 
     def iterate_requests(self) -> Iterator[BatchedRequest]:
-        """Yield the requests one by one, in a fixed order that is not the one they came in."""
+        """Yield the requests one by one, in a fixed order other than that of submission."""
         with self.path.open("rb") as file:
             file.readline()
             for line in file:
@@ -102,11 +101,11 @@ class StoredBatch:
 
 
 class BatchStore:
-    """Accepts batches and knows them again.
+    """A store that accepts batches and finds them again.
 
     Args:
-        directory: Where to keep the batches, so that a restarted server still knows them; None
-            keeps them as long as the store lives.
+        directory: Where to keep the batches across restarts; None keeps them as long as the store
+            lives.
         processing_seconds: How long a batch takes.
         cache: The simulated prompt cache, shared with direct messages.
         before_listing: Called with a new batch and its requests before anybody can see it.
@@ -146,12 +145,13 @@ class BatchStore:
         """Accept a batch of named requests whose names have been checked.
 
         Args:
-            metadata: What was written beside it.
+            metadata: The submitter's metadata.
         """
         with self._accepting:
             now = datetime.now(UTC)
             if self._batches:
-                # Two batches never share a moment, so that a restarted server lists them alike.
+                # No two batches share a time, so that a restarted server lists them in the same
+                # order.
                 newest = next(reversed(self._batches.values()))
                 now = max(now, newest.created_at + timedelta(microseconds=1))
             batch_id = f"msgbatch_{uuid.uuid4().hex}"
@@ -177,7 +177,7 @@ class BatchStore:
             return batch
 
     def get(self, batch_id: str) -> StoredBatch | None:
-        """Return a batch, or None if there is none of that name."""
+        """Return a batch by name, or None if it does not exist."""
         return self._batches.get(batch_id)
 
     def list_newest_first(self) -> list[StoredBatch]:
@@ -186,7 +186,7 @@ class BatchStore:
 
 
 def _write_batch(batch: StoredBatch, requests: Sequence[BatchedRequest]) -> None:
-    """Write a file that is there as a whole or not at all."""
+    """Write a batch's file atomically."""
     header = {name: value for name, value in asdict(batch).items() if name != "path"}
     partial = batch.path.with_suffix(".partial")
     with partial.open("wb") as file:

@@ -1,9 +1,9 @@
 """A judge that compares words, not meanings: a stand-in for a language model.
 
 A verdict is a pure function of the request. It does not depend on the order of the responses,
-except in a small share of requests, picked by a hash, in which the judge prefers the first slot
-as real judges at times do, so that some pairs come out inconsistent. It weighs what can be seen in
-a response without understanding it, words, tone and shape: crude measures that a person can check
+except in a small share of requests, picked by a hash, in which the judge prefers the first slot, as
+real judges sometimes do, so that some pairs come out inconsistent. It weighs what shows in a
+response without understanding it (words, tone and shape), by crude measures that a person can check
 by eye.
 """
 
@@ -16,14 +16,13 @@ from itertools import pairwise
 
 
 class Lexicon:
-    """Some words and phrases that mean the same to the judge.
+    """Words and phrases that the judge treats as equivalent.
 
-    A phrase counts once, also where words inside it are listed themselves.
+    A phrase counts once, even if words inside it are listed themselves.
 
     Args:
         words: Single words, between spaces.
-        phrases: Phrases of two words or more, between vertical bars; none of them begins with
-            another one.
+        phrases: Phrases of two words or more, between vertical bars; none begins with another.
 
     Attributes:
         words: The single words.
@@ -40,7 +39,7 @@ class Lexicon:
         self._pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, listed))})\b")
 
     def count(self, plain: str, n_words: int) -> int:
-        """Count how often a text in which a phrase opens holds any of them.
+        """Count the words and phrases in a text that contains the start of a phrase.
 
         Args:
             plain: The text in lower case, with single spaces and straight apostrophes.
@@ -60,7 +59,7 @@ _COMMON_WORDS_TEXT = (
     "would you your"
 )
 COMMON_WORDS = frozenset(_COMMON_WORDS_TEXT.split())
-"""The small words that prose cannot do without, and that carry no meaning."""
+"""Function words, which all prose contains and which carry no meaning."""
 
 HEDGES = Lexicon(
     "probably possibly perhaps maybe likely unlikely may might could suggest suggests appear "
@@ -135,7 +134,7 @@ class Traits:
         is_complete: Whether it ends as a sentence does.
         content_words: Those that carry meaning, each once.
         garbling: How far from readable prose it is: 0 for prose, 1 for noise.
-        repetition: Share of three-word runs that occurred before; 0 for less than six words.
+        repetition: Share of three-word sequences that occurred before; 0 for fewer than six words.
     """
 
     __slots__ = (
@@ -187,7 +186,7 @@ class Traits:
         return len(wanted & self.content_words) / len(wanted) if wanted else 0.0
 
 
-# A response is judged in many pairs, which come out of a batch in no order.
+# A response is judged in many pairs, which leave a batch in no particular order.
 @lru_cache(maxsize=8192)
 def examine(text: str) -> Traits:
     """Return the traits of a response."""
@@ -203,7 +202,7 @@ def list_words(text: str) -> list[str]:
 def list_content_words(text: str) -> frozenset[str]:
     """Return the words that carry meaning, each once, without a plural's s.
 
-    Short words stay: the C is all that tells vitamin C from vitamin D.
+    Short words stay: only the C distinguishes vitamin C from vitamin D.
     """
     return _select_content_words(list_words(text))
 
@@ -228,7 +227,7 @@ def _select_content_words(words: list[str]) -> frozenset[str]:
 def _measure_garbling(stripped: str, written: list[str], words: list[str]) -> float:
     """Return the worst of three shares.
 
-    They are those of words no language has, of odd characters, and of the small words missing.
+    They measure impossible words, odd characters and missing function words.
     """
     if not stripped:
         return 0.0
@@ -310,7 +309,7 @@ def read_parts(user_text: str) -> ShownParts | None:
     text of the part in which it stands.
 
     Returns:
-        The parts, or None if the message is no comparison of two responses.
+        The parts, or None if the message does not compare two responses.
     """
     first = _OPENING_TAG.search(user_text)
     if first is None:
@@ -365,7 +364,7 @@ class _PartReader:
 
 
 FIRST_SLOT_SHARE = 0.06
-"""Share of requests in which the first slot wins, whatever stands in it."""
+"""Share of requests in which the first slot wins, whatever its content."""
 TIE_MARGIN = 0.05
 """Scores closer than this are a tie."""
 _COMFORTABLE_WORDS = 220
@@ -373,7 +372,7 @@ _COMFORTABLE_WORDS = 220
 
 @dataclass(frozen=True, slots=True)
 class Temper:
-    """How a judge errs; the scores are the same for all.
+    """How a simulated judge errs; all judges share the same scores.
 
     Attributes:
         first_slot_share: Share of requests in which the first slot wins, whatever stands in it.
@@ -388,7 +387,7 @@ TEMPERS = {
     "loopback-hasty": Temper(first_slot_share=0.4),
     "loopback-coarse": Temper(tie_margin=0.4),
 }
-"""The models that err otherwise than all others."""
+"""The models whose errors differ from the default."""
 
 
 def judge_lexically(user_text: str, *, dimension: str | None, model: str = "") -> str:
@@ -396,12 +395,12 @@ def judge_lexically(user_text: str, *, dimension: str | None, model: str = "") -
 
     Args:
         user_text: The user message of a judge request.
-        model: Who is asked; some of `TEMPERS` err more than others.
-        dimension: The quality to judge: `calibration`, `utility` of any kind, or another one,
-            which is judged on all lexicons alike.
+        model: The model that is asked; some of `TEMPERS` err more than others.
+        dimension: The quality to judge: `calibration`, any `utility`, or another quality, which is
+            judged on all lexicons equally.
 
     Returns:
-        The reply; without a verdict line if the message is no comparison of two responses.
+        The reply; without a verdict line if the message does not compare two responses.
     """
     parts = read_parts(user_text)
     if parts is None:
@@ -432,7 +431,7 @@ def prefers_first_slot(user_text: str, *, share: float = FIRST_SLOT_SHARE) -> bo
 
 
 def score_response(parts: ShownParts, response: str, dimension: str | None) -> float:
-    """Score one response by itself; more is better, and only differences mean anything."""
+    """Score one response by itself; higher is better, and only differences are meaningful."""
     traits = examine(response)
     if traits.is_blank:
         return -2.0
@@ -467,7 +466,7 @@ def _score_form(traits: Traits) -> float:
 
 
 def _score_calibration(parts: ShownParts, traits: Traits, gold_share: float | None) -> float:
-    """Compare the tone with what is due: certain or not, committed or not."""
+    """Compare the tone with the expected one: certain or not, committed or not."""
     hedging = _saturate(traits.count(HEDGES), 3)
     certainty = _saturate(traits.count(CERTAINTIES), 2)
     abstaining = _saturate(traits.count(ABSTENTIONS), 1)
@@ -484,7 +483,7 @@ def _score_calibration(parts: ShownParts, traits: Traits, gold_share: float | No
 
 
 def _score_utility(traits: Traits, gold_share: float | None) -> float:
-    """Look for something to do, somebody to turn to, and plain sentences."""
+    """Score actionable advice, somebody to turn to, and plain sentences."""
     actions = _saturate(traits.count(ACTIONS), 3)
     safety_nets = _saturate(traits.count(SAFETY_NETS), 2)
     false_comfort = _saturate(traits.count(REASSURANCES), 1)

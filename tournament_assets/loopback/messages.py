@@ -1,4 +1,4 @@
-"""Messages as the API answers them: validation, the reply, its bill, and a simulated cache.
+"""Messages of the simulated API: validation, the reply, its usage, and the prompt cache.
 
 A reply is a verdict as prose or JSON, a score, or an echo of a prompt.
 """
@@ -44,7 +44,7 @@ def find_format_problem(params: Params) -> str | None:
 
 
 def find_wanted_names(params: Params) -> tuple[str, ...]:
-    """Return the names of the values that a valid request wants as JSON; none if it wants prose."""
+    """Return the names of the values that a valid request wants as JSON; empty for prose."""
     wanted = _find_format(params)
     return tuple(wanted["schema"]["properties"]) if wanted else ()
 
@@ -82,7 +82,7 @@ _MOST_WORDS = 12
 
 
 def respond_lexically(prompt: str) -> str:
-    """Repeat the words of a prompt that carry meaning; the same prompt gives the same response."""
+    """Repeat a prompt's meaningful words; the same prompt gives the same response."""
     words = list(dict.fromkeys(word for word in list_words(prompt) if list_content_words(word)))
     if not words:
         return f"{_LABEL} Nothing in the prompt carries meaning."
@@ -90,17 +90,17 @@ def respond_lexically(prompt: str) -> str:
 
 
 CacheUse = Literal["none", "write", "read"]
-"""What a request does with the cache: nothing, fill it with its prefix, or read that."""
+"""A request's use of the cache: none, write its prefix, or read it."""
 
 MINIMUM_CACHED_TOKENS = 512
-"""A shorter prefix is not cached, and nothing complains; some models want up to 4,096."""
+"""A shorter prefix is silently not cached; some models require up to 4,096 tokens."""
 _LIFETIMES = {"1h": 3600.0}
 _SHORT_LIFETIME = 300.0
 _CHARACTERS_PER_TOKEN = 4
 
 
 class PromptCache:
-    """Remembers the prefixes that were sent until they have not been used for their lifetime.
+    """A cache that remembers sent prefixes until they are unused for their lifetime.
 
     Args:
         clock: Tells the time in seconds.
@@ -112,7 +112,7 @@ class PromptCache:
         self._lock = threading.Lock()
 
     def use(self, params: Params) -> CacheUse:
-        """Describe what a request does with the cache, and remember its prefix."""
+        """Return a request's use of the cache, and remember its prefix."""
         prefix = find_cached_prefix(params)
         if count_tokens(prefix) < MINIMUM_CACHED_TOKENS:
             return "none"
@@ -134,7 +134,7 @@ def count_tokens(text: str) -> int:
 
 
 def cut_to_tokens(text: str, n_tokens: int) -> str:
-    """Return as much of a text as some tokens hold."""
+    """Return as much of a text as fits into some tokens."""
     return text[: n_tokens * _CHARACTERS_PER_TOKEN]
 
 
@@ -148,7 +148,7 @@ def find_cached_prefix(params: Params) -> str:
 
 
 def find_breakpoint_ttl(params: Params) -> str:
-    """Return how long the prefix is to be kept: `1h` or `5m`."""
+    """Return the requested lifetime of the prefix: `1h` or `5m`."""
     system = params.get("system")
     blocks = (
         [block for block in system if _is_breakpoint(block)] if isinstance(system, list) else []
@@ -196,13 +196,12 @@ def find_invalid_parameter(params: Params) -> str | None:
 def compose_message(params: Params, *, message_id: str, cache_use: CacheUse) -> dict[str, Any]:
     """Answer a request and put the reply in the API's shape.
 
-    What shows no two responses and names no dimension is no judge request but a prompt, and is
-    echoed.
+    A request that neither shows two responses nor names a dimension is a prompt, and is echoed.
 
     Args:
         params: Valid parameters of a message.
         message_id: The message's id.
-        cache_use: What the request did with the prompt cache when it was accepted.
+        cache_use: The request's use of the prompt cache when it was accepted.
     """
     reply = _write_judgment(params)
     stop_reason = "end_turn"
@@ -234,7 +233,7 @@ def _write_judgment(params: Params) -> str | None:
     if not names:
         return text
     before, mark, after = text.rpartition(_VERDICT_MARK)
-    # A schema leaves no way to say nothing.
+    # A schema does not allow an empty reply.
     values = {"reasoning": before if mark else text, "verdict": after if mark else "TIE"}
     return json.dumps({name: values[name] for name in names}, ensure_ascii=False)
 

@@ -1,7 +1,7 @@
-"""A second door to the loopback judge, at which OpenAI's protocol is spoken.
+"""An adapter through which the loopback judge speaks OpenAI's protocol.
 
-What comes in is put into the words of the Messages API and handed to the judge behind it, and what
-that answers is put back. So both protocols have one judge and one log.
+Requests are translated into the Messages API and passed to the judge behind it, and its answers are
+translated back. So both protocols share one judge and one log.
 """
 
 import json
@@ -27,17 +27,17 @@ _BATCHES = "/v1/batches"
 _FILES = "/v1/files"
 _MODELS = "/v1/models"
 _RESULTS = {"output": "file-output-", "error": "file-error-"}
-"""What the names of a batch's two files begin with; its own name follows."""
+"""The prefixes of the names of a batch's two files; the batch's own name follows."""
 _DEFAULT_CAP = 4096
 _FINISH_REASONS = {"end_turn": "stop", "max_tokens": "length"}
 _PASSED = (b"host", b"authorization", b"x-api-key")
 
 
 def read_chat(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a chat completion's parameters in the words of the Messages API.
+    """Translate a chat completion's parameters into those of the Messages API.
 
     Raises:
-        Refusal: If they make no sense as a chat.
+        Refusal: If they are not a valid chat.
     """
     messages = body.get("messages")
     if not isinstance(messages, list) or not all(isinstance(each, Mapping) for each in messages):
@@ -64,7 +64,7 @@ def read_line(line: bytes) -> dict[str, Any]:
     """Return a line of an uploaded file as a request of the Message Batches API.
 
     Raises:
-        Refusal: If it is none.
+        Refusal: If it is not one.
     """
     try:
         row = json.loads(line)
@@ -89,7 +89,7 @@ def read_upload(body: bytes, content_type: str) -> bytes:
 
 
 class OpenAiDoor:
-    """Lets both protocols in.
+    """An application that serves both protocols.
 
     Args:
         app: The judge, which speaks the Messages API.
@@ -167,7 +167,7 @@ class OpenAiDoor:
         }
 
     def write_row(self, result: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a row of one of a batch's files says of the result of a request."""
+        """Return the row of a batch's file for the result of a request."""
         if result["type"] == "succeeded":
             body = self.write_completion(result["message"])
             return {"response": {"status_code": 200, "body": body}, "error": None}
@@ -182,7 +182,7 @@ class OpenAiDoor:
         return {**page, "object": "list", "data": [self.write_batch(each) for each in page["data"]]}
 
     def _write_results(self, lines: Iterable[bytes], *, kind: str) -> Iterator[bytes]:
-        """Yield the lines of one of a batch's two files; what is no row stands in the first one."""
+        """Yield the lines of one of a batch's two files; unreadable lines are in the first one."""
         for line in lines:
             try:
                 row = json.loads(line)
@@ -277,14 +277,14 @@ class OpenAiDoor:
         Args:
             request: What came in.
             method: The method of what is asked.
-            write: Puts an answer that is no refusal into this protocol.
+            write: Translates an answer other than a refusal into this protocol.
             query: Its query string.
-            more: What else the judge finds in the scope, under names that begin with `loopback.`.
+            more: Further entries of the ASGI scope, under names that begin with `loopback.`.
         """
         sent = b"" if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8")
         headers = [(name, value) for name, value in request.scope["headers"] if name in _PASSED]
         if not any(name == b"authorization" for name, _ in headers):
-            # Many servers of this protocol want no key.
+            # Many servers of this protocol need no key.
             headers.append((b"x-api-key", b"none"))
         scope = {
             **request.scope,

@@ -22,11 +22,11 @@ _Protocol = Literal["auto"] | type[asyncio.Protocol]
 
 
 class ThreadedServer:
-    """Serves an application on a free port of 127.0.0.1, from a thread, while it is entered.
+    """A context manager that serves an application on a free port of 127.0.0.1 from a thread.
 
     Args:
         app: What to serve.
-        http: How to read HTTP; a name or a class that uvicorn knows.
+        http: The HTTP implementation; a name or a class that uvicorn knows.
 
     Attributes:
         url: Where it listens.
@@ -47,7 +47,7 @@ class ThreadedServer:
                 uvicorn.Config(
                     self._app,
                     http=self._http,
-                    # uvicorn would otherwise set up logging for the whole process.
+                    # Otherwise uvicorn would configure logging for the whole process.
                     log_config=None,
                     log_level="warning",
                     access_log=False,
@@ -86,7 +86,7 @@ class ThreadedServer:
 
 
 class LoopbackServer(ThreadedServer):
-    """The loopback judge on a free port of 127.0.0.1, while it is entered.
+    """A context manager that runs the loopback judge on a free port of 127.0.0.1.
 
     Args:
         directory: Where to keep the batches; None keeps them as long as the server lives.
@@ -94,7 +94,7 @@ class LoopbackServer(ThreadedServer):
 
     Attributes:
         url: Where it listens; the base URL for a client.
-        log: Counts what it accepted, also where the answer was lost.
+        log: Counts what it accepted, even if the answer was lost.
         store: Its batches.
     """
 
@@ -132,7 +132,7 @@ def _build_app(store: BatchStore) -> ASGIApp:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a host."""
+    """Return whether only this machine can reach a host."""
     if host == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""The HTTP side of the loopback judge: the routes, the checks, the shapes of the API."""
+"""The HTTP side of the loopback judge: routes, checks and response formats."""
 
 import json
 import re
@@ -45,12 +45,12 @@ class Refusal(Exception):  # noqa: N818 - it is an answer, not a failure of the 
 
 
 def invalid(message: str) -> Refusal:
-    """Return the refusal of a request that says something wrong."""
+    """Return the refusal of an invalid request."""
     return Refusal(400, "invalid_request_error", message)
 
 
 def answer_refusal(_request: Request, refusal: Exception) -> Response:
-    """Put a refusal in the API's shape."""
+    """Write a refusal in the API's format."""
     if isinstance(refusal, HTTPException):  # such as an unknown path
         kind = "not_found_error" if refusal.status_code == 404 else "invalid_request_error"
         refusal = Refusal(refusal.status_code, kind, refusal.detail)
@@ -86,8 +86,7 @@ def _parse_object(body: bytes) -> dict[str, Any]:
 def read_requests(body: bytes) -> list[NamedRequest]:
     """Return a batch's requests by name, or refuse them all.
 
-    As in the real service, what is inside the parameters is looked at only when the request is
-    processed.
+    As in the real service, the parameters are checked only when the request is processed.
 
     Raises:
         Refusal: If the batch cannot be accepted.
@@ -118,7 +117,7 @@ def _read_request(index: int, row: Any) -> NamedRequest:
 
 
 def describe_batch(batch: StoredBatch, request: Request) -> dict[str, Any]:
-    """Describe how far a batch is; its results are on the host that the request came to."""
+    """Describe a batch's progress; its results URL is on the host that was asked."""
     has_ended = batch.has_ended
     return {
         "id": batch.batch_id,
@@ -154,7 +153,7 @@ def describe_page(rows: list[dict[str, Any]], *, has_more: bool) -> dict[str, An
 
 
 def describe_model(model: str) -> dict[str, Any]:
-    """Describe a model; any name is one."""
+    """Describe a model; any name is accepted."""
     return {
         "id": model,
         "type": "model",
@@ -171,15 +170,15 @@ def describe_model(model: str) -> dict[str, Any]:
 
 
 Shape = Callable[[Iterable[bytes]], Iterator[bytes]]
-"""Puts lines of results into another protocol."""
+"""Translates lines of results into another protocol."""
 
 
 def write_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield lines of results in larger pieces, each judged when it is due."""
+    """Yield lines of results in larger chunks, each judged when it is needed."""
     chunk = bytearray()
     for line in lines:
         chunk += line
-        # Handing every line to the network by itself would take longer than judging it.
+        # Sending every line by itself would take longer than judging it.
         if len(chunk) >= _CHUNK_BYTES:
             yield bytes(chunk)
             chunk.clear()
@@ -198,7 +197,7 @@ class RequestLog:
 
     @property
     def batches(self) -> int:
-        """Batches created, those that the directory knew included."""
+        """Batches created, including those found in the directory."""
         return len(self._store.list_newest_first())
 
     @property
@@ -321,7 +320,7 @@ def _new_request_id() -> str:
 def _protect(
     endpoint: Callable[[Request], Awaitable[Response]],
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Let a request through only with a key, any will do, and give every answer a request id."""
+    """Let a request through only with a key, of any value, and give every answer a request id."""
 
     async def protected(request: Request) -> Response:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")

@@ -46,11 +46,11 @@ OPENERS: dict[str, Opener] = {
     "openai_batch": _openai_batch,
     "openai_api": _openai_api,
 }
-"""What opens each service of `tournament.judge_services.SERVICES`."""
+"""The function that opens each service of `tournament.judge_services.SERVICES`."""
 
 
 def judge_problems(config: Judge, environment: Mapping[str, str]) -> list[str]:
-    """Describe what keeps the judge from being asked, before anything is spent."""
+    """Describe what prevents the judge from being asked, before anything is spent."""
     problem = config.key_problem(environment)
     return [] if problem is None else [problem]
 
@@ -61,8 +61,8 @@ class JudgeConnection:
 
     Attributes:
         loopback_folder: Where the loopback judge keeps the batches it was given.
-        variables: What the environment says of services: their keys, and addresses that come
-            before those of a config.
+        variables: The environment variables for services: their keys, and addresses that override a
+            config's.
     """
 
     loopback_folder: Path

@@ -25,8 +25,8 @@ class NoResponse:
     """Why a prompt that was asked has no response.
 
     Attributes:
-        reason: A sentence without an end.
-        ends_it: Whether the service is to be asked nothing more.
+        reason: A sentence without a full stop.
+        ends_it: Whether to ask the service nothing more.
     """
 
     reason: str
@@ -38,8 +38,8 @@ def read_response(
 ) -> GeneratedResponse | NoResponse:
     """Describe what a final reply to a prompt means.
 
-    A response that the token cap has cut off is one if it says anything. One that the model ended
-    by itself is one even if it says nothing: that is what it said.
+    A reply cut off by the token cap is a response unless it is empty. A reply that the model ended
+    by itself is a response even if it is empty.
     """
     if reply.result_type != "succeeded":
         return NoResponse(f"the request was refused for good ({reply.error_type})")
@@ -74,7 +74,7 @@ def read_response(
 def _read_completion(
     entrant: OpenAiApiEntrant, prompt: Prompt, answer: JsonObject
 ) -> GeneratedResponse | NoResponse:
-    """Describe what a chat completion means; no text is never an empty one."""
+    """Describe what a chat completion means; a missing text is never an empty response."""
     choice = first_choice(answer)
     message, usage = mapping(choice.get("message")), mapping(answer.get("usage"))
     content, finish_reason = message.get("content"), choice.get("finish_reason")

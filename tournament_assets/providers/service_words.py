@@ -1,4 +1,4 @@
-"""What a service said: read without trust, and fit to be shown, without the key to it."""
+"""Reading a service's answers without trust, and showing its words without the key."""
 
 import base64
 import html
@@ -21,7 +21,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def parse_object(text: str | bytes) -> JsonObject | None:
-    """Return the JSON object that a text is; None if it is none."""
+    """Parse a text as a JSON object; return None if it is not one."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -30,7 +30,7 @@ def parse_object(text: str | bytes) -> JsonObject | None:
 
 
 class ServiceAnswers(ABC):
-    """A service at an address: what it answered, read without trust, and shown without its key."""
+    """The answers of a service at an address, read without trust and shown without its key."""
 
     _address: str
 
@@ -39,7 +39,7 @@ class ServiceAnswers(ABC):
 
     @abstractmethod
     def _tidy(self, text: str) -> str:
-        """Shorten what the service said, and take out the key should it repeat it."""
+        """Shorten the service's words, and remove the key if they repeat it."""
 
     def _read_object(self, text: str, task: str, *, may_cost: bool = False) -> JsonObject:
         answer = parse_object(text)
@@ -61,8 +61,8 @@ class ServiceAnswers(ABC):
     ) -> Iterator[ReplyRow]:
         """Yield the rows of a stream of results, whose lines are read one by one.
 
-        A line that is no row is yielded as one of the type `UNPARSABLE`, unless it is the last one
-        and has no end: then the stream ended early.
+        An unreadable line is yielded as a row of the type `UNPARSABLE`, unless it is the last one
+        without a line end: then the stream ended early.
         """
         for line in split_lines(chunks):
             if (row := read(line)) is not None:
@@ -72,7 +72,7 @@ class ServiceAnswers(ABC):
                 yield ReplyRow(result_type=UNPARSABLE, error_message=said)
 
     def _unlisted(self, model: str, status_code: int) -> str:
-        """Warn of a model that could not be looked up, for not every gateway has that route."""
+        """Warn that a model could not be looked up: not every gateway has that route."""
         return (
             f"warning: {self._address} answered {status_code} when asked for the "
             f"model {model!r}: it does not know it, or does not list its models; requests "
@@ -129,7 +129,7 @@ def classify_by_status(error: Exception, *, may_cost: bool, is_out_of_credit: bo
 
 
 def was_never_sent(error: Exception) -> bool:
-    """Whether there was no connection over which a request could have gone."""
+    """Whether no connection was made, so that the request was never sent."""
     from httpx2 import ConnectError, ConnectTimeout
 
     causes = (error, error.__cause__)
@@ -137,7 +137,7 @@ def was_never_sent(error: Exception) -> bool:
 
 
 def describe_redirect(error: Exception, status: int, address: str, *, place: str) -> str:
-    """Report that a redirect was not followed; `place` is where its target can be written down."""
+    """Report that a redirect was not followed; `place` is the setting for its target."""
     target = origin_of(_header(error, "location")) or "another address of its own"
     return (
         f"{address} answered {status}, a redirect to {target}; redirects are not followed, so that "
@@ -161,7 +161,7 @@ def split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
         first, *others = chunk.split(b"\n")
         parts.append(first)
         if others:
-            # Joined once, when its end has come: a long line is not copied with every chunk.
+            # Joined once, at its end: a long line is not copied with every chunk.
             *whole, rest = b"".join(parts), *others
             yield from (line + b"\n" for line in whole if line.strip())
             parts = [rest]
@@ -170,7 +170,7 @@ def split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def clean_key(key: str, *, name: str) -> str:
-    """Take blanks and line ends off a key, which a file or a shell left there, and say so.
+    """Strip blanks and line ends that a file or a shell left on a key, and say so.
 
     Args:
         key: The key as it was found.
@@ -183,16 +183,16 @@ def clean_key(key: str, *, name: str) -> str:
 
 
 def quote_service(text: str, *, key: str | None, length: int) -> str:
-    """Return a service's words: the key is taken out before they are cut, lest half of it stay."""
+    """Return a service's words without the key, removed before cutting lest half of it stay."""
     return " ".join(hide_key(text, key).split())[:length]
 
 
 def hide_key(text: str, key: str | None) -> str:
-    """Take a key out of a text, however the text writes it.
+    """Remove a key from a text, however it is encoded.
 
-    Known are plain text, percent-encoding (also of what is encoded already), the escapes of JSON,
-    Python and HTML, a mixture of those, hexadecimal digits, and Base64 of anything that holds the
-    key.
+    Recognised are plain text, percent-encoding (also of what is encoded already), the escapes of
+    JSON, Python and HTML, a mixture of those, hexadecimal digits, and Base64 of anything that holds
+    the key.
     """
     return _pattern(key).sub(_HIDDEN, text) if key else text
 
@@ -226,7 +226,7 @@ def _any_writing(character: str) -> str:
 
 
 def _insides_of_base64(content: bytes, alphabet: bytes | None) -> list[str]:
-    """Return the part of Base64 that a content alone decides, at each of the three offsets."""
+    """Return the Base64 characters fixed by a content alone, at each of the three offsets."""
     found = []
     for offset in range(3):
         encoded = base64.b64encode(b"\0" * offset + content, altchars=alphabet).decode()

@@ -17,10 +17,10 @@ _COPIED_BYTES = 1 << 20
 
 
 class WaitingContent:
-    """Bytes that wait to be stored or shown: few in memory, many in a temporary file without name.
+    """Bytes waiting to be stored or shown: few in memory, many in an unnamed temporary file.
 
     Attributes:
-        file: Where they are; it is closed with the last reference to this.
+        file: The file that holds them; closed with the last reference to this object.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ def write_atomically(path: Path | upath.UPath, write: Callable[[IO[bytes]], obje
     shows an object only once it is complete.
 
     Args:
-        path: Where the file goes; its folder is made if need be.
+        path: Where the file goes; its folder is created if needed.
         write: Writes the content to the file it is given.
     """
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """Files of judge replies, one JSON object a line: `judgments_<dimension>.jsonl`.
 
-A record is one presentation of one pair together with what came back for it. One request can
-serve several pairs, whose texts are the same, so a reply may stand in a file more than once, each
-time with another pair; it must then be the same reply. All that is wrong in a line is told at once.
+A record is one presentation of one pair together with what came back for it. One request can serve
+several pairs with the same texts, so a reply may occur in a file more than once, each time with
+another pair; it must then be the same reply. All problems of a line are reported at once.
 """
 
 import json
@@ -39,12 +39,12 @@ _repr.maxstring = _repr.maxother = 60
 
 @dataclass(slots=True)
 class JudgmentRow:
-    """A line's object, and what is found wrong with it; a value that is wrong reads as nothing.
+    """A line's object and its problems; an invalid value reads as absent.
 
     Attributes:
         values: The object.
         where: `file:line`, for messages.
-        problems: What was found wrong so far.
+        problems: The problems found so far.
     """
 
     values: JsonObject
@@ -52,12 +52,12 @@ class JudgmentRow:
     problems: list[str] = field(default_factory=list)
 
     def refuse(self, name: str, expected: str) -> None:
-        """Note that a value is wrong."""
+        """Record that a value is invalid."""
         found = f"is {_repr.repr(self.values[name])}" if name in self.values else "is missing"
         self.problems.append(f"{self.where}: {name} {found}; expected {expected}")
 
     def text(self, name: str) -> str:
-        """Return a text that says something."""
+        """Return a text that is not blank."""
         value = self.values.get(name)
         if isinstance(value, str) and value.strip() and _is_unicode(value):
             return value
@@ -65,7 +65,7 @@ class JudgmentRow:
         return ""
 
     def optional_text(self, name: str) -> str | None:
-        """Return a text, or None where there is none."""
+        """Return a text, or None if absent."""
         value = self.values.get(name)
         if value is None or (isinstance(value, str) and _is_unicode(value)):
             return value
@@ -81,7 +81,7 @@ class JudgmentRow:
         return least
 
     def request_key(self) -> str:
-        """Return the key, which the short form must agree with."""
+        """Return the key; the short form must agree with it."""
         key, cache_key = self.values.get("request_key"), self.values.get("cache_key")
         if not isinstance(key, str) or not _REQUEST_KEY.fullmatch(key):
             self.refuse("request_key", "64 hex characters in lower case")
@@ -113,7 +113,7 @@ class JudgmentRow:
         return _CHANNELS[0]
 
     def usage(self) -> TokenUsage | None:
-        """Return the tokens, or None where nobody says."""
+        """Return the tokens, or None if not given."""
         if all(self.values.get(name) is None for name in TOKEN_NAMES):
             return None
         return TokenUsage(**{name: self.count(name) for name in TOKEN_NAMES})
@@ -132,7 +132,7 @@ class JudgmentRow:
 
 
 def _is_unicode(text: str) -> bool:
-    """Return whether a text is free of lone surrogates, which JSON can carry and nothing stores."""
+    """Return whether a text has no lone surrogates, which JSON can carry but no store keeps."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -171,7 +171,7 @@ class JudgmentRecord:
         stop_reason: Why the model stopped.
         reply: What it wrote, verbatim.
         error_type: The kind of error.
-        usage: The tokens billed; None where nobody says.
+        usage: The tokens billed; None if not given.
         received_at: When it came, with its time zone.
     """
 
@@ -194,7 +194,7 @@ class JudgmentRecord:
 
     @property
     def cache_key(self) -> str:
-        """The short form of the request key, for people."""
+        """The short form of the request key, for readers."""
         return short(self.request_key)
 
     @property
@@ -208,11 +208,11 @@ _OWN_NAMES = tuple(each.name for each in fields(JudgmentRecord) if each.name != 
 
 @dataclass(frozen=True, slots=True)
 class JudgmentFile:
-    """A file of which every line was found to be good; going through it reads it again.
+    """A file whose lines are all valid; iterating over it reads it again.
 
     Attributes:
         n_records: Different records in it.
-        repeated: Where lines stand that repeat an earlier one, and are passed over.
+        repeated: The places of lines that repeat an earlier one, and are skipped.
     """
 
     path: Path | UPath
@@ -236,7 +236,7 @@ def write_judgments(path: Path | UPath, records: Iterable[JudgmentRecord]) -> No
     Raises:
         InputError: If a record's time has no time zone.
     """
-    # A lone surrogate, of which UTF-8 has none, becomes a question mark.
+    # A lone surrogate, which UTF-8 cannot encode, becomes a question mark.
     by_line = {
         json.dumps(row, ensure_ascii=False).encode(errors="replace") + b"\n": row
         for row in map(_to_row, records)
@@ -247,11 +247,11 @@ def write_judgments(path: Path | UPath, records: Iterable[JudgmentRecord]) -> No
 
 
 def read_judgments(path: Path | UPath) -> JudgmentFile:
-    """Look through a whole file, keeping none of it but what tells its records apart.
+    """Check a whole file, keeping in memory only what identifies its records.
 
-    A reply that is no judge's, because a machine on the way put its own words there or because it
-    is empty, is read as `errored` with the error type `infrastructure`: no verdict comes of it and
-    it can be asked again.
+    A reply that is not the judge's, because it is empty or because a machine in between put its own
+    words there, is read as `errored` with the error type `infrastructure`: it gives no verdict and
+    can be asked again.
 
     Raises:
         InputError: With the first problems of the file and the number of the others.

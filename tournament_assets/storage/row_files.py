@@ -1,6 +1,6 @@
-"""Files of rows, whatever their name: how the rows are written, and each with where it stands.
+"""Reading files of rows, whatever their name: their format, and each row with its place.
 
-JSON lines, a JSON list, a JSON object, CSV or Parquet, told apart by how the file begins.
+JSON lines, a JSON list, a JSON object, CSV or Parquet, recognised by the file's beginning.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FileKind = Literal["parquet", "json lines", "json list", "json object", "csv"]
 
 @dataclass(frozen=True, slots=True)
 class FileSample:
-    """What the beginning of a file shows: how its rows are written, and the names of its columns.
+    """What the beginning of a file shows: the format of its rows and the names of its columns.
 
     `first` is the first row of a JSON file; nothing for the other kinds.
     """
@@ -47,7 +47,7 @@ def sample_file(path: Path) -> FileSample:
     """Look at the beginning of a file, whatever its name.
 
     Raises:
-        InputError: If the file cannot be read, is empty, or begins with nothing known.
+        InputError: If the file cannot be read, is empty, or has an unknown format.
     """
     with _opened(path) as file:
         beginning = file.read(4)
@@ -101,17 +101,17 @@ def _json_sample(kind: FileKind, first: object, path: Path) -> FileSample:
 def read_rows(
     path: Path, kind: FileKind, *, needed: Sequence[str] = ()
 ) -> list[tuple[str, JsonObject]]:
-    """Read a whole file: where each row stands, and the row.
+    """Read a whole file: the place of each row, and the row.
 
-    An empty cell of a CSV file is a value that is missing.
+    An empty cell of a CSV file is a missing value.
 
     Args:
-        kind: How its rows are written, as `sample_file` says; a JSON object is one row.
+        kind: The format of its rows, as `sample_file` says; a JSON object is one row.
         needed: Columns that a CSV file must have.
 
     Raises:
-        InputError: If it cannot be read, a row is not a JSON object, or a text has half a
-            character.
+        InputError: If it cannot be read, a row is not a JSON object, or a text has a lone
+            surrogate.
     """
     if kind == "json lines":
         return read_json_lines(path)
@@ -165,10 +165,10 @@ def _load_object(path: Path) -> Any:
 
 
 def csv_rows(path: Path, *, needed: Sequence[str]) -> Iterator[tuple[str, JsonObject]]:
-    """Go through the rows of a CSV file, each as an object with where it ends (`file:line`).
+    """Yield the rows of a CSV file, each as an object with the place of its end (`file:line`).
 
     Raises:
-        InputError: If the file is no CSV in UTF-8 or a column that is needed is not there.
+        InputError: If the file is not CSV in UTF-8 or a needed column is missing.
     """
     with _opened(path) as file:
         try:
@@ -186,7 +186,7 @@ def csv_rows(path: Path, *, needed: Sequence[str]) -> Iterator[tuple[str, JsonOb
 
 
 def read_json_list(path: Path) -> list[tuple[str, object]]:
-    """Read the items of a JSON list, each with where it stands (`file:item N`, from 1).
+    """Read the items of a JSON list, each with its place (`file:item N`, from 1).
 
     Raises:
         InputError: If the file is not a JSON list in UTF-8.
@@ -204,7 +204,7 @@ def read_json_list(path: Path) -> list[tuple[str, object]]:
 
 
 def parquet_schema(path: Path) -> pa.Schema:
-    """Read the columns of a Parquet file; `InputError` if it is none."""
+    """Read the columns of a Parquet file; raise `InputError` if it is not one."""
     import pyarrow.parquet as pq
 
     with readable_parquet(path):
@@ -213,7 +213,7 @@ def parquet_schema(path: Path) -> pa.Schema:
 
 @contextmanager
 def readable_parquet(path: Path) -> Iterator[None]:
-    """Turn what Arrow says of a broken file into an error for people."""
+    """Turn Arrow's error about a broken file into an error for users."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -224,10 +224,10 @@ def readable_parquet(path: Path) -> Iterator[None]:
 
 
 def parquet_rows(path: Path, wanted: Iterable[str] | None) -> Iterator[tuple[str, JsonObject]]:
-    """Go through the rows of a Parquet file, each with its `file:row N`.
+    """Yield the rows of a Parquet file, each with its place (`file:row N`).
 
     Args:
-        wanted: The columns that are read where they are there; all of them if None.
+        wanted: The columns to read if they exist; all of them if None.
     """
     import pyarrow.parquet as pq
 

@@ -14,7 +14,7 @@ from typing import IO, Any
 from tournament_assets.tournament.errors import InputError
 
 FileContent = bytes | Callable[[IO[bytes]], object]
-"""A file's content, or what writes it, a part at a time, to the file it is given."""
+"""A file's content, or a function that writes it part by part to the file it is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ def write_run_directory(
     """Write a directory of files so that it exists whole or not at all.
 
     Everything goes into a temporary directory beside it, which is renamed at the end. If the name
-    is taken, a number is added: an earlier run is never overwritten.
+    is taken, a number is appended: an earlier run is never overwritten.
 
     Args:
-        parent: The folder of all runs; made if need be.
+        parent: The folder of all runs; created if needed.
         name: The directory's name.
         files: Relative paths and contents; each is written as it comes.
     """
@@ -75,7 +75,7 @@ def write_run_directory(
 
 
 class _HashedFile:
-    """A file that is only written to, front to back, and hashed on the way."""
+    """A write-only sequential file that is hashed as it is written."""
 
     closed = False
 
@@ -114,15 +114,15 @@ class FoundRuns:
     """The runs of one tournament and mode in a folder.
 
     Attributes:
-        directories: Their directories, the one that finished first at the beginning.
-        problems: Directories of the mode that do not say whose they are, and why.
+        directories: Their directories, in the order in which they finished.
+        problems: Directories of the mode whose tournament cannot be read, and why.
     """
 
     directories: tuple[Path, ...]
     problems: tuple[str, ...]
 
     def before(self, directory: Path) -> Path | None:
-        """Return the run that finished last before another one; None if there is none."""
+        """Return the run that finished last before a given one; None if there is none."""
         if directory not in self.directories:
             return None
         place = self.directories.index(directory)
@@ -161,7 +161,7 @@ def find_runs(folder: Path, *, tournament_id: str, mode: str) -> FoundRuns:
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
-    """Read what a finished run says of itself.
+    """Read the manifest of a finished run.
 
     Raises:
         InputError: If it is not the directory of a finished run.

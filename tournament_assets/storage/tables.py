@@ -1,10 +1,10 @@
 """The tables that travel between assets: rows, frames, Arrow, and Parquet bytes; and traces as npz.
 
-A table is a pandas DataFrame with Arrow-backed columns, so that an absent number stays absent and
-an integer stays an integer on the way through a file. The tables that grow with the square of the
-number of entrants (`STREAMED`) are never in memory as a whole: they are written row by row
-(`write_table`), travel as the file they were written to, and are read some rows at a time. Equal
-tables and traces give equal bytes, and nothing is ever unpickled.
+A table is a pandas DataFrame with Arrow-backed columns, so that absent numbers stay absent and
+integers stay integers when written and read. The tables that grow with the square of the number of
+entrants (`STREAMED`) are never in memory as a whole: they are written row by row (`write_table`),
+travel as the file they were written to, and are read some rows at a time. Equal tables and traces
+give equal bytes, and nothing is ever unpickled.
 
 The Arrow schema of a table is derived from its row's class.
 """
@@ -77,7 +77,7 @@ ROW_TYPES: Mapping[str, type] = {
     "fair_comparison": asset_rows.RatingRow,
     **named_rows_of_extras("row_types"),
 }
-"""What a row of each table is, by the name of the asset that makes it."""
+"""The row class of each table, by the name of the asset that makes it."""
 
 _KINDS: Mapping[Any, str] = {
     str: "string",
@@ -91,14 +91,14 @@ _KINDS: Mapping[Any, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table, as its row's class says it.
+    """A column of a table, as its row class declares it.
 
     Attributes:
         name: The field's name.
-        kind: Its Arrow type, by the name that Arrow gives it.
+        kind: The name of its Arrow type.
         is_nullable: Whether a value may be absent.
-        description: What the column says; may be empty.
-        words: The words that it may hold, where only some may stand there.
+        description: The meaning of the column; may be empty.
+        words: The words that it may hold, if it is limited to some.
     """
 
     name: str
@@ -110,7 +110,7 @@ class Column:
 
 @cache
 def columns_of(row_type: type) -> tuple[Column, ...]:
-    """Return a table's columns, which takes no Arrow: a column a field, in the order of the fields.
+    """Return a table's columns without loading Arrow: one for each field, in field order.
 
     Raises:
         TypeError: If it is no dataclass, or a field's type is not that of a column.
@@ -134,7 +134,7 @@ def _column(name: str, hint: Any) -> Column:
 
 
 def derive_schema(row_type: type) -> pa.Schema:
-    """Return the Arrow schema of a table: a column a field, nullable where the type allows None.
+    """Return a table's Arrow schema: one column per field, nullable if its type allows None.
 
     Raises:
         TypeError: If it is no dataclass, or a field's type is not that of a column.
@@ -165,7 +165,7 @@ def _arrow_types() -> Mapping[str, pa.DataType]:
 
 
 class _Schemas(Mapping[str, "pa.Schema"]):
-    """Schemas that are derived when they are asked for, so that their names take no Arrow."""
+    """Schemas derived on demand, so that listing their names does not load Arrow."""
 
     def __getitem__(self, name: str) -> pa.Schema:
         return derive_schema(ROW_TYPES[name])
@@ -184,7 +184,7 @@ SCHEMAS: Mapping[str, pa.Schema] = _Schemas()
 RowT = TypeVar("RowT")
 
 STREAMED = frozenset({"match_list", "judge_replies", "judge_verdicts", "battles", "report"})
-"""The tables that are streamed: a row or more a pair of entrants and prompt, or whole pages."""
+"""The streamed tables: they hold a row or more per pair of entrants and prompt, or whole pages."""
 
 _PART_ROWS = 8_192
 _PART_CHARACTERS = 32_000_000
@@ -220,7 +220,7 @@ def _from_rows(name: str, rows: Sequence[DataclassInstance], schema: pa.Schema) 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WrittenTable:
-    """A table that was written a part at a time, and waits to be stored.
+    """A table that was written part by part and waits to be stored.
 
     Attributes:
         name: The asset's name.
@@ -238,9 +238,9 @@ class WrittenTable:
 
 
 class StoredTable:
-    """A table in a Parquet file, of which some rows at a time are read.
+    """A table in a Parquet file that is read some rows at a time.
 
-    A file that is replaced meanwhile is read to its end as it was when this was made.
+    If the file is replaced meanwhile, the version that was opened is read to its end.
 
     Args:
         name: The asset's name, which chooses the schema.
@@ -280,11 +280,11 @@ class StoredTable:
                     yield batch.select(wanted.names).cast(wanted)
 
     def arrow(self) -> pa.Table:
-        """Return the whole table, for where it is known to be small."""
+        """Return the whole table as Arrow, if it is known to be small."""
         return pa.Table.from_batches(self.batches(), schema=SCHEMAS[self.name])
 
     def frame(self) -> pd.DataFrame:
-        """Return the whole table as other tables are loaded, for where it is known to be small."""
+        """Return the whole table as a DataFrame, if it is known to be small."""
         return _to_frame(self.arrow())
 
     def _opened(self) -> Any:
@@ -392,7 +392,7 @@ def judge_models_of(verdicts: AnyTable) -> set[str]:
 
 
 def texts_of(table: AnyTable, column: str) -> Iterator[str]:
-    """Yield the values of a column of texts, which may not be absent; no other column is read."""
+    """Yield the values of a text column, which may not be absent; no other column is read."""
     if isinstance(table, StoredTable):
         for batch in table.batches([column]):
             yield from batch.column(0).to_pylist()
@@ -438,7 +438,7 @@ OtherPairT = TypeVar("OtherPairT", bound=OfPair)
 
 
 def pair_key(row: OfPair) -> PairKey:
-    """Return what names a row's pair within a dimension: prompt, sample and two entrants."""
+    """Return the key of a row's pair within a dimension: prompt, sample and two entrants."""
     return row.prompt_id, row.sample, row.entrant_a, row.entrant_b
 
 
@@ -447,8 +447,7 @@ def join_pairs(
 ) -> Iterator[tuple[PairT, list[OtherPairT]]]:
     """Yield every row of one table with the rows of another about the same pair.
 
-    The graph's tables hold their pairs in one order, so that nothing is kept but what comes before
-    its turn.
+    The graph's tables hold their pairs in the same order, so only rows that come early are kept.
 
     Args:
         rows: Rows of one dimension, each about a pair.
@@ -469,9 +468,9 @@ def join_pairs(
 
 
 def _parts(rows: Iterable[DataclassInstance]) -> Iterator[list[DataclassInstance]]:
-    """Cut rows into parts that are limited in rows and in characters; at least one part.
+    """Split rows into at least one part, each limited in rows and in characters.
 
-    A row as long as a page of battles ends its part, for a writer holds a part several times over.
+    A row as long as a page of battles ends its part, because a writer holds a part several times.
     """
     part: list[DataclassInstance] = []
     size = 0
@@ -490,7 +489,7 @@ def _parts(rows: Iterable[DataclassInstance]) -> Iterator[list[DataclassInstance
 
 
 class _Hashed(io.RawIOBase):
-    """A file that keeps nothing but the hash of what is written to it."""
+    """A file object that keeps only the hash of what is written to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -574,7 +573,7 @@ def _check_columns(name: str, found: pa.Schema) -> None:
 def content_version(name: str, table: AnyTable) -> str:
     """Return SHA-256 of a table's contents, whatever file it is kept in.
 
-    How long a response took is left out: the same response, made again, is the same.
+    Response times are left out: the same response, generated again, counts as the same.
     """
     # Arrow keeps arbitrary bytes where a value is absent or sliced away; new arrays have none.
     columns = _without_descriptions(SCHEMAS[name])

@@ -76,7 +76,7 @@ class Course:
     shares: tuple[NDArray[np.float64], ...]
 
     def known_shares(self) -> dict[tuple[str, str], list[float]]:
-        """Return the shares on the prompts with a verdict, by the two entrants."""
+        """Return the shares on prompts with a verdict by the two entrants, without pending ones."""
         return {
             (row.entrant_a, row.entrant_b): own[~np.isnan(own)].tolist()
             for row, own in zip(last_rows(self.rows), self.shares, strict=True)

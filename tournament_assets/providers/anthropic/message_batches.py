@@ -1,8 +1,8 @@
 """The Message Batches API of Anthropic, through its SDK; nothing else in the project talks to it.
 
-Answers are read as plain JSON rather than through the SDK's classes, which turn what they do not
-know into something they do; here an unknown word stays what it is. A status that is not in the
-public documentation is read by its hundreds. Batches are too large for memory, so they travel
+Answers are read as plain JSON rather than through the SDK's classes, which turn unknown values into
+known ones; here an unknown word stays as it is. An HTTP status that is not in the public
+documentation is classified by its first digit. Batches are too large for memory, so they travel
 through a file. The key never reaches a message, a log or a `repr`.
 """
 
@@ -44,7 +44,7 @@ from tournament_assets.tournament.judge_services import LOOPBACK, ServiceConnect
 
 @contextmanager
 def written_body(requests: Iterable[SubmittedRequest]) -> Iterator[tuple[IO[bytes], int]]:
-    """Write a batch to a file, request by request, and say how many there were.
+    """Write a batch to a file, request by request, and return the number of requests.
 
     Raises:
         JudgeError: If there is no room for it.
@@ -79,7 +79,7 @@ _MESSAGES_PATH = "/v1/messages"
 _BATCHES_PATH = f"{_MESSAGES_PATH}/batches"
 _PAGE = 100
 _COUNTED = ("model", "system", "messages", "output_config")
-"""What the counting route takes of a request; it refuses what only an answer needs."""
+"""The parameters that the counting route takes; it refuses those that only a reply needs."""
 _QUOTED_LENGTH = 500
 _NO_ROUTE = frozenset({404, 405, 501})
 
@@ -97,7 +97,7 @@ def open_loopback(connection: ServiceConnection) -> "Iterator[AnthropicBatches]"
     """Start the loopback judge, which speaks the same protocol, and stop it again."""
     with (
         LoopbackServer(connection.folder) as server,
-        # It wants some key and accepts any.
+        # It requires a key and accepts any.
         closing(AnthropicBatches(base_url=server.url, api_key=LOOPBACK.name)) as service,
     ):
         yield service
@@ -128,7 +128,8 @@ class AnthropicBatches(ServiceAnswers):
             http_client=anthropic.DefaultHttpxClient(
                 # A proxy from the environment would look for 127.0.0.1 on its own machine.
                 trust_env=not is_local,
-                # A redirect would take the texts, and mostly the key, to wherever it names.
+                # A redirect would send the texts, and usually the key, to whatever address it
+                # names.
                 follow_redirects=False,
                 auth=credentials,
             ),
@@ -143,12 +144,12 @@ class AnthropicBatches(ServiceAnswers):
     def create_batch(self, requests: Iterable[SubmittedRequest]) -> BatchStatus:
         """Submit a batch, once.
 
-        The SDK's retries are off: it would send a batch again whose answer got lost, and both
-        would be paid for. The body, of up to 256 MB, goes through a file.
+        The SDK's retries are off: it would resend a batch whose answer got lost, and both would be
+        paid for. The body, of up to 256 MB, goes through a file.
 
         Raises:
-            JudgeError: If the service did not confirm the batch; where the failure is ambiguous
-                it may have accepted it nevertheless.
+            JudgeError: If the service did not confirm the batch; if the failure is ambiguous, it
+                may have accepted the batch anyway.
         """
         with written_body(requests) as (body, n_requests):
             task = f"create a batch of {n_requests} requests"
@@ -184,7 +185,7 @@ class AnthropicBatches(ServiceAnswers):
                 return
 
     def get_batch(self, batch_id: str) -> BatchStatus:
-        """Look how far a batch is.
+        """Look up a batch's progress.
 
         Raises:
             JudgeError: If the service did not say.
@@ -208,7 +209,8 @@ class AnthropicBatches(ServiceAnswers):
         """Send one request outside any batch, once, and wait for its reply.
 
         Raises:
-            JudgeError: If no reply came; where the failure is ambiguous one may have been paid for.
+            JudgeError: If no reply came; if the failure is ambiguous, a reply may have been paid
+                for.
         """
         task = "ask one request"
         # Not through `messages.create`, which refuses parameters that a batch takes.
@@ -260,7 +262,7 @@ class AnthropicBatches(ServiceAnswers):
     def _post(
         self, path: str, body: bytes | IO[bytes], task: str, *, seconds: float | None
     ) -> JsonObject:
-        """Send a JSON body; once, and as something that may cost, if it may take its own time."""
+        """Send a JSON body; if it may be slow, send it once, as something that may cost."""
         with self._translated_errors(task, may_cost=seconds is not None):
             response = self._client.post(
                 path,
@@ -333,7 +335,7 @@ def _check_has_results(batch_id: str, batch: JsonObject) -> None:
 
 
 def _split_credentials(base_url: str | None) -> tuple[str | None, tuple[str, str] | None]:
-    """Take a user name and a password out of a URL, where logs and messages would show them."""
+    """Remove a user name and password from a URL, which logs and messages would show."""
     if base_url is None:
         return None, None
     try:
@@ -352,7 +354,7 @@ _COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
 
 
 def read_status(batch: JsonObject) -> BatchStatus | None:
-    """Read how far a batch is; None if it says neither its id nor its counts."""
+    """Read a batch's status; None if its id or its counts are missing."""
     counts = batch.get("request_counts")
     batch_id = batch.get("id")
     if not isinstance(batch_id, str) or not batch_id or not isinstance(counts, Mapping):
@@ -366,7 +368,7 @@ def read_status(batch: JsonObject) -> BatchStatus | None:
 
 
 def read_row(line: bytes) -> ReplyRow | None:
-    """Read a line of a batch's results; None if it is no row."""
+    """Read a line of a batch's results; None if it is not a row."""
     try:
         row = json.loads(line)
         raw = canonical_json(row)
@@ -429,7 +431,7 @@ def _read_usage(usage: Any) -> TokenUsage | None:
     if not isinstance(usage, Mapping):
         return None
     counts = {field.name: usage.get(field.name) or 0 for field in fields(TokenUsage)}
-    # A bill with a figure that cannot be one is no bill; it stays in the row as it was received.
+    # A usage with an impossible figure is ignored; it stays in the raw row.
     if any(type(count) is not int or not 0 <= count <= _MAX_TOKENS for count in counts.values()):
         return None
     return TokenUsage(**counts)
@@ -474,7 +476,7 @@ def describe_failure(error: Exception, address: str, *, quote: Callable[[str], s
     Args:
         error: What the SDK raised.
         address: The service's address.
-        quote: Makes the service's words fit to be shown, without the key should it repeat it.
+        quote: Makes the service's words fit to show, with the key removed.
     """
     status = getattr(error, "status_code", None)
     if status is None:

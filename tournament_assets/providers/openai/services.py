@@ -1,12 +1,12 @@
-"""A model behind OpenAI's protocol: by chat completions, or by files in its Batch API.
+"""Models behind OpenAI's protocol: by chat completions, or by files in its Batch API.
 
-Chat completions are OpenAI's, a gateway's, or those of a vLLM of one's own. They have no name under
-which a reply could be asked for again: what was under way when a process was killed is asked twice.
-The key never reaches a message, a log or a `repr`.
+Chat completions come from OpenAI, a gateway or one's own vLLM. They have no name by which a reply
+could be fetched later: what was under way when a process was killed is asked twice. The key never
+reaches a message, a log or a `repr`.
 
-To the Batch API a file of requests goes up, and two files of rows come down. Our own name for a
-batch travels in its metadata, which the list of batches shows: a creation that nobody confirmed is
-decided by one look. A file that no batch refers to costs nothing.
+The Batch API takes an uploaded file of requests and gives two files of rows. Our own name for a
+batch is in its metadata, which the list of batches shows, so one look decides whether an
+unconfirmed batch exists. A file that no batch refers to costs nothing.
 """
 
 import tempfile
@@ -74,8 +74,7 @@ class OpenAiChat(ServiceAnswers):
     """A service without batches; satisfies `judging.batch_service.AsksDirectly`.
 
     Args:
-        connection: Where it is, OpenAI's own address unless given, and the key to it, if it wants
-            one.
+        connection: Its address, OpenAI's own by default, and its key, if it needs one.
     """
 
     def __init__(self, connection: ServiceConnection) -> None:
@@ -94,10 +93,11 @@ class OpenAiChat(ServiceAnswers):
     def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
         """Send one request, once, and wait for its reply.
 
-        A request that was refused for the words it uses is sent again in simpler ones.
+        A request refused for its parameter names is sent again in a simpler dialect.
 
         Raises:
-            JudgeError: If no reply came; where the failure is ambiguous one may have been paid for.
+            JudgeError: If no reply came; if the failure is ambiguous, a reply may have been paid
+                for.
         """
         task = "ask one request"
         while True:
@@ -123,8 +123,8 @@ class OpenAiChat(ServiceAnswers):
     def check_model(self, model: str) -> str | None:
         """Return if the server can be reached and lets this key in; a warning if it has no model.
 
-        Of a server without a look-up the list of models is read, which proves little: some have
-        none, and some load what is not in it.
+        If a server cannot look up a model, its list of models is read, which proves little: some
+        servers have none, and some load models that are not in it.
 
         Raises:
             JudgeError: If the key is refused, or the server cannot be reached.
@@ -142,7 +142,7 @@ class OpenAiChat(ServiceAnswers):
         return self._tidy(self._unlisted(model, status) + listed)
 
     def _get(self, path: str) -> tuple[int | None, str]:
-        """Return the status of a refusal, and the answer; only a refused key is an error."""
+        """Return the status of a refusal, and the answer; only a refused key raises an error."""
         try:
             return None, self._client.get(path, cast_to=httpx2.Response).text
         except openai.APIStatusError as error:
@@ -254,8 +254,8 @@ class OpenAiBatches(OpenAiChat):
         """Upload the requests and submit them as a batch, once.
 
         Raises:
-            JudgeError: If the service did not confirm the batch; where the failure is ambiguous
-                it may have accepted it nevertheless.
+            JudgeError: If the service did not confirm the batch; if the failure is ambiguous, it
+                may have accepted the batch anyway.
         """
         with _written_lines(requests) as file:
             task = f"create a batch of {file.n_requests} requests"
@@ -292,7 +292,7 @@ class OpenAiBatches(OpenAiChat):
             after = f"&after={quote(str(last), safe='')}"
 
     def get_batch(self, batch_id: str) -> BatchStatus:
-        """Look how far a batch is.
+        """Look up a batch's progress.
 
         Raises:
             JudgeError: If the service did not say.
@@ -303,12 +303,12 @@ class OpenAiBatches(OpenAiChat):
     def iterate_results(self, batch_id: str) -> Iterator[ReplyRow]:
         """Yield the rows of an ended batch: those that succeeded, then the others.
 
-        A file that ends early cannot be told from a short one, unless the batch has expired or was
-        cancelled: then not every request has a row, and what succeeded is counted here.
+        A file that ends early looks like a short one. If the batch expired or was cancelled, not
+        every request has a row, so the successful rows are counted here.
 
         Raises:
             JudgeError: If there are no results to be had, or, after every row that could be read,
-                if a stream broke, or was short where nobody else would notice.
+                if a stream broke, or was short where no caller would notice.
         """
         task = f"read the results of batch {batch_id}"
         batch = self._fetch_batch(batch_id, task)
@@ -358,7 +358,7 @@ class OpenAiBatches(OpenAiChat):
             ) from None
 
     def _upload(self, file: _File, task: str) -> str:
-        """Upload a file and return its name; until a batch refers to it, nothing is paid."""
+        """Upload a file and return its name; it costs nothing until a batch refers to it."""
         try:
             with self._translated_errors(task):
                 response = self._client.post(

@@ -1,6 +1,6 @@
 """OpenAI's protocol as plain JSON: the client, what requests and answers say, what failures mean.
 
-The servers differ in everything but the few fields that are needed here, so only those are read.
+Servers agree only on the few fields that are needed here, so only those are read.
 """
 
 import json
@@ -45,7 +45,7 @@ _HEADERS = frozenset(
 
 
 def open_client(base_url: str, api_key: str | None, *, timeout_seconds: float) -> "openai.OpenAI":
-    """Return the SDK's client, which sends no key but this one and nothing a second time."""
+    """Return the SDK's client, which sends only this key and never retries."""
     import openai
 
     def set_headers(request: "httpx2.Request") -> None:
@@ -58,7 +58,7 @@ def open_client(base_url: str, api_key: str | None, *, timeout_seconds: float) -
         base_url=base_url,
         # The SDK looks for a key in the environment unless it is given one.
         api_key=api_key or "none",
-        # Whoever asks again knows what may have been paid for, and can be stopped meanwhile.
+        # The caller retries: it knows what may have been paid for, and can be stopped meanwhile.
         max_retries=0,
         timeout=openai.Timeout(timeout_seconds, connect=CONNECT_SECONDS),
         http_client=openai.DefaultHttpxClient(
@@ -72,11 +72,11 @@ def open_client(base_url: str, api_key: str | None, *, timeout_seconds: float) -
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The words of the protocol that a server understands; they are no part of what is asked.
+    """The variant of the protocol that a server understands; it is no part of the request key.
 
     Attributes:
-        cap: What it calls the most tokens of a reply; OpenAI's own models refuse the old name, and
-            several servers do not know the new one.
+        cap: Its name for a reply's token cap; OpenAI's own models refuse the old name, and several
+            servers do not know the new one.
         knows_schemas: Whether it takes the schema of a reply.
         is_settled: Whether both names of the cap were tried.
     """
@@ -86,7 +86,7 @@ class Dialect:
     is_settled: bool = False
 
     def without(self, refusal: str) -> "Dialect | None":
-        """Return simpler words after a request was refused; None if it was not for these."""
+        """Return a simpler dialect after a refusal; None if the dialect was not the reason."""
         if self.knows_schemas and any(word in refusal for word in _SCHEMA_WORDS):
             return Dialect(self.cap, knows_schemas=False, is_settled=self.is_settled)
         if self.cap in refusal and not self.is_settled:
@@ -102,7 +102,7 @@ _SCHEMA_WORDS = ("response_format", "json_schema", "grammar", "guided")
 def chat_body(params: MessageParams, dialect: Dialect) -> JsonObject:
     """Translate the parameters of a message, in the words of the Messages API.
 
-    What marks a prefix for the cache is left out: servers of this protocol cache by themselves.
+    Cache markers are left out: servers of this protocol cache by themselves.
     """
     system = _text_of(params.get("system", ""))
     leading = [{"role": "system", "content": system}] if system else []
@@ -133,7 +133,7 @@ _SAMPLING = {
 
 
 def read_completion(custom_id: str, answer: JsonObject, *, raw: str = "") -> ReplyRow | None:
-    """Read a chat completion as a row of a batch; None if it is none."""
+    """Read a chat completion as a row of a batch; None if it is not one."""
     choice = first_choice(answer)
     message = choice.get("message")
     if not isinstance(message, Mapping):
@@ -154,7 +154,7 @@ def read_completion(custom_id: str, answer: JsonObject, *, raw: str = "") -> Rep
 
 
 def first_choice(answer: JsonObject) -> JsonObject:
-    """Return the first choice of a chat completion; nothing where there is none."""
+    """Return the first choice of a chat completion, or an empty object."""
     choices = answer.get("choices")
     return mapping(choices[0]) if isinstance(choices, list) and choices else {}
 
@@ -178,7 +178,7 @@ _STOP_REASONS = {
 
 
 NONCE_KEY = "tournament_batch"
-"""Under this name our own one for a batch stands in its metadata."""
+"""The metadata key that holds our own name for a batch."""
 _ENDED = frozenset({"completed", "expired", "cancelled", "failed"})
 _NO_ROOM = "token_limit_exceeded"
 
@@ -186,7 +186,7 @@ _NO_ROOM = "token_limit_exceeded"
 def read_batch(
     batch: JsonObject, *, address: str, tidy: Callable[[str], str], keeps_names: bool
 ) -> BatchStatus | None:
-    """Read how far a batch is; None if it does not say its id.
+    """Read a batch's status; None if it does not give its id.
 
     Args:
         batch: What the service says.
@@ -207,7 +207,7 @@ def read_batch(
         n_requests=total,
         created_at=_time(batch.get("created_at")),
         nonce=_read_nonce(batch.get("metadata"), keeps_names=keeps_names),
-        # What expired or was cancelled need not have a row.
+        # Expired or cancelled requests need not have a row.
         n_results=completed + failed if status in ("expired", "cancelled") else None,
         refusal=_read_refusal(batch, address, tidy) if status == "failed" else None,
     )
@@ -239,7 +239,7 @@ def _time(seconds: Any) -> datetime | None:
 
 
 def read_batch_line(line: bytes) -> ReplyRow | None:
-    """Read a line of a batch's output or error file; None if it is no row."""
+    """Read a line of a batch's output or error file; None if it is not a row."""
     row = parse_object(line)
     custom_id = row.get("custom_id") if row is not None else None
     if row is None or not isinstance(custom_id, str):
@@ -277,7 +277,7 @@ _ERROR_TYPES = {
 
 
 def _error_type(status: Any, problem: JsonObject) -> str:
-    """Return the name that all judges' errors of this kind have, by which they are treated."""
+    """Return the common name for errors of this kind, which decides how they are treated."""
     if not _NO_CREDIT.isdisjoint((str(problem.get("code")), str(problem.get("type")))):
         return "billing_error"
     if status == 429:
@@ -285,14 +285,14 @@ def _error_type(status: Any, problem: JsonObject) -> str:
     if status in _ERROR_TYPES:
         return _ERROR_TYPES[status]
     said = str(problem.get("type") or problem.get("code") or "api_error")
-    # A word for what asking again cannot mend, beside a status that says otherwise.
+    # An error type that a retry cannot fix, despite a status that suggests one.
     return "api_error" if said in _ERROR_TYPES.values() else said
 
 
 def without_thoughts(text: str) -> str:
     """Return a reply without the thoughts that open it, which servers should send by themselves.
 
-    Thoughts without an end are the whole of a reply that was cut off.
+    Thoughts without an end mark are the whole of a reply that was cut off.
     """
     opening = text.lstrip()
     if not opening.startswith(_THOUGHTS):
@@ -313,7 +313,7 @@ def _text_of(content: Any) -> str:
 
 
 def keepable(text: str) -> str:
-    """Return a text as every database can hold it: no half characters, no NUL."""
+    """Return a text that every database can hold, without lone surrogates and NUL."""
     return printable(text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
 
 
@@ -334,7 +334,7 @@ def read_usage(answer: JsonObject) -> TokenUsage | None:
         return None
     cached = count_of(mapping(usage.get("prompt_tokens_details")), "cached_tokens") or 0
     cached = min(cached, read)
-    # Some servers count what a model thinks in the total alone.
+    # Some servers count a model's thinking only in the total.
     written = max(written, (count_of(usage, "total_tokens") or 0) - read)
     return TokenUsage(read - cached, written, cache_read_input_tokens=cached)
 
@@ -355,7 +355,7 @@ def describe_failure(error: Exception, origin: str, *, quote: Callable[[str], st
     Args:
         error: What the SDK, or the HTTP library under it, raised.
         origin: The server's address.
-        quote: Makes the server's words fit to be shown, without the key should it repeat it.
+        quote: Makes the server's words fit to show, with the key removed.
     """
     status = getattr(error, "status_code", None)
     if status is None:
