@@ -121,7 +121,7 @@ class Reply:
         error_type: The provider's name of the error; None unless there is one.
         error_message: What the service said about the error.
         model: The model that replied.
-        usage: The tokens billed; None where the service did not say.
+        usage: The tokens billed; None if the service did not report them.
     """
 
     result_type: str

@@ -93,7 +93,7 @@ class ReplyRecords(LedgerDatabase):
         return found
 
     def keys_failed(self, result_type: str, *, times: int) -> set[str]:
-        """Return the requests that failed with a type of result at least so many times."""
+        """Return requests that failed with a type of result at least a given number of times."""
         table = schema.failures
         query = (
             sa.select(table.c.request_key)
@@ -452,7 +452,7 @@ class BatchRecords(LeaseRecords, SpendingRecords):
         return budget.affordable(intent.most_usd or ())
 
     def record_created(self, nonce: str, batch_id: str) -> None:
-        """Write down the provider's name of a batch."""
+        """Record the provider's name for a batch."""
         with self._transaction() as connection:
             connection.execute(
                 sa.update(_BATCHES)

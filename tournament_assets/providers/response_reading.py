@@ -1,4 +1,4 @@
-"""What a reply to a prompt means: an entrant's response, or why there is none."""
+"""Reading the reply to a prompt: an entrant's response, or why there is none."""
 
 from dataclasses import dataclass
 

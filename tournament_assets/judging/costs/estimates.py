@@ -27,7 +27,7 @@ MIN_OBSERVED_REPLIES = 30
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What replies of a model were like.
+    """A summary of a model's replies.
 
     Attributes:
         n_replies: How many of them there are.
@@ -64,7 +64,7 @@ def observe_replies(spendings: Iterable[Spending], judge_model: str) -> Observat
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What one dimension still has to ask.
+    """The requests that one dimension still has to send.
 
     Attributes:
         presentations: Two for every pair.
@@ -166,7 +166,7 @@ class ResponseEstimate:
 
     @property
     def planned_usd(self) -> float | None:
-        """What it is expected to cost; None if unknown."""
+        """The expected cost; None if unknown."""
         if self.is_free or not self.workload.to_ask:
             return 0.0
         if self.price is None:
@@ -268,7 +268,7 @@ class JudgingEstimate:
 
     @property
     def expected_usd(self) -> float | None:
-        """What it is expected to cost where pairs stop early; None if unknown."""
+        """The expected cost if pairs stop early; None if unknown."""
         if self.rounds is None or self.is_free or self.price is None:
             return self.planned_usd
         shares = self.rounds.expected_shares

@@ -56,7 +56,7 @@ class ModelPrice:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What some replies of one model, sent one way, were billed.
+    """What was billed for replies of one model on one channel.
 
     Attributes:
         judge_model: The model that was asked.
@@ -81,7 +81,7 @@ class Spending:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What some spending comes to.
+    """The total of some spending.
 
     Attributes:
         usd: US dollars, without the models that have no price.
@@ -235,7 +235,7 @@ def _newest_file() -> Traversable:
 
 BudgetPeriod = Literal["run", "month"]
 _UNWRITTEN_INPUT_TOKENS = 20_000
-"""So many tokens, more than a judge is usually shown, are taken for a request of unknown length."""
+"""The tokens assumed for a request of unknown length, more than a judge is usually shown."""
 _ADVICE = {
     "judging.budget.usd": "judge fewer pairs (--limit-pairs)",
     "generation.budget.usd": "answer fewer prompts, or lower max_new_tokens",
@@ -312,8 +312,8 @@ class BudgetTerms:
             since: When the period began, which is `counts_from`.
             spendings: What was billed since.
             unbilled: What was sent and is not billed, whenever it was begun.
-            request_usd: What one request of a model, sent one way, is expected to cost, None
-                without a price; by default what is under way counts at the most it may cost.
+            request_usd: Returns the expected cost of one request of a model on a channel, None
+                without a price; by default requests under way count at the most they may cost.
         """
         if self.limit_usd is None:
             return None

@@ -288,14 +288,14 @@ def draw_anchors(
     """Draw the pairs that are judged again on every occasion.
 
     Prompts, and the pairs on each of them, are ranked by a hash of their names, so that nothing
-    depends on how many there are: among twice as many prompts or entrants about half of the
-    anchors stay, and an edited text changes no rank. Every prompt gives one pair before any
-    gives a second, because pairs on one prompt tend to flip together. Pairs of identical
-    responses are left out, and so is a pair whose two texts were drawn under other names.
+    depends on their number: with twice as many prompts or entrants about half of the anchors stay,
+    and an edited text changes no rank. Every prompt gives one pair before any gives a second,
+    because pairs on one prompt tend to flip together. Pairs of identical responses are left out,
+    and so is a pair whose two texts were drawn under other names.
 
     Args:
         pairs: The tournament's pairs on one dimension, in any order.
-        can_serve: Tells whether a pair can be an anchor; asked only as far as needed.
+        can_serve: Returns whether a pair can be an anchor; called only as often as needed.
         sample: The most pairs to draw.
         seed: Seeds the ranking; a smaller sample is the beginning of a larger one.
 

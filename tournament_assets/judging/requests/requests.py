@@ -37,7 +37,7 @@ AnyRequest = TypeVar("AnyRequest", bound="ModelRequest")
 
 @dataclass(frozen=True, slots=True)
 class RequestSettings:
-    """What a request holds besides the pair.
+    """The settings of a request besides the pair.
 
     Attributes:
         max_tokens: The most tokens of its reply.
@@ -64,12 +64,12 @@ class RequestSettings:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """What a model is asked: all that sending, waiting and harvesting need to know of it.
+    """A request to a model, with all that sending, waiting and harvesting need of it.
 
     Attributes:
         request_key: Names the reply in the ledger: SHA-256 of whatever the reply depends on.
-        params: The request's parameters, as JSON values and in the words of the Messages API; a
-            provider that uses others translates them in its own folder.
+        params: The request's parameters, as JSON values named as in the Messages API; other
+            providers translate them in their own folder.
     """
 
     request_key: str
@@ -110,8 +110,8 @@ def build_user_message(
 ) -> str:
     """Compose the part of a request that varies.
 
-    Every part stands between tags that carry a fence code derived from the contents: a response
-    would have to contain a hash of itself to pose as the end of its own fence.
+    Every part is enclosed in tags with a fence code derived from the contents: a response would
+    have to contain a hash of itself to imitate the end of its own fence.
     """
     swapped = presentation is Presentation.BA
     parts = [("prompt", pair.prompt_text)]

@@ -1,9 +1,9 @@
 """Reading verdicts out of a judge's replies, and settling pairs; pure, so fixing it costs nothing.
 
-A verdict stands on the last line or in a JSON object. A service that knows the schema lets the
-model write nothing else, so a response that quotes a verdict line cannot be mistaken for the judge;
-it does not protect against persuasion. Files of judgments that come from elsewhere hold replies
-such as "Gateway is restarting", which some gateway put in the judge's place: those are recognised.
+A verdict is on the last line or in a JSON object. A service that knows the schema lets the model
+write nothing else, so a response that quotes a verdict line cannot be mistaken for the judge; it
+does not protect against persuasion. Files of judgments that come from elsewhere hold replies such
+as "Gateway is restarting", which some gateway put in the judge's place: those are recognised.
 """
 
 import json
@@ -51,7 +51,7 @@ def output_config() -> JsonObject:
 
 
 def opens_an_object(reply: str) -> bool:
-    """Return whether a reply sets out to be a JSON object, well-formed or not."""
+    """Return whether a reply begins like a JSON object, well-formed or not."""
     return reply.lstrip(_WHITE_SPACE).startswith("{")
 
 
@@ -126,15 +126,15 @@ _EXPECTED_LINE = "expected 'VERDICT: A', 'VERDICT: B' or 'VERDICT: TIE' alone on
 def parse_verdict(reply: str) -> Verdict:
     r"""Read the verdict from the last non-empty line of a reply.
 
-    Case is ignored for ASCII letters. Around the parts of the line blanks (no-break ones too),
-    Markdown's marks and quotation marks are ignored, and so are a bullet before it, a full stop
-    behind it, and a last line that only closes a code fence. Nothing else is: no text behind the
-    verdict, no letter that only looks like one of these, no line elsewhere that gives a different
-    verdict, be it one that nobody asked for (`VERDICT: ABSTAIN`). Lines end in `\n`, `\r\n` or
-    `\r`. A reply whose last line quotes a response's verdict line is read by that line.
+    Case is ignored for ASCII letters. Blanks (no-break ones too), Markdown marks and quotation
+    marks around the parts of the line are ignored, and so are a bullet before it, a full stop after
+    it, and a last line that only closes a code fence. Nothing else is ignored: not text after the
+    verdict, a lookalike letter, or a line elsewhere that gives a different verdict, even an
+    undefined one (`VERDICT: ABSTAIN`). Lines end in `\n`, `\r\n` or `\r`. A reply whose last line
+    quotes a response's verdict line is read by that line.
 
     Raises:
-        VerdictParseError: If the last line is no verdict, or the reply holds two different ones.
+        VerdictParseError: If the last line is not a verdict, or the reply holds two different ones.
     """
     lines = [line for line in _LINE_END.split(reply) if line.strip(_BLANK)]
     if len(lines) > 1 and _CLOSING_FENCE.fullmatch(lines[-1]):
@@ -176,9 +176,9 @@ def read_reply(
             was nothing to ask.
         stop_reason: Why the model stopped.
         text: What it wrote.
-        reply_format: How it was told to write its verdict. A reply that was to be a JSON object may
-            be one in a code fence; one that does not set out to be an object is read by its last
-            line: not every service knows schemas.
+        reply_format: How it was told to write its verdict. A reply requested as a JSON object may
+            be in a code fence; one that does not begin like an object is read by its last line,
+            because not every service knows schemas.
 
     Returns:
         The verdict or the reason for having none, and a sentence about the reason.

@@ -1,4 +1,4 @@
-"""What the judging stage writes down, and the protocol of where: batches, replies, failures."""
+"""The judging stage's records (batches, replies, failures), and the protocol of their store."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -183,7 +183,7 @@ class JudgingLedger(Protocol):
         """
 
     def keys_failed(self, result_type: str, *, times: int) -> set[str]:
-        """Return the requests that failed with a type of result at least so many times."""
+        """Return requests that failed with a type of result at least a given number of times."""
 
     def open_batches(self, scope: JudgingScope) -> list[OpenBatch]:
         """Return the scope's batches that were begun and not closed, oldest first."""
@@ -217,7 +217,7 @@ class JudgingLedger(Protocol):
         """Return what is left if all that is under way costs the most; None without a limit."""
 
     def record_created(self, nonce: str, batch_id: str) -> None:
-        """Write down the provider's name of a batch."""
+        """Record the provider's name for a batch."""
 
     def record_rows(self, nonce: str, final: Sequence[tuple[str, ReplyRow]]) -> int:
         """Keep final replies by request key; the first one for a key and attempt stays.

@@ -154,7 +154,7 @@ class Tally:
         unparsable: Requests whose line of the results is not JSON; if asked again, they may have
             been paid for twice.
         withheld: Requests that were paid for and whose results could not be read: they are not
-            asked again without leave.
+            asked again without permission.
     """
 
     total: int = 0
@@ -202,23 +202,23 @@ class JudgingOptions:
 
     Attributes:
         policy: How long is waited for what.
-        approve: Asked whether a plan can be paid before anything of it is sent.
+        approve: Called before anything of a plan is sent, to check that it can be paid.
         may_pay_again: Whether requests whose results are lost or unread may be asked again.
         failed_since: Requests that failed since then are not asked again; None excludes none.
         reply_format: How the judge writes its verdict; None where a reply is no verdict, and is
             never asked for twice.
-        on_rows: Told of every row once it is in the ledger; may raise `JudgeError` if nothing more
-            is to be asked.
+        on_rows: Called with every row once it is in the ledger; may raise `JudgeError` if nothing
+            more is to be asked.
         remedy: What a person can do if every request is refused as invalid.
         terms: The budget terms of every request; None means no limit and no known price.
         max_batch_requests: The most requests of a batch; None for as many as usual.
         max_batch_bytes: The most bytes of a batch; None for as many as usual.
         max_in_flight: How many requests are asked directly at a time.
-        max_tries: How often one is sent directly that fails transiently.
+        max_tries: How often a direct request that fails transiently is sent.
         refusals_are_final: Whether a request that is refused as invalid when it is asked directly,
             for nothing, is not asked again by the next run.
-        has_answered: Whether the service has answered requests like these before, so that what it
-            refuses is about single requests.
+        has_answered: Whether the service has answered requests like these before, so that a refusal
+            concerns single requests.
         places: Entered for each direct request; settlements that share a service share it, so that
             together they do not exceed the limit.
     """
@@ -245,11 +245,11 @@ class JudgingSession:
     """One settlement under way.
 
     Attributes:
-        ledger: Where everything is written down.
+        ledger: Where everything is recorded.
         progress: Who is told.
         options: How.
         tally: What was done so far.
-        unread: Batches that have ended and whose results break off, by nonce.
+        unread: Ended batches whose results break off, by nonce.
         paid_again: Requests whose unread results were written off in this settlement.
     """
 
@@ -407,7 +407,7 @@ def _renew(ledger: JudgingLedger, lease: Lease, is_over: threading.Event) -> Non
 
 Done = TypeVar("Done")
 Sleep = Callable[[float], None]
-"""Waits so many seconds."""
+"""Waits a number of seconds."""
 _STOP_SECONDS = 5.0
 
 
@@ -417,7 +417,7 @@ class Piece(Generic[Done]):
 
     Attributes:
         title: What messages call it.
-        do: Does it; it is given what it has to wait with.
+        do: Does it, given the function to wait with.
     """
 
     title: str
@@ -432,7 +432,7 @@ def run_together(pieces: Sequence[Piece[Done]], *, log: Callable[[str], None]) -
     The threads are daemons, so that the process does not wait for answers that nobody will read.
 
     Args:
-        log: Told at once of a piece that failed while others go on.
+        log: Called at once with a piece that failed while others go on.
 
     Raises:
         BaseException: What the first failed piece raised, once all have ended.

@@ -146,7 +146,7 @@ _IN_VAIN = 8
 _LOST = "lost"
 """The result type of a request whose reply, if any, never arrived: it may have been billed."""
 _REFUSED = "refused"
-"""The error of a request that is refused as it stands and may be asked again by the next run."""
+"""The error of a request that is refused as invalid and may be asked again by the next run."""
 _LONGEST_ASKED_WAIT_SECONDS = 300.0
 
 
@@ -306,7 +306,7 @@ def _is_kept(
     request: ModelRequest,
     asking: Future[ReplyRow],
 ) -> bool:
-    """Write down the reply to a request that was asked ahead; return whether there is one."""
+    """Record the reply to a request that was asked ahead; return whether there is one."""
     state, key = "harvested", request.request_key
     name = custom_id(intent.nonce, key)
     try:

@@ -1,4 +1,4 @@
-"""Sending requests as batches: cut to size, written down first, each accepted at most once.
+"""Sending requests as batches: cut to size, recorded first, each accepted at most once.
 
 A batch whose creation was never confirmed is looked for, so that it is not paid for twice. If the
 service stores our own name with a batch, its list settles that. Others list batches without saying
@@ -48,7 +48,7 @@ def adopt_batch(session: JudgingSession, intent: OpenBatch) -> SubmittedBatch | 
     """Look for the batch of an intent, and record its name if it exists.
 
     Returns:
-        The batch, or None if the service never accepted it, as far as can be known.
+        The batch, or None if the service, as far as can be known, never accepted it.
 
     Raises:
         JudgeWaitingError: If a batch that may be it has not ended by the deadline; the intent
@@ -148,7 +148,7 @@ def _is_ours(session: JudgingSession, intent: OpenBatch, listing: BatchStatus) -
             raise
         session.progress.note(f"{error}; looking again")
         return None
-    # A stream that breaks off can look like one that is over: no row at all disproves nothing.
+    # A broken stream can look like a complete one: the absence of rows disproves nothing.
     return None if is_empty else False
 
 

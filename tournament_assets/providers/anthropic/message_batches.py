@@ -197,8 +197,8 @@ class AnthropicBatches(ServiceAnswers):
         """Yield the rows of an ended batch, in no particular order.
 
         Raises:
-            JudgeError: If there are no results to be had, or, after every row that could be read,
-                if the stream broke.
+            JudgeError: If no results are available, or if the stream broke; then every readable row
+                has been yielded before.
         """
         task = f"read the results of batch {batch_id}"
         _check_has_results(batch_id, self._fetch_batch(batch_id, task))

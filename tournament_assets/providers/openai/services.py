@@ -307,8 +307,8 @@ class OpenAiBatches(OpenAiChat):
         every request has a row, so the successful rows are counted here.
 
         Raises:
-            JudgeError: If there are no results to be had, or, after every row that could be read,
-                if a stream broke, or was short where no caller would notice.
+            JudgeError: If no results are available, or, after every readable row, if a stream broke
+                or was short where no caller would notice.
         """
         task = f"read the results of batch {batch_id}"
         batch = self._fetch_batch(batch_id, task)

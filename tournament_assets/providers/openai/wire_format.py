@@ -129,7 +129,7 @@ _SAMPLING = {
     "stop_sequences": "stop",
     "seed": "seed",
 }
-"""What is sent as it is, by its name in the Messages API, which knows no seed."""
+"""Parameters passed through unchanged, by their names in the Messages API, which has no seed."""
 
 
 def read_completion(custom_id: str, answer: JsonObject, *, raw: str = "") -> ReplyRow | None:
@@ -191,8 +191,8 @@ def read_batch(
     Args:
         batch: What the service says.
         address: Its address, for messages.
-        tidy: Makes the service's words fit to be shown.
-        keeps_names: Whether the service surely keeps metadata: a gateway may drop them.
+        tidy: Makes the service's words fit to show.
+        keeps_names: Whether the service is sure to keep metadata: a gateway may drop it.
     """
     batch_id, status = batch.get("id"), batch.get("status")
     if not isinstance(batch_id, str) or not batch_id:
