@@ -6,11 +6,11 @@ and Tran-Dinh, "Generalized self-concordant functions", https://arxiv.org/abs/17
 exists exactly when a chain of wins leads from every entrant to every other one: Ford, "Solution of
 a ranking problem from binary comparisons", https://doi.org/10.1080/00029890.1957.11989117.
 
-Resamples resemble a table whose fit is known, and are fitted in a compiled loop. Newton's method
+Resamples are close to a table that is already fitted; a compiled loop fits them. Newton's method
 solves a new system of equations in every step. Near a known fit the system hardly changes, so the
 steps there all use the inverse found at it: the chord, or simplified Newton, method; Deuflhard,
 "Newton Methods for Nonlinear Problems", https://doi.org/10.1007/978-3-642-23899-4, section 2.1. It
-ends at the same maximum, or says that it does not.
+converges to the same maximum or reports that it did not.
 """
 
 import math
@@ -30,16 +30,17 @@ from tournament_assets.tournament.estimates import Rating, Resampling
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standing:
-    """Which entrants can be rated against each other, and where the others stand.
+    """The entrants that can be rated against each other, and where the others stand.
 
-    All arrays have shape (n_entrants,). An entrant that is in none of them is undetermined.
+    All arrays have shape (n_entrants,). An entrant in none of them is undetermined.
 
     Attributes:
-        rated: The largest group in which a chain of wins leads from everyone to everyone; empty
-            if no two entrants make one, or if there are several of the same size.
-        unbounded_above: Those that never lost to the rated group, directly or through others.
-            Without a rated group: those that won every match.
-        unbounded_below: Those that never won against it. Without one: those that lost every match.
+        rated: The largest group in which chains of wins connect everyone in both directions; empty
+            if there is no such group of two or more, or if several share the largest size.
+        unbounded_above: Entrants that never lost to the rated group, directly or through others;
+            without a rated group, those that won every match.
+        unbounded_below: Entrants that never won against it; without a rated group, those that lost
+            every match.
     """
 
     rated: NDArray[np.bool_]
@@ -50,7 +51,7 @@ class Standing:
 def find_groups(
     links: NDArray[Any], *, connection: Literal["weak", "strong"] = "weak"
 ) -> tuple[int, NDArray[np.int32]]:
-    """Return how many groups of entrants links connect, and which each is in.
+    """Return the number of connected groups of entrants, and the group of each entrant.
 
     Args:
         links: Whether, or how often, the row's entrant met or beat the column's, shape (n, n).
@@ -107,18 +108,18 @@ ELO_PER_NAT = 400.0 / math.log(10.0)
 
 _MAX_STEPS = 200
 _CELLS_AT_ONCE = 1_000_000
-"""Cells of tables of wins that are drawn and fitted together: 8 MB."""
+"""Most table cells that are drawn and fitted in one batch: 8 MB."""
 
 
 def fit_bradley_terry(matches: Matches, *, initial_rating: float = 1400.0) -> tuple[Rating, ...]:
-    """Rate the entrants that the matches connect, and say of the others why they have no rating.
+    """Rate the entrants that the matches connect, and note why the others have no rating.
 
     Ratings compare two entrants only where chains of wins lead from each to the other. The largest
-    group connected so is rated by the matches among its members; everyone else gets a note.
+    such group is rated by the matches among its members; everyone else gets a note.
 
     Args:
         matches: Who beat whom; a tie is half a win for each.
-        initial_rating: What the ratings average to, in Elo points.
+        initial_rating: Mean of the ratings, in Elo points.
 
     Returns:
         One result per entrant, in the order of the tables.
@@ -153,13 +154,13 @@ def bootstrap_bradley_terry(
     Args:
         matches: Who beat whom on which prompt; a tie is half a win for each.
         resampling: How many resamples, and their seed.
-        initial_rating: What the ratings average to, in Elo points.
+        initial_rating: Mean of the ratings, in Elo points.
 
     Returns:
         One row of ratings per resample, with a column of NaN for an entrant that has no rating.
 
     Raises:
-        InputError: If there is to be no resample.
+        InputError: If no resample is asked for.
         RatingError: If a likelihood could not be maximised.
     """
     return rate_resamples(
@@ -186,11 +187,11 @@ def rate_resamples(
     Args:
         entrants: Rows and columns of the tables of wins.
         all_wins: The table of what was resampled, shape (n_entrants, n_entrants).
-        draw_wins: Returns the tables of that many other resamples, shape (n, n_entrants,
+        draw_wins: Returns the tables of that many further resamples, shape (n, n_entrants,
             n_entrants).
         n_bootstraps: Number of resamples.
-        n_prompts: How many prompts or battles each drew.
-        initial_rating: What the ratings average to, in Elo points.
+        n_prompts: Number of prompts or battles in each resample.
+        initial_rating: Mean of the ratings, in Elo points.
 
     Returns, raises:
         As `bootstrap_bradley_terry`.
@@ -228,7 +229,7 @@ def log_strengths(wins: NDArray[np.float64]) -> NDArray[np.float64]:
         Natural logarithms of the strengths, shape (..., n); they average to 0.
 
     Raises:
-        RatingError: If that many Newton steps do not suffice.
+        RatingError: If Newton's method does not converge.
     """
     won, lost = wins.sum(axis=-1), wins.sum(axis=-2)
     # Everyone's own odds are near the maximum where all meet all, and save half of the steps.
@@ -272,7 +273,7 @@ def _group_ratings(wins: NDArray[np.float64], rated: NDArray[np.bool_]) -> NDArr
 
 
 def _among(wins: NDArray[np.float64], group: NDArray[np.bool_]) -> NDArray[np.float64]:
-    # Picking everyone out of a table would copy it for nothing.
+    # Selecting everyone would copy the table for nothing.
     return wins if group.all() else wins[..., group, :][..., group]
 
 
@@ -283,9 +284,9 @@ def _rate_unfitted(
     *,
     point: NDArray[np.float64],
 ) -> None:
-    """Rate, in place, what `SimplifiedNewton.fit` left, and equal tables once.
+    """Rate, in place, the tables that `SimplifiedNewton.fit` could not, equal tables only once.
 
-    Resamples of few prompts are thousands, and few of them differ.
+    Thousands of resamples of a few prompts hold few distinct tables.
     """
     known: dict[bytes, NDArray[np.float64]] = {}
     for index in np.flatnonzero(outcomes != FITTED):
@@ -349,7 +350,7 @@ _LAST_STEP = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SimplifiedNewton:
-    """A known fit, from which to reach those of similar tables.
+    """A known fit, from which similar tables are fitted.
 
     Attributes:
         strengths: Natural logarithms of the strengths, shape (n,); they average to 0.
@@ -362,7 +363,7 @@ class SimplifiedNewton:
 
     @classmethod
     def at(cls, strengths: NDArray[np.float64], wins: NDArray[np.float64]) -> "SimplifiedNewton":
-        """Begin at the strengths that were fitted to a table of wins."""
+        """Start from the strengths fitted to a table of wins."""
         lead = np.tanh((strengths[:, None] - strengths) / 2)
         curvature = (wins + wins.T) * (1 - lead**2) / 4
         scale = curvature.sum(axis=1)
@@ -378,8 +379,8 @@ class SimplifiedNewton:
             tables: How often the row's entrant beat the column's, shape (n_tables, n, n).
 
         Returns:
-            Logarithms of the strengths, shape (n_tables, n), and what came of each table: FITTED;
-            otherwise UNCONNECTED or UNSETTLED, and its strengths mean nothing.
+            Logarithms of the strengths, shape (n_tables, n), and the status of each table: FITTED,
+            or UNCONNECTED or UNSETTLED, where its strengths mean nothing.
         """
         strengths = np.tile(self.strengths, (len(tables), 1))
         outcomes = np.empty(len(tables), dtype=np.int64)
@@ -470,7 +471,7 @@ def _fit(
 
 
 class PromptResamples:
-    """Draws as many prompts as there were, with replacement, as tables of wins."""
+    """Resamples of the prompts, drawn with replacement, as tables of wins."""
 
     def __init__(self, matches: Matches, *, seed: int) -> None:
         """Sort the wins by prompt; a tie is half a win for each."""
@@ -484,9 +485,9 @@ class PromptResamples:
         self._weights = wins.weight[order]
 
     def draw(self, n_tables: int) -> NDArray[np.float64]:
-        """Return `Matches.wins` of other resamples, shape (n_tables, n_entrants, n_entrants).
+        """Return `Matches.wins` of further resamples, shape (n_tables, n_entrants, n_entrants).
 
-        Whether they are drawn at once or one by one leaves them as they are.
+        The result does not depend on whether they are drawn in one call or in several.
         """
         wins = np.zeros((n_tables, self._n_entrants**2))
         at_once = max(1, _DRAWN_AT_ONCE // max(1, self._n_prompts))

@@ -1,13 +1,13 @@
 """Bradley-Terry ratings by log odds: strengths, covariates of the pair, and judges who differ.
 
 The log odds that the first is preferred are g_j (s_first - s_second) + covariates @ b. With one
-judge g is 1; with several, each has its discrimination g_j, and `judge_aware` says what becomes of
-them. Parameters stand in one vector: log strengths that average to 0, effects of the covariates,
-and where there are several judges their discriminations, which average to 1.
+judge g is 1; with several, each has its discrimination g_j, which `judge_aware` explains. The
+parameters form one vector: log strengths that average to 0, effects of the covariates, and where
+there are several judges their discriminations, which average to 1.
 
-`fit_controlled` rates at equal style: what a difference in length or layout was worth is taken off.
-Unlike LMArena's style control, a difference is divided by its root mean square and not centred: so
-the same battle with its sides exchanged says the same. Sources: Li, Angelopoulos and Chiang, "Does
+`fit_controlled` rates at equal style: it removes the effect of differences in length or layout.
+Unlike LMArena's style control, a difference is divided by its root mean square and not centred:
+exchanging a battle's sides does not change the fit. Sources: Li, Angelopoulos and Chiang, "Does
 style matter?", https://lmsys.org/blog/2024-08-28-style-control/ (covariates); "Judge-aware ranking
 framework for evaluating large language models without ground truth",
 https://arxiv.org/abs/2601.21817 (discriminations).
@@ -34,14 +34,15 @@ from tournament_assets.tournament.estimates import Estimate, Rating
 _MAX_STEPS = 200
 
 _MAX_LOG_ODDS = 30.0
-"""Odds of e^30 to 1 are certainty; battles that some maximum explains stay far below. From e^37 on
-rounding makes a chance 1, the slope 0, and a climb without end look like a maximum."""
+"""Odds of e^30 to 1 count as certainty; where a maximum exists, battles stay far below. From
+e^37 on rounding makes a chance 1 and the slope 0, so that an endless climb would look like a
+maximum."""
 
 _CELLS_AT_ONCE = 4_000_000
 
 
 def n_discriminations(data: Matches) -> int:
-    """Return how many discriminations are parameters: one a judge, none with a single judge."""
+    """Return the number of discrimination parameters: one per judge, none with a single judge."""
     return len(data.judges) if len(data.judges) > 1 else 0
 
 
@@ -80,7 +81,7 @@ def _slopes(data: Matches, parameters: NDArray[np.float64]) -> NDArray[np.float6
 def _gather(
     data: Matches, parameters: NDArray[np.float64], pull: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Sum over the matches what each asks of every parameter, shape (n_parameters,)."""
+    """Sum the gradient of the log-likelihood over the matches, shape (n_parameters,)."""
     by_slope = pull * _slopes(data, parameters)
     gained = np.bincount(data.first, by_slope, minlength=len(data.entrants))
     lost = np.bincount(data.second, by_slope, minlength=len(data.entrants))
@@ -132,7 +133,7 @@ def information(
 def maximise(
     data: Matches, *, penalty: float = 0.0, start: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
-    """Maximise the log-likelihood less half the penalty times the squared effects.
+    """Maximise the log-likelihood minus half the penalty times the sum of squared effects.
 
     Args:
         data: The matches, among entrants that wins connect.
@@ -249,10 +250,10 @@ def _sum_by(
 
 
 def _refuse_confounded(data: Matches, *, names: Sequence[str]) -> None:
-    """Refuse covariates whose effects cannot be told from the strengths or from one another."""
+    """Refuse covariates whose effects cannot be separated from the strengths or from each other."""
     n = len(data.entrants)
     table = information(data, np.zeros(n + data.covariates.shape[1]), data.weight)
-    # What is left of the covariates once who answered has explained all it can.
+    # The part of the covariates that the entrants do not explain.
     across = table[:n, n:]
     left = table[n:, n:] - across.T @ contrast_inverse(table[:n, :n]) @ across
     problems = Problems()
@@ -276,14 +277,15 @@ def _refuse_confounded(data: Matches, *, names: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CovariateEffect(Estimate):
-    """What a difference between two responses was worth.
+    """The effect of a difference between two responses.
 
-    The value is Elo points that a response gains by one unit more of it, all else equal.
+    The value is the Elo points that a response gains from one more unit, all else equal.
 
     Attributes:
         name: The covariate.
-        scale: Its root mean square over the battles; one unit of the effect is this much of it.
-        standard_error: Elo points, from the sandwich; None, as are the ends, without spread.
+        scale: The covariate's root mean square over the battles, which is one unit of the effect.
+        standard_error: Elo points, from the sandwich; None without spread, as are the interval's
+            ends.
     """
 
     name: str
@@ -331,13 +333,13 @@ def fit_controlled(
         penalty: Ridge penalty on the effects; 0 for none. arena-rank's `reg`, which is per battle,
             times the number of battles is the same thing.
         unit: What was drawn at random.
-        initial_rating: What the ratings average to, in Elo points.
+        initial_rating: Mean of the ratings, in Elo points.
 
     Raises:
         InputError: With everything wrong with the covariates: a shape that does not fit, a missing
-            value, one that never differs, some that are settled by who answered or by one another.
-        RatingError: If the likelihood could not be maximised, as when a covariate alone tells
-            who wins every battle and there is no penalty.
+            value, one that never differs, or some that the entrants or other covariates determine.
+        RatingError: If the likelihood could not be maximised, as when one covariate predicts every
+            winner and there is no penalty.
     """
     require_confidence(confidence)
     _refuse_unusable(matches, differences, names=names, penalty=penalty)

@@ -1,10 +1,10 @@
 """Strengths and a tie parameter by maximum likelihood: Davidson's extension of Bradley-Terry.
 
 Two entrants of strengths p and q beat each other and tie with chances in the proportions p : q : v
-sqrt(p q). Between equals the chance of a tie is v / (2 + v). Where Bradley-Terry with ties as half
-wins lets a tie pull two ratings together whoever plays, here ties are something that a judge does,
-at a rate of its own. Source: Davidson, "On extending the Bradley-Terry model to accommodate ties in
-paired comparison experiments", https://doi.org/10.1080/01621459.1970.10481082.
+sqrt(p q). Between equals the chance of a tie is v / (2 + v). In Bradley-Terry with ties as half
+wins, every tie pulls two ratings together; here ties have a rate of their own, which belongs to the
+judge. Source: Davidson, "On extending the Bradley-Terry model to accommodate ties in paired
+comparison experiments", https://doi.org/10.1080/01621459.1970.10481082.
 """
 
 import math
@@ -53,7 +53,7 @@ def fit_davidson(matches: Matches, *, initial_rating: float = 1400.0) -> TieMode
 
     Args:
         matches: Wins, losses and ties.
-        initial_rating: What the ratings average to, in Elo points.
+        initial_rating: Mean of the ratings, in Elo points.
 
     Raises:
         InputError: If a preference is not 0, 1/2 or 1.

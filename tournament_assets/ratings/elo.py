@@ -3,10 +3,11 @@
 Elo depends on the order of the matches, and judged pairs have none, so every ordering is as good
 as another: Boubdir et al., "Elo Uncovered", https://arxiv.org/abs/2311.17295.
 
-Elo always gives a number: to an entrant that only won, to one that never met the others, to one
-that never played. Whoever won everything rises with every further match, so the number counts
-matches; and numbers of groups that never met share no scale. As for Bradley-Terry, ratings exist
-among entrants that chains of wins lead to and from; Elo does not count ties.
+Elo always yields a number, even for an entrant that only won, never met the others or never played.
+The rating of an entrant that won everything rises with every further match, so it only counts
+matches; and ratings of groups that never met share no scale. As for Bradley-Terry, ratings are
+therefore given only among entrants that chains of wins connect in both directions; Elo ignores
+ties.
 """
 
 import math
@@ -41,8 +42,8 @@ def compute_elo_permutation(
     that comes from having judged a sample of prompts, see `intervals`.
 
     Args:
-        matches: Who beat whom. Ties are left out; of a share of a win the preferred entrant gets
-            K * (share - expected share). Elo has no weights: every match counts once.
+        matches: Who beat whom. Ties are left out; for a share of a win the preferred entrant gets K
+            * (share - expected share). Weights are ignored: every match counts once.
         k_factor: The most one match can change a rating by, in Elo points.
         n_permutations: Number of orderings.
         seed: Seeds the orderings; the same seed gives the same orderings for any K.
@@ -137,10 +138,11 @@ def _rate_orderings(
 def summarise_elo(traces: EloTraces, *, confidence: float) -> tuple[Rating, ...]:
     """Return every entrant's mean rating with its order noise, in the order of the columns.
 
-    None of it says how sure a rating is: for the error that comes from having judged a sample of
-    prompts, see `intervals`. The standard error is that of the mean, and vanishes as orderings are
-    added; the interval holds the ratings of single orderings. Both are absent where one ordering,
-    or no match, shows no spread. Whoever has no match (n is 0) keeps the initial rating.
+    This does not say how certain a rating is: for the error that comes from having judged a sample
+    of prompts, see `intervals`. The standard error is that of the mean, and vanishes as orderings
+    are added; the interval holds the ratings of single orderings. Both are absent where one
+    ordering, or no match, shows no spread. An entrant without a match (n is 0) keeps the initial
+    rating.
 
     Args:
         traces: The ratings of single orderings.
@@ -233,14 +235,14 @@ SMALLER = "its group of entrants that have beaten and lost to one another is not
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EloStanding:
-    """What matches say of Elo ratings before any is computed.
+    """Which Elo ratings the matches determine, found before any is computed.
 
     Attributes:
         notes: Why an entrant has no rating; None where it has one.
         is_placed: Whether an entrant has a place among the others, shape (n_entrants,): it belongs
             to the largest group that matches connect.
-        n_above: How many entrants chains of wins lead from to it and none back, shape
-            (n_entrants,); whoever is rated shares this number with the other rated ones.
+        n_above: Number of entrants from which chains of wins lead to it but not back, shape
+            (n_entrants,); equal for all rated entrants.
     """
 
     notes: tuple[str | None, ...]
@@ -252,7 +254,7 @@ def elo_standing(matches: Matches) -> EloStanding:
     """Find which Elo ratings the matches determine; ties are left out.
 
     Args:
-        matches: Who beat whom; a share of a win is a win for each side that has one.
+        matches: Who beat whom; a shared win counts as a win for each side with a share.
     """
     won = matches.decisive()
     n_entrants = len(won.entrants)

@@ -1,15 +1,15 @@
 """Elo over many orderings at once, as compiled loops, and the orderings.
 
-An update must wait for the one before it in its ordering, and its power and its division take
-longer than all else. So the kernels advance many orderings (lanes) by one match each before they
-go on: the processor works on one while another waits, and `rate_rotations` on eight at once.
-A match is one number, `pack(winner, loser)`, so that an ordering is one array to shuffle.
+An update must wait for the previous one in its ordering, and its power and division dominate the
+time. So the kernels advance many orderings (lanes) by one match each before they go on: the
+processor works on one while another waits, and `rate_rotations` on eight at once. A match is one
+number, `pack(winner, loser)`, so that an ordering is one array to shuffle.
 
 Orderings are those of `numpy.random.Generator.permutation`, drawn in a quarter of the time. Both
-walk from the last item to the first and swap each with one at or before it: Durstenfeld,
-"Algorithm 235", https://doi.org/10.1145/364520.364540. The partner is a random number cut to as
-many bits as it needs, and drawn again while it is too large. A processor guesses wrongly at every
-other such rejection and pays for it, so the kernel takes no branch there.
+walk from the last item to the first and swap each with one at or before it: Durstenfeld, "Algorithm
+235", https://doi.org/10.1145/364520.364540. The partner is a random number cut to as many bits as
+it needs, and drawn again while it is too large. Branch prediction fails at about every other
+rejection, so the kernel does not branch there.
 """
 
 import functools
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tournament_assets.ratings.compilation import compiled, inlined, vectorised
 
 LANES = 16
-"""Orderings that advance together: enough to keep busy, few enough to stay in the cache."""
+"""Orderings that advance together: enough to keep the processor busy, few enough for the cache."""
 
 _LOSER = 0xFFFFFFFF
 _DOUBLINGS_PER_POINT = 1.0 / (400.0 * math.log10(2.0))
@@ -138,7 +138,7 @@ def rate_shared_rotations(
     n_entrants: int,
     initial_rating: float,
 ) -> NDArray[np.float64]:
-    """Average as `rate_rotations` does, where the winner of a match got a share of the win.
+    """Average as `rate_rotations` does, for matches whose winner got only a share of the win.
 
     Args:
         ordering: Packed matches, shape (n_matches,).

@@ -1,4 +1,4 @@
-"""Elo ratings over many orderings: what `elo` computes and others keep.
+"""Elo ratings over many orderings, as `elo` computes them and tables store them.
 
 Nothing here is compiled, so that tables and files of ratings load without numba.
 """
@@ -17,11 +17,11 @@ class EloTraces:
 
     Attributes:
         entrants: The columns.
-        ratings: Elo points, shape (n_permutations, n_entrants). Every row sums to
-            n_entrants * initial_rating. Someone without a match keeps the initial rating.
+        ratings: Elo points, shape (n_permutations, n_entrants). Every row sums to n_entrants *
+            initial_rating. An entrant without a match keeps the initial rating.
         matches_per_entrant: Decisive matches each entrant fought, shape (n_entrants,).
         k_factor: The most one match could change a rating by, in Elo points.
-        seed: What seeded the orderings.
+        seed: Seed of the orderings.
         initial_rating: Everyone's rating before the first match, in Elo points.
     """
 

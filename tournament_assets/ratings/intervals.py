@@ -60,8 +60,8 @@ class BootstrapRatings:
 
     Attributes:
         entrants: The columns.
-        ratings: Elo points, shape (n_bootstraps, n_entrants); inf or -inf where a resample sets
-            no upper or no lower bound, NaN where it says nothing about the entrant.
+        ratings: Elo points, shape (n_bootstraps, n_entrants); inf or -inf where a resample sets no
+            upper or lower bound, NaN where it does not rate the entrant.
         n_prompts: Prompts that were resampled.
         n_degenerate: Resamples, among the rows, that do not determine everyone's rating.
     """
@@ -73,10 +73,10 @@ class BootstrapRatings:
 
 
 def percentile_interval(samples: NDArray[np.float64], *, confidence: float) -> PercentileInterval:
-    """Return what holds the middle part of every column.
+    """Return the interval that holds the middle part of every column.
 
-    The ends are samples themselves, chosen outwards and never interpolated, so infinite samples
-    may be among them. NaN may be anything: it counts as -inf below and as inf above.
+    The ends are samples themselves, chosen outwards and never interpolated, so infinite samples may
+    be among them. NaN counts as -inf for the lower end and as inf for the upper.
 
     Args:
         samples: Shape (n_samples, n_columns).
@@ -107,8 +107,8 @@ def bootstrap_elo(
     """Rate every entrant on resamples of the judged prompts.
 
     A resample draws as many prompts as were judged, with replacement; prompts without a decisive
-    match are drawn too. Its rating is the mean over `n_orderings` balanced orderings, each as
-    random as any, so it estimates what `compute_elo_permutation` would average to.
+    match are drawn too. Its rating is the mean over `n_orderings` balanced orderings, each of them
+    uniformly random, so it estimates the mean of `compute_elo_permutation`.
 
     Args:
         matches: Who beat whom, and on which prompt; ties are left out, and a share of a win counts
@@ -174,10 +174,10 @@ def two_sided_quantile(confidence: float, *, degrees_of_freedom: int) -> float:
 
 
 def can_tell(confidence: float, *, n_units: int, n_pairs: int = 1) -> bool:
-    """Whether so many prompts can show anything at a confidence, for so many pairs together.
+    """Whether so many prompts can show a difference at a confidence, for so many pairs together.
 
-    Were nothing there to show, all prompts would say the same with a chance of 2 / 2^prompts. Where
-    that is no rarity (5 prompts and fewer at 95 %), resamples that all agree show nothing.
+    If there were no difference, all prompts would agree with probability 2 / 2^prompts.
+    Where that is not rare (up to 5 prompts at 95 %), resamples that all agree show nothing.
     """
     return n_pairs * 2.0 ** (1 - n_units) <= 1 - confidence
 
@@ -229,8 +229,8 @@ def expanded_percentile_interval(
 def sampling_intervals(bootstrap: BootstrapRatings, *, confidence: float) -> tuple[Rating, ...]:
     """Return every entrant's expanded percentile interval, without a value, by column.
 
-    A bound is None where too many resamples set none, where there are too few prompts to show
-    anything (5 and fewer at 95 %), and where all resamples agree.
+    A bound is None where too many resamples set no bound, where there are too few prompts to show
+    anything (up to 5 at 95 %), and where all resamples agree.
 
     Raises:
         InputError: If `confidence` is not between 0 and 1.

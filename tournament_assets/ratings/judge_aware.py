@@ -1,9 +1,9 @@
-"""Bradley-Terry ratings from judges who discriminate unequally and like a slot.
+"""Bradley-Terry ratings from judges who differ in discrimination and in position bias.
 
 P(the first shown wins | judge j) = 1 / (1 + exp(-(g_j (s_a - s_b) + b_j))), ties as half wins, with
-discriminations g_j whose logarithms sum to 0 and slot effects b_j. A judge whose verdicts are less
-about the entrants counts less, without any verdict of people. What judges have in common, such as
-errors of one family, this cannot see. Source: "Judge-aware ranking framework for evaluating large
+discriminations g_j whose logarithms sum to 0 and slot effects b_j. A judge whose verdicts depend
+less on the entrants counts less; no human verdicts are needed. Errors that the judges share, as
+those of one family do, go undetected. Source: "Judge-aware ranking framework for evaluating large
 language models without ground truth", https://arxiv.org/abs/2601.21817; the slot term is added.
 """
 
@@ -38,16 +38,16 @@ ALL_ALIKE = "no judge's discrimination is known, so all judges count alike"
 
 @dataclass(frozen=True, slots=True)
 class JudgeTraits:
-    """What one judge's verdicts are about.
+    """One judge's discrimination and slot effect.
 
     Attributes:
         judge: Who judged.
         n_verdicts: Presentations of two rated entrants with a verdict.
-        discrimination: How much the verdicts are about the entrants, relative to the other judges;
-            None where it does not count, or where all count alike.
+        discrimination: How strongly the verdicts depend on the entrants, relative to the other
+            judges; None where the judge does not count or all count alike.
         slot_logits: The log odds by which the first slot is preferred between equals.
         counts: Whether its verdicts are part of the ratings.
-        note: Why something is missing; None where nothing is.
+        note: Why something is missing; None if nothing is.
     """
 
     judge: str
@@ -87,17 +87,17 @@ def fit_judge_aware(
 ) -> JudgeAwareFit:
     """Rate the entrants from presentations to one or several judges.
 
-    The largest group of entrants is rated that the verdicts of all judges connect. Set aside, with
-    a note, is a judge whose own verdicts have no maximum, so that one who loves an entrant does not
-    count without bound, and one whose discrimination cannot be told from 0. If that leaves nobody,
-    all judges whose slot effect is known count alike.
+    The largest group of entrants is rated that the verdicts of all judges connect. A judge is set
+    aside, with a note, if the likelihood of its own verdicts has no maximum (one that always
+    prefers an entrant would count without bound), or if its discrimination does not differ
+    significantly from 0. If no judge is left, all judges whose slot effect is known count alike.
 
     Args:
         matches: One for each presentation that has a verdict, with its judge.
         slots: 1 where the match's first entrant was shown first, -1 where its second was, 0 where
             nothing was shown because both texts are the same, shape (n_matches,).
         confidence: Coverage of the intervals, from the sandwich per prompt.
-        initial_rating: What the ratings average to, in Elo points.
+        initial_rating: Mean of the ratings, in Elo points.
 
     Raises:
         InputError: If no judges are named, or the slots have another shape or other values.
@@ -146,7 +146,7 @@ class _Fit:
 
 @dataclass(frozen=True, slots=True)
 class _Alone:
-    """What one judge's verdicts say by themselves: a fit, or why they have none."""
+    """One judge's verdicts by themselves: a fit, or why there is none."""
 
     n_verdicts: int
     fit: _Fit | None
@@ -174,7 +174,7 @@ def _fit_together(data: Matches, alone: Sequence[_Alone], *, confidence: float) 
         try:
             fit, weakest = _fit_discriminating(data, judges, confidence=confidence)
         except (RatingError, np.linalg.LinAlgError):
-            # Entrants that are all alike say nothing of how far a judge tells them apart.
+            # Entrants of equal strength do not show how well a judge discriminates.
             break
         if fit is not None:
             return fit
@@ -216,8 +216,8 @@ def _fit_discriminating(
     covariance, n_prompts = sandwich_covariance(own, parameters, own.prompt_index, penalty=0.0)
     raw = parameters[-judges.size :]
     variances = np.diagonal(covariance)[-judges.size :]
-    # Without spread between prompts there is no error to doubt a discrimination by, and what
-    # rounding leaves of it may be less than nothing.
+    # Without spread between prompts there is no error to doubt a discrimination by, and rounding
+    # may make it negative.
     reach = np.sqrt(np.where(np.isfinite(variances) & (variances > 0), variances, 0.0))
     if n_prompts > 1:
         reach = reach * two_sided_quantile(confidence, degrees_of_freedom=n_prompts - 1)
@@ -254,7 +254,7 @@ def _alike(data: Matches) -> Matches:
 
 
 def _in_cells(data: Matches) -> Matches:
-    """Add up matches of the same judge, entrants and slot: the likelihood knows nothing else."""
+    """Add up matches of the same judge, entrants and slot, all that the likelihood depends on."""
     slots = data.covariates.sum(axis=1)
     n = len(data.entrants)
     codes = (data.judge_index * n + data.first) * n + data.second

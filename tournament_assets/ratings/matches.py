@@ -1,8 +1,8 @@
-"""Who met whom on which prompt and what came of it: the one shape that every rating starts from.
+"""Who met whom on which prompt, and the outcome: the input of every rating method.
 
-`Matches` holds judgments, or battles of a file, as columns of integers. What a method wants of them
-is a view: the decisive ones for Elo, wins with ties as halves for Bradley-Terry, wins and ties
-apart for Davidson, those among rated entrants for errors and for ratings at equal style.
+`Matches` holds judgments, or battles of a file, as columns of integers. Each method takes a view of
+them: the decisive ones for Elo, wins with ties as halves for Bradley-Terry, wins and ties
+separately for Davidson, those among rated entrants for errors and for ratings at equal style.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Matches:
     """Who met whom, as columns of shape (n_matches,).
 
     A preference is 1 where the first entrant won, 0 where the second won, a half for a tie, and
-    anything between for several judges or samples, or a judge who says how sure it is.
+    anything between for several judges or samples, or a judge that states its confidence.
 
     Attributes:
         entrants: Every entrant, in the order of the tables.
@@ -38,7 +38,7 @@ class Matches:
         first: Indices into `entrants`.
         second: Indices into `entrants`.
         prompt_index: Indices into `prompts`.
-        preference: Share of a win that the first entrant got, between 0 and 1.
+        preference: The first entrant's share of the win, between 0 and 1.
         weight: How many matches each counts as; 1 unless the judge's scale says otherwise.
         covariates: The first response's lead in style, shape (n_matches, n_covariates); without a
             column unless style is controlled.
@@ -48,9 +48,9 @@ class Matches:
             where every prompt is answered once.
 
     Raises:
-        InputError: With everything that is wrong with the columns: unequal lengths, indices out
-            of range, an entrant against itself, a missing preference, one outside 0 to 1, a
-            weight that is not a positive number.
+        InputError: With everything wrong with the columns: unequal lengths, indices out of range,
+            an entrant against itself, a missing preference, one outside 0 to 1, a weight that is
+            not a positive number.
     """
 
     entrants: tuple[str, ...]
@@ -66,7 +66,7 @@ class Matches:
     sample: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
-        """Refuse columns that hold no matches anybody could rate."""
+        """Refuse inconsistent columns."""
         columns: tuple[NDArray[np.generic], ...]
         columns = (self.second, self.prompt_index, self.preference, self.weight)
         if self.judges:
@@ -165,7 +165,7 @@ class Matches:
         return flat.astype(np.float64).reshape(n, n)
 
     def decisive(self) -> Matches:
-        """Keep the matches that are no ties, in their order, each with the preferred one first."""
+        """Return the matches that are not ties, in their order, the preferred entrant first."""
         if (self.preference > 0.5).all():
             return self
         kept = self.preference != 0.5
@@ -183,7 +183,7 @@ class Matches:
         )
 
     def repeated(self) -> Matches:
-        """Return each match as often as it weighs, for methods that know no weights.
+        """Return each match as many times as its weight, for methods without weights.
 
         Of two entrants' matches the running sum of the weights is rounded, so that together they
         are repeated as often as they weigh, to the nearest whole number. With weights of 1 this is
@@ -232,7 +232,7 @@ class Matches:
         )
 
     def among(self, members: NDArray[np.bool_]) -> Matches:
-        """Keep the matches between members, who are numbered anew, shape (n_entrants,)."""
+        """Return the matches between members, renumbered; the mask has shape (n_entrants,)."""
         kept = self._columns(members[self.first] & members[self.second])
         place = np.cumsum(members) - 1
         moved = {"first": place[kept["first"]], "second": place[kept["second"]]}
@@ -240,17 +240,17 @@ class Matches:
         return replace(self, entrants=entrants, **{**kept, **moved})
 
     def of_judges(self, members: NDArray[np.bool_]) -> Matches:
-        """Keep the matches before some judges, who are numbered anew, shape (n_judges,)."""
+        """Return the matches of some judges, renumbered; the mask has shape (n_judges,)."""
         kept = self._columns(members[self.judge_index])
         moved = {"judge_index": (np.cumsum(members) - 1)[kept["judge_index"]]}
         return replace(self, judges=tuple(compress(self.judges, members)), **{**kept, **moved})
 
     def averaged_over_samples(self) -> Matches:
-        """Return one match of two entrants on a prompt, whose share is the mean over its samples.
+        """Return one match per prompt and two entrants, whose share is the mean over its samples.
 
         A prompt whose samples are not all judged is the mean of those that are, and counts as much
-        as any other. Shares are averaged by their weights, and the weight of what they become is
-        the mean of theirs. Without samples of a prompt this is the same object.
+        as any other. Shares are averaged by their weights, and the weight of the result is the mean
+        weight. Without samples of a prompt this is the same object.
         """
         if not self.sample.size:
             return self
@@ -276,7 +276,7 @@ class Matches:
         )
 
     def weighed_by_sample(self) -> Matches:
-        """Return the same matches, where those of the samples of a prompt count as one.
+        """Return the same matches, reweighted so that the samples of a prompt count as one.
 
         Each keeps its own outcome and style, and two entrants' matches on a prompt weigh 1
         together. Without samples of a prompt this is the same object.
@@ -289,7 +289,7 @@ class Matches:
         return replace(self, weight=self.weight / np.bincount(places, self.weight)[places])
 
     def require_hard(self, model: str) -> None:
-        """Refuse, with an `InputError`, shares of a win, of which a model knows nothing."""
+        """Refuse, with an `InputError`, shares of a win, for models that cannot use them."""
         problems = Problems()
         _report(
             problems,
@@ -305,7 +305,7 @@ def code_judgments(judgments: Iterable[Judgment], *, entrants: Sequence[str]) ->
     """Code the judged pairs of one dimension, in their order; unjudged ones are left out.
 
     Two entrants that met in several samples of a prompt met there once, and the share of the win is
-    the mean over the samples: whatever resamples prompts draws all of them together.
+    the mean over the samples: resampling prompts draws all samples of a prompt together.
 
     Args:
         judgments: Settled pairs.
@@ -318,7 +318,7 @@ def code_judgments(judgments: Iterable[Judgment], *, entrants: Sequence[str]) ->
 
 
 def code_samples(judgments: Iterable[Judgment], *, entrants: Sequence[str]) -> Matches:
-    """Code judged pairs as `code_judgments`, where every sample of a prompt stands for itself.
+    """Code judged pairs as `code_judgments`, with one match for every sample of a prompt.
 
     Args:
         judgments: Settled pairs.
@@ -390,7 +390,7 @@ _SEEN_FROM_B = {Outcome.A_WINS: Outcome.B_WINS, Outcome.B_WINS: Outcome.A_WINS}
 
 
 def pairwise_winrates(judgments: Iterable[Judgment]) -> list[WinRateRow]:
-    """Count a dimension's judgments of every pair that occurs, sorted by the names of the two."""
+    """Count a dimension's judgments of every two entrants that met, sorted by their names."""
     outcomes: dict[tuple[str, str, str], Counter[Outcome]] = {}
     gained: defaultdict[tuple[str, str, str], float] = defaultdict(float)
     met: defaultdict[tuple[str, str, str], float] = defaultdict(float)
@@ -425,7 +425,7 @@ def pairwise_winrates(judgments: Iterable[Judgment]) -> list[WinRateRow]:
 
 
 def _weigh_samples(judgments: list[Judgment]) -> list[Judgment]:
-    """Give the settled samples of a pair on a prompt the weight of one; nothing without samples."""
+    """Weigh the settled samples of a pair on a prompt as one match; nothing without samples."""
     if all(each.sample == 1 for each in judgments):
         return judgments
     names = [(each.prompt_id, frozenset((each.entrant_a, each.entrant_b))) for each in judgments]

@@ -1,4 +1,4 @@
-"""Places among entrants that are told apart, as columns of tables of ratings."""
+"""Places and significance groups of entrants, as columns of tables of ratings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from tournament_assets.tournament.asset_rows import RatingRow
 
 @dataclass(frozen=True, slots=True)
 class RatedPlace:
-    """What telling entrants apart says of one of them; the names are those of the columns."""
+    """One entrant's place and group; the names are those of the columns."""
 
     rank_best: int | None = None
     rank_worst: int | None = None
@@ -19,7 +19,7 @@ class RatedPlace:
 
 
 def places_of(separated: SeparatedEntrants) -> dict[str, RatedPlace]:
-    """Return places, who is below and the letters of the groups, by entrant who has a place."""
+    """Return places, entrants below and group letters, by entrant; only entrants with a place."""
     places = {}
     for place in separated.ranks:
         below = separated.is_above[separated.entrants.index(place.entrant)]
@@ -39,7 +39,7 @@ def places_of(separated: SeparatedEntrants) -> dict[str, RatedPlace]:
 
 
 def placed(rows: Sequence[RatingRow], separated: SeparatedEntrants) -> list[RatingRow]:
-    """Return the rows with what telling the entrants apart says of each."""
+    """Return the rows with each entrant's place and group."""
     places = places_of(separated)
     return [
         replace(

@@ -1,9 +1,9 @@
-"""The methods of rating, as rows of one table: what each is called, and what it makes of the pairs.
+"""The rating methods, as rows of one table: each one's name, and how it rates the pairs.
 
 They answer somewhat different questions. Elo leaves ties out and forgets what came early in an
-ordering; Bradley-Terry counts a tie as half a win; Davidson gives ties a rate of their own. A pair
-that two of them rank differently is a pair about which the battles say little, or something that
-depends on what a tie means.
+ordering; Bradley-Terry counts a tie as half a win; Davidson gives ties a rate of their own. Where
+two methods rank a pair differently, the battles say little about it, or the order depends on what a
+tie means.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,10 +37,10 @@ ELO, BRADLEY_TERRY, SANDWICH, DAVIDSON, STYLE = (
     "style",
 )
 TIES, EFFECT = "ties", "style_effect"
-"""Numbers that are no rating of an entrant: Davidson's v, and what a feature of style is worth."""
+"""Numbers that are not ratings of entrants: Davidson's v, and the effects of style features."""
 
 _LEVEL = 1e-6
-"""Elo points. Fits stop within a small part of this, so a smaller difference is none."""
+"""Elo points. Fits stop within a small part of this, so smaller differences are ignored."""
 
 _ORDER_NOISE = 0.95
 """Mean Elo ratings differ where this interval of their difference, over orderings, excludes 0."""
@@ -48,15 +48,16 @@ _ORDER_NOISE = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What the entrants of a dimension are rated by.
+    """The data from which the entrants of a dimension are rated.
 
     Attributes:
         matches: Who met whom; a tie, or a preference, is a share of a win.
-        outcomes: The same for Davidson, who knows only wins, losses and ties, if not the matches.
-        samples: The same with every sample of a prompt for itself, if not the matches.
+        outcomes: The same for Davidson, which takes only wins, losses and ties, if different from
+            the matches.
+        samples: The same with one match per sample of a prompt, if different from the matches.
         traces: Elo ratings of many orderings of the matches.
         responses: Every response, by entrant and what it answers.
-        tells_apart: Whether Bradley-Terry is to say who is significantly above whom.
+        tells_apart: Whether Bradley-Terry reports who is significantly above whom.
     """
 
     matches: Matches
@@ -72,8 +73,8 @@ class RatingMethod:
     """One way to rate.
 
     Attributes:
-        title: What people call it.
-        rate: Makes its rows, from the evidence and the settings.
+        title: Its display name.
+        rate: Returns its rows, given the evidence and the settings.
     """
 
     title: str
@@ -83,7 +84,7 @@ class RatingMethod:
 def rating_rows(
     evidence: Evidence, methods: Sequence[str], *, dimension: str, settings: RatingSettings
 ) -> list[RatingRow]:
-    """Return the rows of table "ratings" that some methods make of a dimension's pairs.
+    """Return the rows of table "ratings" by some methods for one dimension.
 
     Args:
         evidence: What they are rated by.
@@ -93,8 +94,7 @@ def rating_rows(
         By method, and within one best first, those without a rating last.
 
     Raises:
-        InputError: If a method needs what the evidence does not have, or a response that was judged
-            is not there.
+        InputError: If the evidence lacks what a method needs, or a judged response is missing.
         RatingError: If a likelihood could not be maximised.
     """
     return [
@@ -129,7 +129,7 @@ def rows_of_ratings(ratings: Iterable[Rating], method: str) -> list[RatingRow]:
 
 
 def _elo(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
-    """Mean ratings over orderings; above are shown those whom the order noise leaves above."""
+    """Return mean ratings over orderings, and who is above whom beyond the order noise."""
     if evidence.traces is None:
         raise InputError("there are no Elo traces; expected those of the matches")
     traces, notes = evidence.traces, elo_standing(evidence.matches).notes
@@ -148,7 +148,7 @@ def _elo(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
 
 
 def _beyond_order_noise(ratings: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return whether the row's mean rating is above the column's, and not for the order alone."""
+    """Return whether the row's mean rating is above the column's by more than order noise."""
     n_permutations = ratings.shape[0]
     mean = ratings.mean(axis=0)
     reach = np.zeros((mean.size, mean.size))
@@ -195,7 +195,7 @@ def _sandwich(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
 
 
 def _davidson(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
-    """Ratings, and last how ready people or the judge were to tie."""
+    """Return ratings, then the tie parameter."""
     matches = evidence.matches if evidence.outcomes is None else evidence.outcomes
     if not matches.is_hard:
         reason = "knows only wins, losses and ties"
@@ -210,7 +210,7 @@ def _davidson(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
 
 
 def _style(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
-    """Ratings at equal style, then what features are worth, those without an effect last."""
+    """Return ratings at equal style, then the features' effects, those without one last."""
     if evidence.responses is None:
         raise InputError("there are no responses; expected the text of every judged one")
     samples = evidence.matches if evidence.samples is None else evidence.samples
@@ -264,4 +264,4 @@ METHODS: Mapping[str, RatingMethod] = {
     DAVIDSON: RatingMethod("Davidson", _davidson),
     STYLE: RatingMethod("Bradley-Terry at equal style", _style),
 }
-"""Everything that rates entrants from who beat whom."""
+"""All rating methods, by name."""

@@ -1,10 +1,8 @@
 """Ratings as rows of tables, the same from a run's verdicts and from a file of battles alone.
 
-Ratings moved so that one model stands where it is known to stand.
-
-The Elo scale has differences and no zero: 400 points are odds of 10 to 1, whatever is added to
-everyone. Ratings of two tournaments can be read side by side only once a model that took part in
-both is put at the same place.
+Ratings can be shifted so that one model has a known rating. The Elo scale has no zero: 400 points
+are odds of 10 to 1, whatever is added to everyone. Ratings of two tournaments can be compared only
+after a model that took part in both is given the same rating.
 """
 
 import math
@@ -63,14 +61,15 @@ def elo_rows(
 
     Args:
         matches: Who beat whom; Elo leaves ties out.
-        traces: What `trace_elo` made of them.
-        shares: The same with shares of a win, if those tell entrants apart.
-        told_apart: Who was decided to be above whom, if that tells them apart instead.
+        traces: What `trace_elo` returned for them.
+        shares: The same with shares of a win, if significance rests on those.
+        told_apart: Who was decided to be above whom, if significance rests on that instead.
 
     Returns:
-        By K-factor and then best first, who has no place last; only those of the primary K have
-        what the resamples say. An entrant whose rating the matches do not determine has no number,
-        a note that says why, and the place that chains of wins give it, if any.
+        By K-factor and then best first, entrants without a place last; only rows of the primary K
+        have intervals and places from resamples. An entrant whose rating the matches do not
+        determine has no rating but a note that says why, and the place that chains of wins give it,
+        if any.
     """
     other_k = [k_factor for k_factor in settings.k_sweep if k_factor != settings.k_factor]
     sweep = (
@@ -133,7 +132,7 @@ def elo_rows(
 
 
 def _elo_ranks(results: Sequence[Rating], standing: EloStanding) -> dict[str, int | None]:
-    """Return the places: by chains of wins, and among the rated by their means."""
+    """Return the places: by chains of wins, and among rated entrants by mean rating."""
     means = [result.value or 0.0 for result in results]
     rated = [mean for mean, note in zip(means, standing.notes, strict=True) if note is None]
     ranks: dict[str, int | None] = {}
@@ -146,7 +145,7 @@ def _elo_ranks(results: Sequence[Rating], standing: EloStanding) -> dict[str, in
 
 
 def _elo_row(row: EloRow, result: Rating, resampled: "_Resampled | None") -> EloRow:
-    """Add what the orderings and the resamples say; no number where the note says why."""
+    """Return a row with its order noise and intervals; without a rating, only a note."""
     if row.note is None:
         row = replace(
             row,
@@ -180,7 +179,7 @@ def _separate(
     told_apart: Collection[tuple[str, str]] | None,
     settings: RatingSettings,
 ) -> SeparatedEntrants:
-    """Tell entrants apart, without those who have no place among the others."""
+    """Separate the entrants, without those that have no place among the others."""
     ratings = [
         result.value if placed else None
         for result, placed in zip(results, standing.is_placed, strict=True)
@@ -197,7 +196,7 @@ def _separate(
 def _what_resamples_say(
     bootstrap: BootstrapRatings, separated: SeparatedEntrants, *, confidence: float
 ) -> dict[str, _Resampled]:
-    """Return intervals, places, who is below and the letters of the groups, by entrant."""
+    """Return intervals, places, entrants below and group letters, by entrant."""
     places = places_of(separated)
     return {
         interval.entrant: _Resampled(interval, places.get(interval.entrant, RatedPlace()))
@@ -208,16 +207,15 @@ def _what_resamples_say(
 def anchor_shift(
     entrants: Sequence[str], ratings: Sequence[float | None], *, model: str, rating: float
 ) -> float:
-    """Return what to add to every rating and every bound so that a model has a given rating.
+    """Return the number to add to every rating and bound so that a model gets a given rating.
 
-    One number moves the table: differences, intervals' widths and ranks stay as they are. The
-    interval of the model itself moves too. It says how far the model is known relative to
-    the others, and the anchor removes none of that.
+    Differences, widths of intervals and ranks do not change. The model's own interval moves too: it
+    is the uncertainty relative to the others, which the anchor does not remove.
 
     Args:
         entrants: Everyone in the table.
-        ratings: Their ratings in Elo points, None where there is none.
-        model: Who is to have the given rating.
+        ratings: Their ratings in Elo points; None for an unrated entrant.
+        model: The model to be given the rating.
         rating: The rating in Elo points.
 
     Raises:

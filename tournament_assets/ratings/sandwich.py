@@ -1,8 +1,8 @@
 """Standard errors of Bradley-Terry ratings that hold when the model does not.
 
-The curvature of the likelihood, taken alone, believes that battles are independent and that the
-model is right. The sandwich measures instead how much battles, or whole prompts, differ in what
-they ask of the ratings. Sources: White, "Maximum likelihood estimation of misspecified models",
+The curvature of the likelihood alone assumes that battles are independent and that the model is
+right. The sandwich instead measures how much the scores of battles, or of whole prompts, vary.
+Sources: White, "Maximum likelihood estimation of misspecified models",
 https://doi.org/10.2307/1912526; Liang and Zeger, "Longitudinal data analysis using generalized
 linear models", https://doi.org/10.1093/biomet/73.1.13 (clusters).
 """
@@ -22,10 +22,10 @@ _CELLS_AT_ONCE = 4_000_000
 
 
 class SamplingUnit(StrEnum):
-    """What was drawn at random: what a repetition of the tournament would draw anew."""
+    """The sampling unit: what a repetition of the tournament would draw afresh."""
 
     BATTLE = "battle"
-    """Every battle for itself; too narrow where several battles share a prompt."""
+    """Single battles; intervals are too narrow where several battles share a prompt."""
     PROMPT = "prompt"
     """Whole prompts with all their battles."""
 
@@ -60,7 +60,7 @@ def sandwich_bradley_terry(
     Args:
         matches: Who met whom; a soft preference is a share of a win.
         unit: What was drawn at random.
-        initial_rating: What the ratings average to, in Elo points.
+        initial_rating: Mean of the ratings, in Elo points.
 
     Raises:
         InputError: If `confidence` is not between 0 and 1.
@@ -104,14 +104,14 @@ def sandwich_bradley_terry(
 
 @dataclass(frozen=True, slots=True)
 class SamplingLuck:
-    """How much of a rating's error is what an entrant happened to say, and not which prompts.
+    """The part of a rating's error that comes from sampling responses rather than prompts.
 
     Attributes:
         entrant: Who is rated.
         luck: Standard error, Elo points: what the rating would vary by if the same prompts were
             answered and judged again, as often as they were. None where it cannot be measured.
         standard_error: Of the rating over prompts, Elo points; luck is a part of it.
-        n_prompts: Prompts with two judged samples or more, which it is measured on.
+        n_prompts: Prompts with two judged samples or more, on which it is measured.
         n_samples: The samples of these.
     """
 
@@ -123,12 +123,12 @@ class SamplingLuck:
 
 
 def sampling_luck(samples: Matches) -> tuple[SamplingLuck, ...]:
-    """Part what samples of one prompt differ by from what prompts differ by.
+    """Separate the variation between samples of a prompt from that between prompts.
 
-    To first order a rating is a sum over samples. The spread of the terms within a prompt, added
-    up over prompts, is the variance that other samples of the same prompts would show; prompts
-    with one judged sample are taken to vary as the others do. What the judge would say otherwise of
-    the same texts is not in it, what it says otherwise of other texts is.
+    To first order a rating is a sum over samples. The spread of the terms within a prompt, added up
+    over prompts, is the variance that other samples of the same prompts would show; prompts with
+    one judged sample are taken to vary as the others do. It includes how the judge's verdicts vary
+    with the texts, but not how they vary on the same texts.
 
     Args:
         samples: Who met whom, every sample of a prompt for itself, as `code_samples` has them.
@@ -177,7 +177,7 @@ def sampling_luck(samples: Matches) -> tuple[SamplingLuck, ...]:
 
 
 def no_spread_note(unit: SamplingUnit, n_units: int) -> str:
-    """Explain why a rating has no error: its units are too few, or all alike."""
+    """Explain why a rating has no error: too few units, or no spread between them."""
     return f"no spread between {unit.value}s ({n_units} judged), so the error cannot be measured"
 
 
@@ -225,9 +225,9 @@ def contrast_inverse(table: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the Moore-Penrose inverse of the `laplacian` of battles that connect all entrants.
 
     The likelihood is flat along the vector of ones, so the table has exactly one eigenvalue of 0.
-    Rounding makes that a tiny number, and a pseudo-inverse, which tells tiny from small by its
-    size, may take it for one to invert. Here the direction is known: it is given an eigenvalue of
-    its own, and centring the inverse takes that out again. Rows and columns sum to 0.
+    Rounding makes that a tiny number, and a pseudo-inverse, which goes by size, may invert it. Here
+    the direction is known: it is given an eigenvalue of its own, and centring the inverse takes
+    that out again. Rows and columns sum to 0.
     """
     # With equal diagonals, entrants of few battles keep their digits beside those of a million.
     scale = np.sqrt(np.diagonal(table))
@@ -250,7 +250,7 @@ def _scores_by_unit(
 def _spread(
     scores: _BattleScores, units: NDArray[np.int64], bread: NDArray[np.float64], *, is_alone: bool
 ) -> NDArray[np.float64]:
-    """Sum the outer squares of what each unit moves the log strengths by."""
+    """Sum the outer squares of each unit's influence on the log strengths."""
     n_entrants = bread.shape[0]
     if is_alone:
         squares = laplacian(scores.first, scores.second, scores.pull**2, n_entrants)

@@ -1,6 +1,6 @@
-"""When a pair of entrants needs no further prompts, so that looking early misleads nobody.
+"""When to stop judging a pair of entrants, by tests that stay valid however often one looks.
 
-Two questions, and never one in place of the other:
+There are two questions, which must not be confused:
 
 - **bank**: who would win if every prompt of this bank were judged? The prompts are drawn without
   replacement, in an order that knows nothing of their content. Before prompt i, if the mean share
@@ -42,9 +42,9 @@ from tournament_assets.ratings.matches import require_confidence
 from tournament_assets.tournament.errors import InputError
 
 Goal = Literal["bank", "population"]
-"""Which question is answered."""
+"""The question that is answered."""
 Side = Literal["first", "second"]
-"""Which entrant of a pair is shown to be above the other."""
+"""The entrant of a pair that is shown to be above the other."""
 Shares: TypeAlias = "NDArray[np.float64]"
 """The first entrant's share of the win on each prompt, in hashed order: 1, 1/2 or 0; NaN where no
 verdict is readable."""
@@ -59,12 +59,12 @@ class StoppingRule:
     """When a pair is decided.
 
     Attributes:
-        goal: Which question is answered.
+        goal: The question that is answered.
         confidence: Probability with which all signs of one dimension are right together.
         n_pairs: Pairs of entrants on the dimension.
         n_prompts: Prompts of the bank on which the pairs can be judged.
         min_prompts: No pair stops on fewer.
-        rounds: How often the evidence is looked at.
+        rounds: Number of looks at the evidence.
     """
 
     goal: Goal
@@ -110,17 +110,17 @@ class StoppingRule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairEvidence:
-    """What the prompts so far say of a pair.
+    """The evidence about a pair from the prompts so far.
 
     Attributes:
-        capital_first: What a bet of 1 against "the first is not above" became, by prompt, shape
-            (t,); infinite from where the rest of the bank could not undo it.
+        capital_first: What a bet of 1 against "the first is not above" has grown to, by prompt,
+            shape (t,); infinite once the rest of the bank could not undo the lead.
         capital_second: The same for the second.
         threshold: The capital at which the pair was decided, or would be.
         centre: The mean share by prompt, shape (t,); NaN before there is one.
         half_width: Half the width of the asymptotic confidence sequence around `centre`, shape
-            (t,), for all pairs together; infinite where there is none: in the bank, and before
-            `FROM_PROMPTS`. It says how large the share may be and does not decide.
+            (t,), for all pairs together; infinite where there is no sequence: for the bank, and
+            before `FROM_PROMPTS`. It shows how large the share may be and decides nothing.
         stopped_at: Prompts after which the pair was decided; None while it is open.
         side: Which entrant is above; None while it is open, and after a whole bank of equals.
     """
@@ -135,14 +135,14 @@ class PairEvidence:
 
 
 def hashed_order(prompt_ids: Sequence[str], *, salt: str = "") -> tuple[str, ...]:
-    """Put prompts into an order that knows nothing of their content: by SHA-256 of their ids.
+    """Order prompts by the SHA-256 of their ids, independently of their content.
 
-    A new prompt takes a place between others and moves none of them past another.
+    Adding a prompt leaves the order of the others unchanged.
 
     Args:
         prompt_ids: The prompts, in any order.
-        salt: Makes an order of its own, such as a dimension's name: then one unlucky order does not
-            strike every dimension.
+        salt: Selects the order, such as a dimension's name, so that one unlucky order does not
+            affect every dimension.
 
     Raises:
         InputError: If a prompt is named twice.
@@ -155,7 +155,7 @@ def hashed_order(prompt_ids: Sequence[str], *, salt: str = "") -> tuple[str, ...
 def round_ends(n_prompts: int, *, rounds: int, min_prompts: int) -> tuple[int, ...]:
     """Return how many prompts an open pair has by the end of each round, the whole bank last.
 
-    Ends closer than the bank allows fall together, so there may be fewer than `rounds`.
+    In a small bank ends coincide, so there may be fewer than `rounds`.
     """
     inner = _ROUND_ENDS.get(rounds, tuple(k / rounds for k in range(1, rounds)))
     ends = {min(n_prompts, max(min_prompts, math.ceil(n_prompts * share))) for share in inner}
@@ -165,15 +165,16 @@ def round_ends(n_prompts: int, *, rounds: int, min_prompts: int) -> tuple[int, .
 def tail_prompts(
     prompt_ids: Sequence[str], *, pair: tuple[str, str], share: float, salt: str = ""
 ) -> tuple[str, ...]:
-    """Return which of a stopped pair's remaining prompts are judged all the same.
+    """Return those of a stopped pair's remaining prompts that are judged anyway.
 
-    Early stops keep lucky runs, which pushes ratings outwards. The tail's prompts, each weighing
+    Stopping early favours lucky runs, which pushes ratings apart. The tail's prompts, each weighing
     1 / share (Horvitz and Thompson), stand for the rest of the bank without bias.
 
     Args:
         prompt_ids: What is left of the bank, in the order to keep.
         pair: The pair's entrants; their order does not matter.
-        share: Probability with which a prompt is in the tail; a larger share holds a smaller one.
+        share: Probability with which a prompt is in the tail; the tail of a larger share contains
+            that of a smaller one.
         salt: As for `hashed_order`.
     """
     if not 0 <= share <= 1:
@@ -183,7 +184,7 @@ def tail_prompts(
 
 
 def evidence(shares: Shares, rule: StoppingRule, *, n_decided: int = 0) -> PairEvidence:
-    """Describe what a pair's prompts tell, whatever was looked at before.
+    """Return the evidence of a pair's prompts, independent of earlier looks.
 
     Args:
         shares: The pair's shares in hashed order up to the end of a round, shape (t,); t is up to
@@ -198,7 +199,7 @@ def evidence(shares: Shares, rule: StoppingRule, *, n_decided: int = 0) -> PairE
 
 
 class _Fortunes:
-    """What the bets on a pair became, by prompt: the same at every look, whatever the threshold.
+    """The capital of the bets on a pair, by prompt: the same at every look and threshold.
 
     Args:
         shares: The pair's shares in hashed order, shape (t,).
@@ -224,7 +225,7 @@ class _Fortunes:
         return bool((self._peaks[:end][-1:] >= math.log(threshold)).any())
 
     def evidence(self, end: int, *, n_decided: int) -> PairEvidence:
-        """Describe what so many prompts tell, after the decisions on so many other pairs."""
+        """Return the evidence of this many prompts, after decisions on this many other pairs."""
         rule, first, second = self._rule, self._first[:end], self._second[:end]
         threshold = rule.threshold(n_decided)
         index: int | None = None
@@ -261,16 +262,16 @@ class PairDecision:
 def decide(shares: Sequence[Shares], rule: StoppingRule) -> tuple[PairDecision, ...]:
     """Return which pairs of a dimension are decided, replaying its rounds from the first.
 
-    A pure function of the shares, so a process that is killed and begins again decides the same.
-    Within a round a decision may bring another, because it lowers the threshold.
+    A pure function of the shares, so a restarted process decides the same. Within a round one
+    decision may lead to another, because it lowers the threshold.
 
     Args:
-        shares: One array a pair, as for `evidence`, up to the end of the last round that is whole;
-            what follows the round in which a pair was decided is not looked at.
+        shares: One array a pair, as for `evidence`, up to the end of the last complete round;
+            shares after the round in which a pair was decided are ignored.
         rule: When a pair is decided.
 
     Returns:
-        The pairs' decisions, in their order. What is open wants the prompts up to the next of
+        The pairs' decisions, in their order. An open pair needs the prompts up to the next of
         `rule.ends`, if there is one.
     """
     whole = [end for end in rule.ends if end <= max(len(each) for each in shares)]
@@ -293,9 +294,9 @@ def decide(shares: Sequence[Shares], rule: StoppingRule) -> tuple[PairDecision, 
 
 
 _OVERSHOOT = 1.3
-"""How much more than the threshold is aimed at: bets on whole prompts do not land exactly."""
+"""Factor by which bets aim beyond the threshold, since they cannot hit it exactly."""
 _LARGEST_BET = 0.99
-"""As a part of the bet with which one prompt could lose everything."""
+"""Largest bet, as a fraction of the one with which a single prompt could lose everything."""
 
 
 def log_capital(
@@ -305,7 +306,7 @@ def log_capital(
     side: Side,
     n_prompts: int | None,
 ) -> NDArray[np.float64]:
-    """Return ln of what a bet of 1 on one side became, by prompt.
+    """Return the natural logarithm of the capital from a bet of 1 on one side, by prompt.
 
     Args:
         shares: Shape (..., t), in hashed order; NaN where no verdict is readable.
@@ -316,7 +317,7 @@ def log_capital(
         n_prompts: Prompts of the bank; None for the population, where m is always 1/2.
 
     Returns:
-        Shape (..., t); infinite from where the rest of the bank could not undo the lead.
+        Shape (..., t); infinite once the rest of the bank could not undo the lead.
     """
     sign = _SIGNS[side]
     known = _Course(shares, n_prompts)
@@ -332,8 +333,8 @@ class _Course:
 
     Attributes:
         place: Prompts before, shape (t,).
-        stretch: N / (N - place), by which drawing without replacement stretches a lead; 1 in the
-            population. Shape (t,).
+        stretch: N / (N - place), the factor by which drawing without replacement stretches a lead;
+            1 in the population. Shape (t,).
         lead: Wins less losses before, in halves of a prompt.
         surprise: The share less what the hypothesis expects of it; 0 for a missing one that the
             hypothesis expects nothing of.
@@ -377,15 +378,14 @@ class _Course:
 def aimed_capital(
     shares: NDArray[np.float64], rule: StoppingRule, *, side: Side
 ) -> NDArray[np.float64]:
-    """Return ln of what a bet of 1 on one side became, betting so as to decide at a round's end.
+    """Return the log capital of a bet of 1 on one side, with bets that aim at the ends of rounds.
 
-    Evidence is wanted when a round ends and at no other time. So each round has a part of the bet
-    that is to be worth the threshold at its end, or nothing, as an option is that pays if the lead
-    then exceeds c. In the clock of drawing without replacement the lead M = N D / (N - t) has the
-    variance v B, B = N t / (N - t); the option is worth Phi(h), h = (M - c) / sqrt(v (B_end - B)),
-    and the bet that keeps up with it is d ln Phi(h) / dD. v is estimated from earlier prompts: a
-    poor estimate costs power, never validity. What is left of a part after its round follows the
-    next round's.
+    Evidence is needed only at the ends of rounds. So each round has a part of the bet that is to be
+    worth the threshold at its end, or nothing, as an option is that pays if the lead then exceeds
+    c. In the clock of drawing without replacement the lead M = N D / (N - t) has the variance v B,
+    B = N t / (N - t); the option is worth Phi(h), h = (M - c) / sqrt(v (B_end - B)), and the bet
+    that keeps up with it is d ln Phi(h) / dD. v is estimated from earlier prompts: a poor estimate
+    costs power, never validity. After its round, what is left of a part joins the next round's.
 
     Args:
         shares: As for `log_capital`.

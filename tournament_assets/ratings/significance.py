@@ -1,16 +1,16 @@
-"""Who is above whom: shares of resamples, places, and groups that are not separated.
+"""Which entrants are significantly above which: shares of resamples, places, and groups.
 
 Two entrants judged on the same prompts share the prompts' luck, so the difference of their ratings
-is known better than either rating: their intervals may overlap although one is surely better.
-Everything here therefore looks at differences within resamples.
+is known more precisely than either rating: their intervals may overlap although one is clearly
+better. Everything here therefore uses differences within resamples.
 
-The intervals of all differences hold together: with ten entrants there are 45, and of 45 intervals
-that hold one at a time two miss. Each difference is divided by its spread over the resamples, and
-the largest over all pairs of one resample says how far the worst of them strays: the simultaneous
-intervals of Tukey's method with the resamples in place of his distribution; Romano and Wolf, "Exact
-and approximate stepdown methods for multiple hypothesis testing",
+The intervals of all differences are simultaneous: ten entrants have 45 differences, and of 45
+separate 95 % intervals about two would miss. Each difference is divided by its spread over the
+resamples, and the largest over all pairs of one resample says how far the worst of them strays: the
+simultaneous intervals of Tukey's method with the resamples in place of his distribution; Romano and
+Wolf, "Exact and approximate stepdown methods for multiple hypothesis testing",
 https://doi.org/10.1198/016214504000000539, of which this is the first step, the one that yields
-intervals. Places that follow from such intervals hold together, too: Mogstad, Romano, Shaikh and
+intervals. Places that follow from such intervals are simultaneous, too: Mogstad, Romano, Shaikh and
 Wilhelm, "Inference for ranks", https://doi.org/10.1093/restud/rdad006. Source of the groups:
 Piepho, "An algorithm for a letter-based representation of all-pairwise comparisons",
 https://doi.org/10.1198/1061860043515.
@@ -32,10 +32,10 @@ from tournament_assets.tournament.estimates import Resampling
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairwiseOrder:
-    """How often each entrant stood above each other one when prompts were drawn anew.
+    """How often each entrant rated above each other one over the resamples.
 
-    A share of resamples, not a probability that one is better: 97.5 % and more on both
-    sides of an interval is what a 95 % interval of the difference that excludes 0 looks like.
+    This is a share of resamples, not the probability that one entrant is better; a share of at
+    least 97.5 % corresponds to a 95 % interval of the difference that excludes 0.
 
     Attributes:
         entrants: Rows and columns.
@@ -49,7 +49,7 @@ class PairwiseOrder:
 
 @dataclass(frozen=True, slots=True)
 class RankInterval:
-    """The places that an entrant may have; 1 is first.
+    """The range of places that an entrant may have; 1 is first.
 
     The best is one more than the number of entrants shown to be above it, the worst the number of
     ranked entrants less those shown to be below it.
@@ -62,7 +62,7 @@ class RankInterval:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeparatedEntrants:
-    """Which entrants are told apart; all of it holds together at the confidence asked for.
+    """Which entrants are separated; all statements hold together at the chosen confidence.
 
     Attributes:
         entrants: Rows and columns.
@@ -71,7 +71,7 @@ class SeparatedEntrants:
             the difference lies above 0, or enough prompts were resampled and the difference was
             the same above 0 every time. Shape (n, n).
         ranks: Best rating first; without the unranked.
-        groups: Largest sets of entrants of whom no two are told apart; an entrant may be in
+        groups: Largest sets of entrants no two of which are separated; an entrant may be in
             several. Best first, each in the order of `ranks`.
         unranked: Entrants without a rating, or whose rating more than half of the resamples
             leave unknown.
@@ -112,26 +112,27 @@ def separate_judged(
     ratings: Sequence[float | None],
     resampling: Resampling,
 ) -> SeparatedEntrants:
-    """Find which entrants the judged pairs hold apart: one rule, whatever the rating shown.
+    """Find which entrants the judged pairs separate: one rule, whatever rating is shown.
 
-    The strengths compared are those of Bradley-Terry with ties as half wins and half a win added
-    to each side of every two entrants that met, on resamples of whole prompts. So whoever won
-    everything has a finite strength that many wins make large, and only a group that never met the
-    others has none. Elo's own resamples would not do: where few pairs are decisive, its steps get
-    shorter as ratings part, the spread comes out too small, and equals are told apart too often.
+    The strengths compared are those of Bradley-Terry with ties as half wins and half a win added to
+    each side of every two entrants that met, on resamples of whole prompts. So an entrant that won
+    everything has a finite strength, large after many wins, and only a group that never met the
+    others has none. Elo's own resamples would not do: with few decisive pairs its steps shrink as
+    ratings diverge, the spread is too small, and equals are separated too often.
 
     Args:
         matches: Who beat whom on which prompt; a tie is half a win for each.
-        ratings: What orders the entrants, in the order of the tables; None for whom not to rank.
-        resampling: The resamples are those of `bootstrap_bradley_terry`; all that is told is true
-            together with the confidence.
+        ratings: Ratings by which entrants are ordered, in the order of the tables; None for
+            unranked ones.
+        resampling: The resamples are those of `bootstrap_bradley_terry`; all statements hold
+            together at its confidence.
 
     Returns:
         As `separate_entrants`; differences in Elo points.
 
     Raises:
-        InputError: If the confidence is not between 0 and 1, there is to be no resample, or there
-            is not one rating per entrant.
+        InputError: If the confidence is not between 0 and 1, no resample is asked for, or there is
+            not one rating per entrant.
         RatingError: If a likelihood could not be maximised.
     """
     wins = matches.wins
@@ -150,16 +151,17 @@ def separate_judged(
 def separate_entrants(
     bootstrap: BootstrapRatings, *, ratings: Sequence[float | None], confidence: float
 ) -> SeparatedEntrants:
-    """Find which entrants the resamples hold apart, all pairs together.
+    """Find which entrants the resamples separate, all pairs together.
 
-    Where even prompts that all agree would be no rarity among so many pairs, nobody is told apart:
-    at 95 % that is up to 5 prompts for two entrants, 7 for four and 10 for ten.
+    Where prompts that all agree would not be rare among so many pairs, nobody is separated: at 95 %
+    that is up to 5 prompts for two entrants, 7 for four and 10 for ten.
 
     Args:
-        bootstrap: Ratings, or any other scores, of resamples. Those that are not finite say
-            nothing; a pair of which they are more than (1 - confidence) / 2 is not told apart.
-        ratings: What orders the entrants, in the order of the columns; None for whom not to rank.
-        confidence: Probability with which all that is told is true together.
+        bootstrap: Ratings, or any other scores, of resamples. Non-finite ones say nothing; a pair
+            with more than a share of (1 - confidence) / 2 of them is not separated.
+        ratings: Ratings by which entrants are ordered, in the order of the columns; None for
+            unranked ones.
+        confidence: Probability with which all statements hold together.
 
     Raises:
         InputError: If `confidence` is not between 0 and 1, or there is not one rating per column.
@@ -195,12 +197,12 @@ def separate_decided(
     *,
     ratings: Sequence[float | None],
 ) -> SeparatedEntrants:
-    """Arrange entrants by what was decided of every two of them elsewhere.
+    """Rank and group entrants by decisions made elsewhere about every two of them.
 
     Args:
         entrants: Everyone, in the order of the tables.
         above: Who is shown to be above whom.
-        ratings: What orders them; None for whom not to rank.
+        ratings: Ratings by which they are ordered; None for unranked ones.
     """
     n = len(entrants)
     place = {name: index for index, name in enumerate(entrants)}

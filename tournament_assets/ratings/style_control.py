@@ -2,8 +2,8 @@
 
 Judges and people like long answers with lists and headings, whoever wrote them. Counts from the
 Markdown say how much of that a response has; `covariates` says what it was worth, and refuses a
-feature whose effect the battles do not determine. A tournament's responses are what they are, so
-here such a feature is left out with the reason, and the others stay. Code is left out of every
+feature whose effect the battles do not determine. The responses of a tournament cannot be changed,
+so here such a feature is left out, with the reason, and the others stay. Code is left out of every
 count: a `#` or a `-` means something else there. Syntax: https://spec.commonmark.org/0.31.2/.
 """
 
@@ -39,7 +39,7 @@ class StyleFeatures:
     Attributes:
         words: Runs of letters and digits; apostrophes and hyphens join them.
         characters: Characters other than white space.
-        list_items: Lines that begin a list item, numbered or not, nested ones too.
+        list_items: Lines that begin a list item, numbered or not, nested or not.
         bold_spans: Spans between double asterisks or double underscores.
         headings: Lines that begin with one to six number signs.
     """
@@ -52,11 +52,11 @@ class StyleFeatures:
 
 
 STYLE_CONTROL = ("words", "list_items", "bold_spans", "headings")
-"""The features of style control: length once, and the three marks."""
+"""The features of style control: one measure of length, and the three kinds of markup."""
 
 
 def count_style(text: str) -> StyleFeatures:
-    """Count a response's length and marks outside code: fenced blocks and spans between backticks.
+    """Count a response's length and markup, without fenced code blocks and code spans.
 
     Indented lines are not taken as code, because inside lists they are text.
     """
@@ -148,9 +148,8 @@ class RefusedFeature:
 class StyleControl:
     """Ratings at equal style, as far as the responses allow.
 
-    There is a rating per entrant, in the order of the tables (none where no feature is controlled),
-    an effect per feature that is controlled, and the others with their reasons. The penalty is that
-    of `ControlledFit`.
+    There is a rating per entrant, in the order of the tables (none if no feature is controlled), an
+    effect per controlled feature, and every refused feature with the reason. The penalty is that of `ControlledFit`.
     """
 
     ratings: tuple[Rating, ...]
@@ -169,7 +168,7 @@ def judged_differences(
         responses: Every response, by entrant and what it answers.
 
     Raises:
-        InputError: With every response that was judged and is not there.
+        InputError: With every judged response that is missing.
     """
     samples = matches.sample_numbers.tolist()
     first, second = (
@@ -199,16 +198,16 @@ def control_style(
     confidence: float,
     initial_rating: float = 1400.0,
 ) -> StyleControl:
-    """Rate at equal style by every feature that can be controlled beside those before it.
+    """Rate at equal style, adding each feature that can be controlled besides the earlier ones.
 
-    Features are tried in their order, so of two that settle each other the first stays.
+    Features are tried in order, so of two that determine each other the first stays.
 
     Args:
         differences: What `judged_differences` returns, shape (n_battles, n_features).
         names: The features.
         penalty: Ridge penalty on the effects; 0 for none.
         confidence: Coverage of the intervals, from the sandwich per prompt.
-        initial_rating: What the ratings average to, in Elo points.
+        initial_rating: Mean of the ratings, in Elo points.
 
     Raises:
         InputError: If a difference is missing, their shape does not fit, or an option is wrong.
