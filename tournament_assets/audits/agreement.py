@@ -1,7 +1,7 @@
 """Agreement between two or more readings of the same things, such as a judge's and people's.
 
-Raw agreement flatters: two judges who call nearly everything a tie agree nearly always. Cohen's
-kappa is 0 for what labels drawn at random in the same proportions would reach, and 1 for perfect
+Raw agreement is misleading: two judges who call nearly everything a tie nearly always agree.
+Cohen's kappa is 0 for the agreement of random labels in the same proportions, and 1 for perfect
 agreement. Sources: Cohen, https://doi.org/10.1177/001316446002000104 (kappa); Wilson,
 https://doi.org/10.1080/01621459.1927.10502953 (interval of a share); Franco and others,
 https://pmc.ncbi.nlm.nih.gov/articles/PMC6690503 (the same for shares of clusters); Fleiss,
@@ -30,14 +30,14 @@ from tournament_assets.tournament.estimates import Estimate, Resampling
 
 Key = TypeVar("Key")
 MANY_RESAMPLES = Resampling(n=2000)
-"""Enough for an interval of two digits."""
+"""Enough for two digits of an interval's ends."""
 
 
 def measure_proportion(count: int, n: int, *, confidence: float = 0.95) -> Estimate:
-    """Return a share with its Wilson interval, which stays within 0 to 1 and is never empty.
+    """Return a share with its Wilson interval, which lies within 0 to 1 and is never empty.
 
-    The things counted are taken as independent of one another. Where several belong to one
-    prompt, the interval is too narrow.
+    The units are taken as independent; where several belong to one prompt, the interval is too
+    narrow.
 
     Args:
         count: How many have the property.
@@ -68,16 +68,16 @@ def measure_by_prompt(
 ) -> Estimate:
     """Return a share with an interval that takes prompts, not the units on them, as independent.
 
-    Wilson's interval with the effective number of units: as many as would give the share the
-    standard error that the prompts show, but no more than there are; Student's t over the
-    prompts in place of the normal quantile. Where all units agree the prompts show no spread, and
-    each prompt counts as one unit. On one prompt alone there is no interval.
+    This is Wilson's interval with the effective number of units, which gives the share the standard
+    error observed between prompts, but is at most the actual number; Student's t over the prompts
+    replaces the normal quantile. Where all units agree there is no spread between prompts, and each
+    prompt counts as one unit. A single prompt gives no interval.
 
     Args:
         units: The prompt of every unit, and whether the unit has the property.
         confidence: Coverage of the interval.
-        weights: What every unit counts, such as 1 over the chance with which it was drawn; all
-            alike unless given.
+        weights: Weight of every unit, such as 1 over the probability with which it was drawn; equal
+            by default.
 
     Raises:
         InputError: If `confidence` is not between 0 and 1.
@@ -95,14 +95,15 @@ def measure_by_prompt(
 
 @dataclass(frozen=True, slots=True)
 class ShareByPrompt:
-    """A share, and how many independent units would know it as well.
+    """A share, and the effective number of independent units behind it.
 
     Attributes:
         count: Units that have the property.
         n: Units that were looked at.
         n_prompts: Prompts that they belong to.
         rate: The share, by weight; None if nothing was looked at.
-        n_effective: Independent units of equal weight with the standard error of the share.
+        n_effective: Number of independent, equally weighted units that would give the same standard
+            error.
     """
 
     count: int
@@ -152,7 +153,7 @@ class LabelPair:
         prompt_id: The prompt it belongs to; labels on one prompt are resampled together.
         first: What the first reading says; None where it says nothing.
         second: What the second reading says; None where it says nothing.
-        weight: What it counts, such as 1 over the chance with which the thing was drawn.
+        weight: Its weight, such as 1 over the probability with which the thing was drawn.
     """
 
     prompt_id: str
@@ -167,12 +168,12 @@ def align_labels(
     *,
     prompt_of: Callable[[Key], str],
 ) -> list[LabelPair]:
-    """Put the labels of two readings side by side; what only one of them labelled has one None.
+    """Pair the labels of two readings; a thing that only one of them labelled has one None.
 
     Args:
         first: The first reading's labels.
         second: The second reading's labels.
-        prompt_of: Tells the prompt that a labelled thing belongs to.
+        prompt_of: Returns the prompt that a labelled thing belongs to.
     """
     return [
         LabelPair(prompt_of(key), first.get(key), second.get(key))
@@ -185,9 +186,9 @@ class Agreement:
     """How far two readings of the same things agree.
 
     Attributes:
-        share: Share of the things that both readings label alike.
+        share: Share of the things with the same label in both readings.
         kappa: Cohen's kappa; its note says why it or its interval is missing.
-        n_left_out: Things that one of them does not label; they are in no number.
+        n_left_out: Things that one of them does not label; they are excluded from all numbers.
     """
 
     share: Estimate
@@ -196,7 +197,7 @@ class Agreement:
 
     @property
     def n(self) -> int:
-        """Things that both readings label."""
+        """Number of things that both readings label."""
         return self.share.n
 
 
@@ -207,7 +208,7 @@ def measure_agreement(
 
     Args:
         labels: Both readings' labels, in any order.
-        resampling: Of the prompts, behind kappa's interval; its confidence is both intervals'.
+        resampling: Of the prompts, for kappa's interval; its confidence holds for both intervals.
 
     Raises:
         InputError: If the resampling has no resample, or its confidence is not between 0 and 1.
@@ -254,10 +255,10 @@ def _tabulate(
 
 
 def _kappas(tables: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the kappa of every table, shape (n_tables,); NaN where chance agrees always."""
+    """Return the kappa of every table, shape (n_tables,); NaN where chance agreement is 1."""
     n = tables.sum(axis=(1, 2))
     agreed = np.trace(tables, axis1=1, axis2=2)
-    # In whole numbers, so that agreement by chance is exactly n * n where it is certain.
+    # In integers, so that chance agreement is exactly n * n where it is certain.
     by_chance = (tables.sum(axis=1) * tables.sum(axis=2)).sum(axis=1)
     with np.errstate(invalid="ignore"):
         return np.asarray((n * agreed - by_chance) / (n * n - by_chance), dtype=np.float64)
@@ -301,12 +302,12 @@ def _explain(pooled: NDArray[Any], *, n_prompts: int, has_interval: bool) -> str
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What several readers say of one thing.
+    """The labels that several readers give one thing.
 
     Attributes:
         prompt_id: The prompt it belongs to; readings on one prompt are resampled together.
-        labels: What each reader says; None for one that was asked and says nothing. Who was not
-            asked is not there.
+        labels: Each reader's label; None if it was asked and gave none. Readers that were not asked
+            are absent.
     """
 
     prompt_id: str
@@ -319,11 +320,11 @@ class PanelAgreement:
 
     Attributes:
         n: Things that at least two readers were asked about.
-        n_silent: Those of them of which somebody said nothing.
-        unanimous: Share of the n of which everybody who was asked said the same. Silence agrees
-            with nobody: two of three who answer alike are not unanimous.
+        n_silent: Those of them that some reader did not label.
+        unanimous: Share of the n on which every reader that was asked gave the same label. A
+            missing label is not agreement: two of three readers are not unanimous.
         fleiss_kappa: Over the things with two labels or more, each weighed by its labels less one.
-        krippendorff_alpha: The same by how far the labels lie apart in their order.
+        krippendorff_alpha: The same, weighing disagreement by the labels' distance in their order.
     """
 
     n: int
@@ -339,7 +340,7 @@ def measure_panel(
     order: Sequence[str],
     resampling: Resampling = MANY_RESAMPLES,
 ) -> PanelAgreement:
-    """Measure how far several readers of the same things agree, who need not all read everything.
+    """Measure how far several readers agree, even if not all of them read everything.
 
     Args:
         readings: What they say, in any order.
@@ -397,7 +398,7 @@ def _coincidences(readings: Sequence[Reading], order: Sequence[str]) -> NDArray[
 
 
 def _fleiss_kappas(tables: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the kappa of every table of coincidences; NaN where chance agrees always."""
+    """Return the kappa of every table of coincidences; NaN where chance agreement is 1."""
     n = tables.sum(axis=(1, 2))
     with np.errstate(invalid="ignore", divide="ignore"):
         agreed = np.trace(tables, axis1=1, axis2=2) / n
@@ -407,7 +408,7 @@ def _fleiss_kappas(tables: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _ordinal_alphas(tables: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the alpha of every table of coincidences; NaN where all labels are one."""
+    """Return the alpha of every table of coincidences; NaN where all labels are the same."""
     totals = tables.sum(axis=2)  # (n_tables, n_labels)
     n = totals.sum(axis=1)
     # The squared distance of two labels: as many labels as lie between them, half of their own.
@@ -420,7 +421,7 @@ def _ordinal_alphas(tables: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def nothing_judged(asked: int, what: str) -> str:
-    """Return a message that nothing is known, and what to do about it."""
+    """Return a message that nothing was judged, and what to do about it."""
     if asked == 0:
         return f"No {what} was asked, so nothing is known of this; ask some."
     return (

@@ -1,13 +1,14 @@
-"""The same entrants on three denominators, whole and by strata: does who leads depend on them?
+"""Whether the leader depends on the denominator, on all prompts and by stratum.
 
 A rating over whatever happens to be judged compares entrants on different questions as soon as
 something is missing for one of them. On the common support, the prompts on which every entrant met
 every other one and was judged, nothing is missing for anybody. Ratings are Bradley-Terry with ties
-as half wins, so their order does not depend on the order of the judgments; gaps are told from noise
-by `ratings.significance`, as on the leaderboard.
+as half wins, so their order does not depend on the order of the judgments; gaps are tested by
+`ratings.significance`, as on the leaderboard.
 
-A judge tends to favour text of its own family of models, so that is said: Panickssery, Bowman and
-Feng, "LLM evaluators recognize and favor their own generations", https://arxiv.org/abs/2404.13076.
+A judge tends to favour text of its own family of models, so shared families are reported:
+Panickssery, Bowman and Feng, "LLM evaluators recognize and favor their own generations",
+https://arxiv.org/abs/2404.13076.
 """
 
 import re
@@ -41,7 +42,7 @@ from tournament_assets.tournament.prompts import AnswerKey, answer_key
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 LOOPBACK = judge_services.LOOPBACK.model_prefix
-"""The family of what the loopback server says, which is no language model."""
+"""The family of the loopback server, which is not a language model."""
 
 _FAMILIES = {
     "claude": ("claude",),
@@ -64,16 +65,16 @@ _FAMILIES = {
     "smollm": ("smollm",),
     LOOPBACK: (LOOPBACK,),
 }
-"""Words that begin a part of a model's name, by family; a distilled model has the name of both."""
+"""Prefixes of parts of model names, by family; a distilled model's name matches two families."""
 
 _PARTS = re.compile(r"[a-z]+\d*")
 
 
 def model_family(name: str) -> str | None:
-    """Return the family that a model's name tells, or None where it tells none, or several.
+    """Return the family that a model's name indicates; None if it indicates none or several.
 
     Args:
-        name: A model as a provider or a folder calls it, such as `OLMo-2-1124-7B-Instruct`.
+        name: A model's name at a provider or of a folder, such as `OLMo-2-1124-7B-Instruct`.
     """
     parts = _PARTS.findall(name.lower())
     found = {
@@ -85,7 +86,7 @@ def model_family(name: str) -> str | None:
 
 
 def _begins(part: str, word: str) -> bool:
-    # Short words are part of too many others.
+    # Short words occur in too many others.
     return (
         part == word
         or (len(word) > 3 and part.startswith(word))
@@ -94,11 +95,11 @@ def _begins(part: str, word: str) -> bool:
 
 
 def entrant_family(entrant: AnyEntrant, *, named: Mapping[str, str]) -> str | None:
-    """Return the family of an entrant's model, or None where nothing tells it.
+    """Return the family of an entrant's model, or None if it is not known.
 
     Args:
-        entrant: What the config says of the entrant.
-        named: Families that the config names, by entrant; they come before everything else.
+        entrant: The entrant's entry in the config.
+        named: Families that the config names, by entrant; they take precedence.
     """
     if entrant.entrant_id in named:
         return named[entrant.entrant_id]
@@ -113,11 +114,11 @@ _AND = " and "
 
 
 def judge_family(judge_model: str, *, named: Mapping[str, str]) -> str | None:
-    """Return the family of a judge, or of all judges, or None where nothing tells one.
+    """Return the family of a judge, or those of all judges; None if any is unknown.
 
     Args:
         judge_model: The model that judged, or several with commas between.
-        named: Families that the config names, by model; they come before everything else.
+        named: Families that the config names, by model; they take precedence.
     """
     # Several judges are named together.
     found = (named.get(each) or model_family(each) for each in judge_model.split(", "))
@@ -128,7 +129,7 @@ def judge_family(judge_model: str, *, named: Mapping[str, str]) -> str | None:
 
 def _names_of(entrant: AnyEntrant) -> list[str]:
     if isinstance(entrant, RecordedEntrant):
-        # A file of responses says nothing of the model but what people called it.
+        # A file of responses identifies its model only by name.
         return [entrant.entrant_id]
     if isinstance(entrant, LocalEntrant):
         return _names_of_place(entrant.weights)
@@ -151,20 +152,20 @@ def rank_by_rating(
     settings: RatingSettings,
     tells_apart: bool = True,
 ) -> list[RatingRow]:
-    """Rate and rank everyone on some judgments; unjudged pairs count as nothing.
+    """Rate and rank everyone on some judgments, ignoring unjudged pairs.
 
     Args:
         judgments: Settled pairs of one dimension.
         settings: How the resamples are drawn and how wide the intervals are.
-        tells_apart: Whether resamples may tell entrants apart; where pairs stopped early they know
-            nothing of when, so no difference has an interval.
+        tells_apart: Whether entrants are separated by resamples; resamples ignore early stopping,
+            so there no difference has an interval.
 
     Returns:
-        Win shares (inconsistent pairs are ties), ratings, and the gap of everyone who is rated
-        above somebody, whose interval holds together with those of all other pairs.
+        Win shares (inconsistent pairs are ties), ratings, and the gap of every entrant rated above
+        another, with an interval simultaneous with those of all other pairs.
 
     Raises:
-        InputError: If a judgment names somebody else.
+        InputError: If a judgment names an unknown entrant.
         RatingError: If a likelihood could not be maximised.
     """
     points, pairs = _count(judgments)
@@ -214,7 +215,7 @@ def _rank_by_planned_share(
     planned_prompts: int,
     not_needed: Counter[str],
 ) -> list[RatingRow]:
-    """Rank everyone by points over planned pairs: whatever is missing counts as nothing."""
+    """Rank everyone by points over planned pairs, so that missing pairs earn no points."""
     points, _ = _count(judgments)
     planned = {each: planned_prompts * (len(entrants) - 1) - not_needed[each] for each in entrants}
     note = "a missing pair has no winner, so there is no rating"
@@ -229,10 +230,10 @@ def _standing_for_all(
     prompts: AbstractSet[AnswerKey],
     answered: Mapping[str, AbstractSet[AnswerKey]],
 ) -> list[Judgment]:
-    """Let two entrants' verdicts together stand for all prompts on which both have an answer.
+    """Reweigh two entrants' verdicts to represent all prompts that both answered.
 
-    Where pairs stop early, the tail's weights add up to that on average only; what chance adds or
-    leaves out would look like missing pairs. A verdict that failed keeps its part, and is missing.
+    Where pairs stop early, the tail's weights add up to that number only on average, and the random
+    deviation would look like missing pairs. A failed verdict keeps its share and counts as missing.
     """
     weights: defaultdict[tuple[str, str], float] = defaultdict(float)
     for each in judgments:
@@ -252,7 +253,7 @@ def _not_needed(
     prompts: AbstractSet[AnswerKey],
     answered: Mapping[str, AbstractSet[AnswerKey]],
 ) -> Counter[str]:
-    """Count the pairs of entrants of whom nothing was asked on these prompts, by entrant."""
+    """Count, by entrant, the pairs on these prompts that were not put to the judge."""
     asked = {frozenset((each.entrant_a, each.entrant_b)) for each in judgments}
     found: Counter[str] = Counter()
     for a, b in combinations(answered, 2):
@@ -280,7 +281,7 @@ def _count(
 
 
 def neighbours(rows: Iterable[RatingRow]) -> list[tuple[str, str]]:
-    """Return every rated entrant but the last with the one rated next below it, best first."""
+    """Return each rated entrant with the one rated next below it, best first."""
     rated = sorted(
         (-row.rating, row.entrant_id)
         for row in rows
@@ -318,8 +319,8 @@ def common_support(
     """Return the prompts that everyone answered and on which every pair was judged, sorted.
 
     Args:
-        judgments: Settled pairs of one dimension; those with somebody else are passed over.
-        entrants: Who has to have answered and met everyone else.
+        judgments: Settled pairs of one dimension; those with other entrants are ignored.
+        entrants: The entrants that must have answered and met each other.
         answered: The prompts that each entrant answered.
     """
     wanted = {frozenset(pair) for pair in combinations(entrants, 2)}
@@ -339,16 +340,15 @@ def common_support(
 def without_entrants(
     judgments: Iterable[Judgment], *, entrants: Sequence[str], excluded: Sequence[str]
 ) -> tuple[list[Judgment], tuple[str, ...]]:
-    """Return the judgments and the entrants of the tournament as if some had not taken part.
+    """Return the tournament's judgments and entrants without some of them.
 
     Args:
         judgments: Settled pairs.
         entrants: Everyone, in the order of the tables.
-        excluded: Who is to be left out.
+        excluded: The entrants to leave out.
 
     Raises:
-        InputError: If somebody is to be left out who does not take part, or fewer than two are
-            left.
+        InputError: If an excluded entrant does not take part, or fewer than two are left.
     """
     problems = Problems()
     problems.extend(
@@ -370,12 +370,12 @@ def without_entrants(
 COMMON, ALL, PLANNED = "common", "all", "planned"
 """Prompts that everyone answered and was judged on; all judged pairs; all planned pairs."""
 WHOLE = "all"
-"""Stands for the whole where a stratum is named."""
+"""Names the whole bank in place of a stratum."""
 
 
 @dataclass(frozen=True, slots=True)
 class Families:
-    """Who judged and who answered, by family; None where nothing tells it.
+    """The families of the judge and the entrants; None where not known.
 
     Attributes:
         judge: Its family.
@@ -390,7 +390,7 @@ class Families:
         """Whether an entrant is of the judge's family; None where that is not known."""
         own = self.entrants.get(entrant)
         if self.judge == LOOPBACK:
-            # No language model, so whoever is not its own answers is none of its family.
+            # The loopback is not a language model, so no other entrant is of its family.
             return own == LOOPBACK
         return None if own is None or self.judge is None else own in self.judge.split(_AND)
 
@@ -425,7 +425,7 @@ def fair_comparison_rows(
     def ranked_on(planned: frozenset[AnswerKey]) -> list[RatingRow]:
         own = [each for each in judgments if answer_key(each) in planned]
         if not is_whole and planned <= common:
-            # Nothing is missing here, so that no verdict stands for another.
+            # Nothing is missing here, so verdicts need no reweighing.
             own = [replace(each, weight=1.0) for each in own]
         return rank_by_rating(own, entrants=entrants, settings=settings, tells_apart=is_whole)
 
@@ -462,7 +462,7 @@ def fair_comparison_rows(
 
 
 def _strata(prompts: Sequence[PromptRow]) -> list[tuple[str, set[AnswerKey]]]:
-    """Return the whole, then every stratum that is not the whole, with its prompts."""
+    """Return the whole bank, then every smaller stratum, with their prompts."""
     whole = set(map(answer_key, prompts))
     labels: dict[str, list[tuple[str | None, PromptRow]]] = {
         "source": [(prompt.source, prompt) for prompt in prompts],

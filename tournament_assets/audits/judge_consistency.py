@@ -1,18 +1,18 @@
 """Whether a judge contradicts itself: between the two orders of a pair, and around three entrants.
 
-Position bias: a judge without it names the first slot in half of the replies that name one, and a
-pair that flips, because both of its replies name the same slot, flips to either slot alike. Only
-pairs that were asked count, and each pair of requests once: two pairs of entrants that were shown
-the judge as the same two texts were asked once. Sources: Zheng et al., "Judging LLM-as-a-judge with
-MT-bench and Chatbot Arena", https://arxiv.org/abs/2306.05685 (the bias, and the swap that shows
-it); McNemar, https://doi.org/10.1007/BF02295996 (what discordant pairs say about a direction).
+Position bias: a judge without it names the first slot in half of the replies that name a slot, and
+pairs that flip (both replies name the same slot) flip equally often to either slot. Only pairs put
+to the judge count, and each pair of requests only once: two pairs of entrants with the same two
+texts share their requests. Sources: Zheng et al., "Judging LLM-as-a-judge with MT-bench and Chatbot
+Arena", https://arxiv.org/abs/2306.05685 (the bias, and the swap that shows it); McNemar,
+https://doi.org/10.1007/BF02295996 (what discordant pairs say about a direction).
 
-Transitivity: entrants that are alike beat one another at random, and then a quarter of all triples
-are cycles (Kendall and Babington Smith, "On the method of paired comparisons",
-https://doi.org/10.1093/biomet/31.3-4.324). So cycles are held against independent outcomes that
-follow one scale: every decisive pair is decided anew, with the odds of a Bradley-Terry fit to all
-of them, many times over. The p-value counts the observation among the simulations, so it is never
-0: Phipson and Smyth, https://doi.org/10.2202/1544-6115.1585.
+Transitivity: equal entrants beat each other at random, and then a quarter of all triples are cycles
+(Kendall and Babington Smith, "On the method of paired comparisons",
+https://doi.org/10.1093/biomet/31.3-4.324). So cycles are compared with simulations of independent
+outcomes on one scale: every decisive pair is redrawn many times with the odds of a Bradley-Terry
+fit to all of them. The p-value counts the observation among the simulations, so it is never 0:
+Phipson and Smyth, https://doi.org/10.2202/1544-6115.1585.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 @dataclass(frozen=True, slots=True)
 class JudgedPair:
-    """A pair and what its two replies say.
+    """A pair and its two verdicts.
 
     Attributes:
         judgment: How it was settled.
@@ -48,7 +48,7 @@ class JudgedPair:
 
 
 def distinct_requests(pairs: Iterable[JudgedPair]) -> list[JudgedPair]:
-    """Return the pairs that the judge was asked about, those that shared both requests once."""
+    """Return the pairs put to the judge; of pairs that share both requests, only one."""
     found: dict[frozenset[str], JudgedPair] = {}
     for pair in pairs:
         if pair.judgment.outcome is not Outcome.SAME_TEXT:
@@ -58,11 +58,11 @@ def distinct_requests(pairs: Iterable[JudgedPair]) -> list[JudgedPair]:
 
 @dataclass(frozen=True, slots=True)
 class PositionBias:
-    """How a judge treats the two slots; intervals are by prompt.
+    """A judge's position bias; intervals are by prompt.
 
     Attributes:
-        first_slot: Replies that name the response shown first, of those that name one, where both
-            replies to the pair are readable: otherwise one order would count alone.
+        first_slot: Replies that name the response shown first, of those that name either, where
+            both replies to the pair are readable, so that both orders count.
         flips_to_first: Pairs whose replies both name the first slot, of those whose replies both
             name the same slot.
         half_flips: Pairs with one reply that names a response and one that says tie.
@@ -77,7 +77,7 @@ class PositionBias:
 
 
 def measure_position_bias(pairs: Iterable[JudgedPair], *, confidence: float = 0.95) -> PositionBias:
-    """Count which slot the replies prefer.
+    """Count the slots that the replies prefer.
 
     Raises:
         InputError: If `confidence` is not between 0 and 1.
@@ -85,7 +85,7 @@ def measure_position_bias(pairs: Iterable[JudgedPair], *, confidence: float = 0.
     readable = [
         (pair.judgment.prompt_id, *pair.verdicts)
         for pair in pairs
-        # Two presentations of one text are one request, which has no other order.
+        # Both presentations of two equal texts are one request, which has no other order.
         if all(reply.is_decided for reply in pair.verdicts) and len(set(pair.requests)) == 2
     ]
     half_flips = sum((ab is Verdict.TIE) != (ba is Verdict.TIE) for _, ab, ba in readable)
@@ -138,17 +138,17 @@ def measure_longer_wins(pairs: Iterable[JudgedPair], *, confidence: float = 0.95
 
 
 _WORK = 3e9
-"""Multiplications that all simulations together may take; about two seconds."""
+"""Limit on multiplications over all simulations; about two seconds."""
 _FEWEST = 99
 _CHUNK = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class CycleCount:
-    """Cycles of three, and how many chance gives.
+    """The number of cycles of three, compared with chance.
 
     Attributes:
-        triples: Three entrants of whom every two were decided.
+        triples: Triples of entrants with all three pairs decided.
         cycles: Those among them in which each beat one other.
         expected: Mean number of cycles in the simulations.
         p_value: Share of the simulations, the observation among them, with as many cycles or
@@ -167,12 +167,12 @@ class Transitivity:
 
     Attributes:
         within_prompts: Triples of judgments on one prompt.
-        of_majorities: Triples of entrants, by who won more of the pairs between two; equally many
-            decide nothing. With few entrants there are few triples, and no number of cycles
-            among them is rare.
+        of_majorities: Triples of entrants, by who won more of the pairs between each two; equal
+            numbers decide nothing. Few entrants make few triples, so that no number of cycles is
+            significant.
         majority_cycles: The cycles of majorities, each entrant over the next and the last over
             the first, sorted.
-        n_simulations: How often the outcomes were drawn anew.
+        n_simulations: Number of simulations.
     """
 
     within_prompts: CycleCount
@@ -184,13 +184,12 @@ class Transitivity:
 def measure_transitivity(
     matches: Matches, *, n_simulations: int = 999, seed: int = 0
 ) -> Transitivity:
-    """Count cycles of three, and how often independent outcomes give as many.
+    """Count cycles of three, and how often independent outcomes give at least as many.
 
     Args:
         matches: Who beat whom on which prompt; two entrants meet at most once a prompt. Ties are
             left out.
-        n_simulations: How often the outcomes are drawn anew; fewer, but not fewer than 99, where
-            that would take long.
+        n_simulations: Number of simulations; reduced, but not below 99, where that would take long.
         seed: Seeds the draws.
 
     Raises:
@@ -230,7 +229,7 @@ def measure_transitivity(
 
 
 class _Outcomes:
-    """The decisive pairs, whose winners may be drawn anew."""
+    """The decisive pairs, whose winners can be redrawn."""
 
     def __init__(
         self,
@@ -273,13 +272,13 @@ class _Outcomes:
 
 
 def _count_cycles(beats: NDArray[np.float32]) -> NDArray[np.int64]:
-    # A walk of three steps back to its start runs round a cycle, once from each of its members.
+    # Each cycle is a closed walk of three steps, counted once from each of its members.
     walks = (np.matmul(beats, beats) * np.swapaxes(beats, -1, -2)).sum(axis=(-2, -1))
     return np.asarray(np.rint(walks / 3), dtype=np.int64)
 
 
 def _count_triples(met: NDArray[np.bool_]) -> NDArray[np.int64]:
-    # Met is mutual, so every triple is walked in both directions.
+    # Meeting is symmetric, so every triple is walked in both directions.
     return _count_cycles(met.astype(np.float32)) // 2
 
 

@@ -1,7 +1,7 @@
-"""What tests tell about the judge: planted controls, and pairs judged again.
+"""Tests of the judge: planted controls, and pairs judged again.
 
-What is not judged is in no rate: it is counted beside it. A pair flips when it was settled both
-times, and differently; two readable replies that disagree (inconsistent) settle a pair too.
+Unjudged pairs are excluded from all rates and counted separately. A pair flips when it was settled
+differently the two times; two readable replies that disagree (inconsistent) settle a pair too.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,19 +31,19 @@ _STANDING = {
     Outcome.INCONSISTENT: 0,
     Outcome.B_WINS: 1,
 }
-"""How the planted text, which is response B, came off."""
+"""The outcome for the planted text, which is response B."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettledControl:
-    """A control and what became of it.
+    """A control and its outcome.
 
     Attributes:
         kind: What was planted.
-        expected: The right outcome; None where it is the baseline's.
+        expected: The right outcome; None if it is the baseline's.
         outcome: How the control was settled.
         verdicts: What the replies to its two presentations say.
-        baseline: How the pair without the planted text was settled; None where there is none.
+        baseline: How the pair without the planted text was settled; None if there is no such pair.
     """
 
     kind: ControlKind
@@ -55,13 +55,13 @@ class SettledControl:
 
     @property
     def wanted(self) -> Outcome | None:
-        """The outcome of a judge to be trusted; None where the baseline is not judged."""
+        """The outcome expected of a reliable judge; None where the baseline is not judged."""
         wanted = self.baseline if self.expected is None else self.expected
         return None if wanted is Outcome.UNJUDGED else wanted
 
     @property
     def is_judged(self) -> bool:
-        """Whether both its outcome and the one to compare it with are known."""
+        """Whether both its outcome and its baseline's are known."""
         return self.wanted is not None and self.outcome is not Outcome.UNJUDGED
 
 
@@ -72,8 +72,7 @@ class ControlResult:
     Attributes:
         kind: What was planted.
         asked: Controls of the kind.
-        right: Those with the right outcome, of all whose outcome is known, and their baseline's
-            where they have one.
+        right: Those with the right outcome, of all judged ones.
     """
 
     kind: ControlKind
@@ -82,14 +81,14 @@ class ControlResult:
 
     @property
     def unjudged(self) -> int:
-        """Controls that are in no rate."""
+        """Number of controls excluded from the rate."""
         return self.asked - self.right.n
 
 
 def measure_controls(
     controls: Iterable[SettledControl], *, confidence: float = 0.95
 ) -> list[ControlResult]:
-    """Count how many controls came out as they should; one row per kind, asked or not.
+    """Count the controls with the right outcome; one row per kind, asked or not.
 
     Raises:
         InputError: If `confidence` is not between 0 and 1.
@@ -111,16 +110,16 @@ def measure_controls(
 
 @dataclass(frozen=True, slots=True)
 class InjectionEffect:
-    """Where an injected text moved the outcomes, seen from the response that holds it.
+    """How an injected text moved the outcomes, from the side of the response that holds it.
 
-    A win is above a tie and an inconsistent pair, which are above a loss.
+    A win ranks above a tie or an inconsistent pair, and these above a loss.
 
     Attributes:
         asked: Injection controls.
         towards: Pairs that moved towards the response, of those it had not won already.
         away: Pairs that moved away from it, of those it had not lost already.
-        silenced: Pairs that only the text left without a verdict: the replies have come, and the
-            pair without the text is judged.
+        silenced: Pairs left without a verdict by the text alone: the replies arrived, and the pair
+            without the text is judged.
     """
 
     asked: int
@@ -132,7 +131,7 @@ class InjectionEffect:
 def measure_injection(
     controls: Iterable[SettledControl], *, confidence: float = 0.95
 ) -> InjectionEffect:
-    """Return in which direction injected texts moved the outcomes; other controls are passed over.
+    """Return the direction in which injected texts moved outcomes, ignoring other controls.
 
     Raises:
         InputError: If `confidence` is not between 0 and 1.
@@ -164,12 +163,12 @@ def measure_injection(
 
 @dataclass(frozen=True, slots=True)
 class RepeatedPair:
-    """A pair and what became of it when the judge was asked the same again.
+    """A pair and its outcomes when the judge was asked the same again.
 
     Attributes:
         first: How it was settled for the tournament.
         again: How it was settled on this occasion.
-        earlier: On the occasion before; None if it was not asked the same then.
+        earlier: How it was settled on the occasion before; None if the requests differed.
     """
 
     prompt_id: str
@@ -180,14 +179,14 @@ class RepeatedPair:
 
 @dataclass(frozen=True, slots=True)
 class RepeatResult:
-    """How far a judge says again what it said.
+    """How far a judge repeats its verdicts.
 
     Attributes:
-        asked: Pairs that were to be judged again, with or without success.
-        agreement: Of the two times; inconsistent is an outcome like others.
-        flips: Pairs settled otherwise than in the tournament, of those judged both times.
-        reversed: Pairs whose winner became the loser, of those somebody won for the tournament.
-        flips_since: Pairs settled otherwise than on the occasion before.
+        asked: Number of pairs to be judged again, whether or not they were.
+        agreement: Between the two times; inconsistent counts as an outcome like any other.
+        flips: Pairs settled differently from the tournament, of those judged both times.
+        reversed: Pairs whose winner became the loser, of those with a winner in the tournament.
+        flips_since: Pairs settled differently from the occasion before.
     """
 
     asked: int
@@ -197,13 +196,13 @@ class RepeatResult:
     flips_since: Estimate
 
     def has_drifted(self, max_rate: float) -> bool:
-        """Whether the share of flips is shown to be too large: its whole interval lies above.
+        """Whether the share of flips is significantly too large: its whole interval lies above.
 
-        A few flips among few pairs show nothing, and a check that is often red by chance is soon
-        not looked at.
+        A few flips among few pairs prove nothing, and a check that is often red by chance is soon
+        ignored.
 
         Args:
-            max_rate: The share that is taken for the judge's own noise.
+            max_rate: The share of flips attributed to the judge's own noise.
         """
         return self.flips.low is not None and self.flips.low > max_rate
 
@@ -211,11 +210,12 @@ class RepeatResult:
 def measure_repeats(
     pairs: Sequence[RepeatedPair], resampling: Resampling = MANY_RESAMPLES
 ) -> RepeatResult:
-    """Measure how far the judge says the same when it is asked the same again.
+    """Measure how far the judge repeats its verdicts when asked the same again.
 
     Args:
         pairs: Every pair that was to be judged again.
-        resampling: Of the prompts, behind the interval of kappa; its confidence is all intervals'.
+        resampling: Of the prompts, for the interval of kappa; its confidence holds for all
+            intervals.
 
     Raises:
         InputError: If the resampling has no resample, or its confidence is not between 0 and 1.

@@ -1,19 +1,19 @@
-"""What each entrant was planned for, what became of it, and whether what is missing falls evenly.
+"""Coverage of the plan by entrant, and whether what is missing is spread evenly.
 
 A score is a win share, as in the win rates: a win counts 1, a tie and an inconsistent pair 1/2. A
-pair that is missing counts nothing, neither for nor against; only the coverage-normalised score
-divides by what was planned, so that there it costs what a loss costs.
+missing pair is ignored, except in the coverage-normalised score, which divides by the planned
+pairs, so that a missing pair costs as much as a loss.
 
-An entrant whose comparisons are missing more often than the others' is compared on other prompts
-or against other opponents, so its score is not like theirs. Two things have to come together
-before that is said: a spread above what the config allows, and an entrant whose count chance would
-hardly give. The chance is exact: were the missing units drawn from the planned ones without looking
-at who is in them, the number in which an entrant takes part would be hypergeometric. Source:
-Fisher, "On the interpretation of chi-squared from contingency tables, and the calculation of P",
-https://doi.org/10.2307/2340521; Bonferroni's factor for looking at every entrant from both sides.
+An entrant whose comparisons are missing more often than the others' is compared on other prompts or
+against other opponents, so its score is not comparable. A warning needs two things: a spread above
+what the config allows, and an entrant whose count is unlikely by chance. The probability is exact:
+if the missing units were a random draw from the planned ones, the number with a given entrant would
+be hypergeometric. Source: Fisher, "On the interpretation of chi-squared from contingency tables,
+and the calculation of P", https://doi.org/10.2307/2340521; Bonferroni's factor for looking at every
+entrant from both sides.
 
-What must stand before anything else in what is published follows from the rows of table "audit"
-alone, so that the page, the command line and the manifest say the same.
+What must precede published results follows from table "audit" alone, so that the page, the command
+line and the manifest agree.
 """
 
 from collections import Counter
@@ -40,17 +40,17 @@ INFRASTRUCTURE = frozenset(
         FailureClass.ARCHIVED,
     }
 )
-"""Failures of what lies between the judge and us; the others are the judge's own."""
+"""Failures of the infrastructure; all others are the judge's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyReading:
-    """What became of one presentation.
+    """The result of one presentation.
 
     Attributes:
-        verdict: What the reply that counts says.
-        failure: Why there is no verdict; None if there is one, or no reply yet.
-        was_rejudged: Whether it has a verdict although infrastructure failed it before.
+        verdict: The verdict of the reply that counts.
+        failure: Why there is no verdict; None if there is a verdict or no reply yet.
+        was_rejudged: Whether it has a verdict after an earlier infrastructure failure.
     """
 
     verdict: Verdict
@@ -60,15 +60,15 @@ class ReplyReading:
 
 @dataclass(frozen=True, slots=True)
 class PairReading:
-    """A settled pair with what each of its replies said.
+    """A settled pair with the reading of each reply.
 
     Attributes:
         stratum: The prompt's source.
         entrant_a: The pair's first entrant.
         entrant_b: The pair's second entrant.
         outcome: How the pair was settled.
-        replies: What became of its two presentations, `ab` and `ba`.
-        share: What the first entrant got of the win: what the outcome says, unless given.
+        replies: Readings of its two presentations, `ab` and `ba`.
+        share: The first entrant's share of the win; by default that of the outcome.
         sample: Which of their answers to the prompt were compared, from 1.
     """
 
@@ -82,7 +82,7 @@ class PairReading:
     sample: int = 1
 
     def __post_init__(self) -> None:
-        """Let the outcome say the share where nothing finer is known."""
+        """Derive the share from the outcome unless it was given."""
         if self.share is None:
             object.__setattr__(self, "share", self.outcome.share)
 
@@ -93,11 +93,11 @@ class PairReading:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the pair counts: judged, or not asked since both responses are one text."""
+        """Whether the pair counts: judged, or not asked because both responses are one text."""
         return self.outcome is not Outcome.UNJUDGED
 
     def points(self, entrant_id: str) -> float | None:
-        """Return what the pair is worth to one of its entrants; None if it is not settled."""
+        """Return the points that one of its entrants gets; None if the pair is not settled."""
         if self.share is None:
             return None
         return self.share if entrant_id == self.entrant_a else 1 - self.share
@@ -112,15 +112,15 @@ def measure_coverage(
     pairs: Iterable[PairReading],
     prompts_unanswered: int = 0,
 ) -> list[CoverageRow]:
-    """Count, for every entrant, what was planned and what became of it: rows of table "audit".
+    """Return the rows of table "audit": for every entrant, the planned and the actual counts.
 
     Args:
         entrants: In the order of the tables.
         prompts_selected: Prompts of the mode.
         responses: Each entrant's responses.
         pairs: Every pair of the dimension that was put to the judge.
-        prompts_unanswered: Prompts that this dimension could judge and that were paired for
-            nobody, since somebody did not answer them.
+        prompts_unanswered: Prompts that this dimension could judge but that were not paired,
+            because an entrant did not answer them.
     """
     pairs = list(pairs)
     spoiled = {
@@ -193,17 +193,17 @@ def _ratio(part: float, whole: int) -> float | None:
 
 
 CHANCE = 0.05
-"""At or below this probability a count is not put down to chance."""
+"""At or below this probability a count is not attributed to chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingCount:
-    """What one entrant misses of what was planned for it.
+    """The number of an entrant's planned units that are missing.
 
     Attributes:
         entrant_id: Whose count it is.
         missing: Units that are missing.
-        planned: Units that it should have.
+        planned: Units planned for it.
     """
 
     entrant_id: str
@@ -221,9 +221,9 @@ class Evenness:
     """How evenly missing units are spread.
 
     Attributes:
-        counts: Every entrant, those that miss the largest share first.
-        spread: Largest less smallest share.
-        p_value: Probability of so extreme a count by chance, for the most extreme entrant, with
+        counts: Every entrant, largest missing share first.
+        spread: Largest minus smallest share.
+        p_value: Probability by chance of a count as extreme as the most extreme entrant's, with
             Bonferroni's factor.
         is_even: Whether the spread is within bounds or may be chance.
     """
@@ -237,11 +237,11 @@ class Evenness:
 def measure_evenness(
     counts: Sequence[MissingCount], *, entrants_per_unit: int, max_spread: float
 ) -> Evenness:
-    """Compare the entrants by the share that they miss.
+    """Compare the entrants by their missing shares.
 
     Args:
         counts: One per entrant.
-        entrants_per_unit: 2 where the units are pairs, 1 where they are an entrant's own.
+        entrants_per_unit: 2 if the units are pairs, 1 if each belongs to one entrant.
         max_spread: The largest difference between two entrants' shares that is always even.
     """
     ranked = tuple(sorted(counts, key=lambda each: (-each.rate, each.entrant_id)))
@@ -255,7 +255,7 @@ def measure_evenness(
         for each in ranked
         for chance in (
             tail_probability(each.missing, total=total, marked=each.planned, drawn=missing),
-            # Seen from the units without this entrant, too few is too many.
+            # Too few units of this entrant are too many without it.
             tail_probability(
                 missing - each.missing,
                 total=total,
@@ -278,7 +278,7 @@ def tail_probability(count: int, *, total: int, marked: int, drawn: int) -> floa
         drawn: Units drawn.
 
     Raises:
-        InputError: If more is marked or drawn than there is.
+        InputError: If more units are marked or drawn than exist.
     """
     if not (0 <= marked <= total and 0 <= drawn <= total):
         raise InputError(
@@ -304,13 +304,13 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Something that is missing, and that a reader must know of first.
+    """Missing data that a reader must know of first.
 
     Attributes:
-        kind: `judge`, a dimension where the judge said too little; `verdicts`, verdicts that are
-            missing for some entrants more than for others; `answers`, the same of answers.
-        dimension: Where; None for answers, which belong to no dimension.
-        entrants: Who misses most.
+        kind: `judge`, a dimension with too few verdicts; `verdicts`, verdicts missing for some
+            entrants more than for others; `answers`, the same for answers.
+        dimension: The dimension; None for answers, which belong to no dimension.
+        entrants: The entrants with the largest missing share.
         sentence: What to say.
     """
 
@@ -322,7 +322,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class MissingnessCheck:
-    """Whether nobody misses more than the others.
+    """Whether missing data is spread evenly over the entrants.
 
     Attributes:
         verdicts: How evenly missing verdicts are spread, by dimension.
@@ -341,12 +341,12 @@ class MissingnessCheck:
 
     @property
     def largest_spread(self) -> float:
-        """The largest difference between two entrants' shares, of whatever."""
+        """The largest difference between two entrants' shares, of verdicts or answers."""
         return max(self.answers.spread, *(each.spread for each in self.verdicts.values()), 0.0)
 
     @property
     def sentence(self) -> str:
-        """What was found, with the numbers."""
+        """The result in a sentence, with the numbers."""
         uneven = [
             _uneven_verdicts(dimension, each)
             for dimension, each in self.verdicts.items()
@@ -364,7 +364,7 @@ class MissingnessCheck:
 
 
 def check_missingness(rows: Rows, *, max_spread: float) -> MissingnessCheck:
-    """Return whether what is missing is missing for everybody alike.
+    """Return whether missing data is spread evenly over the entrants.
 
     Args:
         rows: Rows of table "audit".
@@ -397,15 +397,15 @@ def check_missingness(rows: Rows, *, max_spread: float) -> MissingnessCheck:
 
 
 def find_outages(rows: Rows, checks: CheckThresholds) -> tuple[Outage, ...]:
-    """Return what must be said before any number, most important first.
+    """Return the outages that must precede any number, most important first.
 
     Args:
         rows: Rows of table "audit".
-        checks: How much may be missing, and how unevenly.
+        checks: How much data may be missing, and how unevenly.
 
     Returns:
         Dimensions without enough judgments, then entrants that miss more verdicts than others, by
-        dimension, then answers. Empty if all is well.
+        dimension, then more answers. Empty if there are none.
     """
     found: list[Outage] = []
     by_dimension = _by_dimension(rows)
@@ -448,7 +448,7 @@ def same_text_sentence(same_text: int, pairs: int) -> str:
 
     Args:
         same_text: Pairs whose two responses are the same text.
-        pairs: All pairs that there is something to judge of.
+        pairs: All pairs with both responses.
     """
     return (
         f"{same_text} of {pairs} pairs ({format_share(same_text / pairs)}) have the same text "
@@ -458,7 +458,7 @@ def same_text_sentence(same_text: int, pairs: int) -> str:
 
 
 def copy_sentences(rows: Rows) -> list[str]:
-    """Warn of the dimensions more than half of whose pairs are copies, in one sentence.
+    """Warn, in one sentence, of the dimensions in which more than half of the pairs are copies.
 
     Args:
         rows: Rows of table "audit".

@@ -1,18 +1,18 @@
-"""Is a candidate not worse than a baseline, by a margin stated beforehand?
+"""Test whether a candidate is not worse than a baseline by a margin stated beforehand.
 
-Non-inferiority turns the burden round: the candidate passes where the verdicts show that it is not
-worse by the margin or more, and not where they merely fail to show a difference. Source: Piaggio et
+Non-inferiority reverses the burden of proof: the candidate passes if the verdicts show that it is
+not worse by the margin or more, not if they merely fail to show a difference. Source: Piaggio et
 al., "Reporting of noninferiority and equivalence randomized trials", JAMA 308(24), 2012,
 https://doi.org/10.1001/jama.2012.87802.
 
-The test is on the difference of two Bradley-Terry ratings, with the error that comes from whole
-prompts. Where several dimensions are tested, their p-values are Holm's: "A simple sequentially
+The test is on the difference of two Bradley-Terry ratings, with standard errors clustered by
+prompt. Where several dimensions are tested, their p-values are Holm's: "A simple sequentially
 rejective multiple test procedure", Scandinavian Journal of Statistics 6(2), 1979.
 
-Somebody who looks again after every few prompts, and stops when it suits, needs evidence that
-stands at any time: the wealth of a bettor against the hypothesis, which exceeds 1 / alpha at any
-time with a chance of at most alpha. Source: Waudby-Smith and Ramdas, "Estimating means of bounded
-random variables by betting", JRSS B 86(1), 2024, https://arxiv.org/abs/2010.09686.
+Looking again every few prompts, and stopping at will, needs evidence that is valid at any time: the
+wealth of a bettor against the hypothesis, which exceeds 1 / alpha at any time with a chance of at
+most alpha. Source: Waudby-Smith and Ramdas, "Estimating means of bounded random variables by
+betting", JRSS B 86(1), 2024, https://arxiv.org/abs/2010.09686.
 """
 
 import math
@@ -31,23 +31,23 @@ from tournament_assets.tournament.prompts import AnswerKey, answer_key
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 _BETS = np.arange(1, 20) / 20
-"""Shares of the wealth that the bettors stake, none of them all of it."""
+"""Fractions of their wealth that the bettors stake, all below 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class DifferenceTest:
-    """A candidate beside a baseline, on one dimension.
+    """The test of a candidate against a baseline on one dimension.
 
     Attributes:
         pairs: Pairs of candidate and baseline that were planned.
-        settled: Those of them that were judged, or are of one text.
+        settled: Those of them that were judged, or whose responses are the same text.
         difference: Elo points that the candidate is above the baseline, each bound one-sided at the
-            confidence, over the prompts with a battle between rated entrants; without a number
-            where the battles set no bound, because one of the two won all of them or nothing
-            connects them.
-        standard_error: Elo points; None likewise.
-        p_not_worse: Chance of such verdicts, were the candidate worse by the margin.
-        p_worse: Chance of such verdicts, were it worse by no more than the margin.
+            confidence, over the prompts with a battle between rated entrants; without a value where
+            the battles set no bound, because one of the two won all of them or nothing connects
+            them.
+        standard_error: Elo points; None where the difference has no value.
+        p_not_worse: p-value of the hypothesis that the candidate is worse by the margin.
+        p_worse: p-value of the hypothesis that it is worse by no more than the margin.
     """
 
     dimension: str
@@ -60,7 +60,7 @@ class DifferenceTest:
 
     @property
     def coverage(self) -> float:
-        """Settled pairs over planned ones; 0 where none was planned."""
+        """Settled pairs over planned pairs; 0 if none was planned."""
         return self.settled / self.pairs if self.pairs else 0.0
 
 
@@ -77,13 +77,13 @@ def compare_with_margin(
     """Test on one dimension whether the candidate is worse than the baseline by the margin.
 
     The ratings come from everybody's pairs, as on the leaderboard. Where one of the two won
-    everything there is no rating; then the pairs of the two alone are bet on (`bet`), which costs
-    power and nothing else.
+    everything there is no rating; then the test bets on the pairs of the two alone (`bet`), which
+    is valid but less powerful.
 
     Args:
         judgments: Settled pairs of the dimension.
-        candidate: Who is to pass.
-        baseline: Whom it is compared with.
+        candidate: The entrant to test.
+        baseline: The entrant it is compared with.
         margin: The largest difference that would not matter, in Elo points, above 0.
         confidence: Of each one-sided bound, such as 0.95.
 
@@ -154,7 +154,7 @@ def power(*, difference: float, margin: float, standard_error: float, confidence
     """Return the chance that a candidate passes, by the normal approximation.
 
     Args:
-        difference: What the candidate is above the baseline in truth, Elo points.
+        difference: The candidate's true lead over the baseline, Elo points.
         margin: The largest difference that would not matter, Elo points.
         standard_error: Of the estimated difference, Elo points.
         confidence: Of the one-sided bound.
@@ -177,11 +177,11 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 def prompt_scores(judgments: Iterable[Judgment], *, candidate: str) -> dict[str, float]:
     """Return the candidate's share of the points on each prompt.
 
-    Where prompts have several samples, it is the mean over those of a prompt: bets are on prompts.
+    With several samples per prompt it is their mean, since bets are on prompts.
 
     Args:
         judgments: Pairs of the candidate and the baseline on one dimension.
-        candidate: Whose share it is.
+        candidate: The entrant whose share it is.
 
     Raises:
         InputError: If a prompt was settled twice, or is not judged.
@@ -203,11 +203,11 @@ def prompt_scores(judgments: Iterable[Judgment], *, candidate: str) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class Wealth:
-    """What bettors hold who began with 1.
+    """The wealth of bettors who began with 1.
 
     Attributes:
-        not_worse: Who bet against "worse by the margin or more".
-        worse: Who bet against "worse by no more than the margin".
+        not_worse: Wealth of those who bet against "worse by the margin or more".
+        worse: Wealth of those who bet against "worse by no more than the margin".
     """
 
     not_worse: float
@@ -219,7 +219,7 @@ def bet(scores: Iterable[float], *, margin: float) -> Wealth:
 
     Under a hypothesis, the wealth of those who bet against it exceeds 1 / alpha at any time with a
     chance of at most alpha (Ville), however often one looks and whenever one stops. Nineteen
-    bettors stake fixed shares; their mean is what counts, so nothing is tuned to the data.
+    bettors stake fixed shares; their mean wealth counts, so nothing is tuned to the data.
 
     Args:
         scores: The candidate's share of the points on each prompt, between 0 and 1, in an order

@@ -1,10 +1,10 @@
-"""Prompts to look at: broken, lucky and deciding ones; and entrants that fail in one stratum.
+"""Prompts to check (broken, lucky or decisive), and entrants that fail in one stratum.
 
 An entrant fails a stratum if its mean score there is below one half and its mean score on the other
-prompts is not, and Welch's test tells the two apart. The unit is the prompt: an entrant's score on
-a prompt is its win share over its judged pairs there. Source: Welch, "The generalization of
-'Student's' problem", https://doi.org/10.1093/biomet/34.1-2.28; Bonferroni's factor for the number
-of entrants and strata.
+prompts is not, and Welch's test finds the difference significant. The unit is the prompt: an
+entrant's score on a prompt is its win share over its judged pairs there. Source: Welch, "The
+generalization of 'Student's' problem", https://doi.org/10.1093/biomet/34.1-2.28; Bonferroni's
+factor for the number of entrants and strata.
 """
 
 import math
@@ -33,7 +33,7 @@ from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 _FEWEST_PROMPTS = 3
-"""Prompts inside and outside of a stratum below which nothing is said of it."""
+"""Fewest prompts, inside and outside of a stratum, for testing it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class StratumFailure:
     Attributes:
         inside: Its mean score there.
         outside: Its mean score on all other prompts.
-        prompts: Prompts of the stratum with a judged pair of its.
+        prompts: Prompts of the stratum on which it has a judged pair.
     """
 
     entrant_id: str
@@ -116,13 +116,13 @@ def _are_apart(first: Sequence[float], second: Sequence[float], *, confidence: f
 
 
 _FEWEST_PAIRS = 2
-"""Judged pairs below which a prompt has no pattern; with two entrants no prompt has one."""
+"""Fewest judged pairs for a pattern on a prompt; two entrants never have as many."""
 
 
 def audit_prompts(
     pairs: Iterable[PairReading], *, dimension: str, entrants: Sequence[str]
 ) -> list[PromptFinding]:
-    """Look at every prompt of one dimension across all entrants.
+    """Audit every prompt of one dimension across all entrants.
 
     Args:
         pairs: Every pair that was put to the judge.
@@ -168,7 +168,7 @@ def audit_prompts(
 def _badness(finding: PromptFinding) -> float:
     if finding.value is None:
         return math.inf
-    # A small ratio and a low score are the bad ones; of everything else a large number is.
+    # For ratios and scores small is bad; for everything else large is.
     is_low = finding.kind in (FindingKind.SIGNAL_TO_NOISE, FindingKind.STRATUM_FAILURE)
     return finding.value if is_low else -abs(finding.value)
 

@@ -1,12 +1,12 @@
-"""What is said of prompts: the kinds of findings, what is measured for them, and the words.
+"""Findings about prompts: their kinds, the measurements behind them, and their wording.
 
-The prompts that decide the ranking: every prompt is left out in turn and the entrants are rated by
-Bradley-Terry on the others, all in one fit. This is the jackknife's leave-one-out, with the prompt
-as the unit, read prompt by prompt instead of being summed up as a standard error. Source: Miller,
-"The jackknife - a review", https://doi.org/10.1093/biomet/61.1.1.
+Decisive prompts: each prompt is left out in turn and the entrants are rated by Bradley-Terry on the
+others, all in one fit. This is the jackknife's leave-one-out by prompt, read prompt by prompt
+instead of summed up as a standard error. Source: Miller, "The jackknife - a review",
+https://doi.org/10.1093/biomet/61.1.1.
 
-Signal to noise: how far groups differ, against how far repeated scores of one group do. A one-way
-random-effects analysis of variance of k groups and N scores gives
+Signal to noise: the variation between groups, relative to that of repeated scores of one group. A
+one-way random-effects analysis of variance of k groups and N scores gives
 
     MSB = sum_i n_i (mean_i - mean)^2 / (k - 1)              between groups
     MSW = sum_i sum_j (score_ij - mean_i)^2 / (N - k)        within them: noise
@@ -22,15 +22,15 @@ https://doi.org/10.1002/9780470316856, section 3.6 (unbalanced data); Shrout and
 https://doi.org/10.1037/0033-2909.86.2.420: with n scores a group the ratio is
 ICC(1, n) / (1 - ICC(1, n)).
 
-How much a prompt tells the entrants apart, against how much the judge wavers on it: every entrant
-has two scores on a prompt: its mean points over its pairs in presentation `ab`, and in presentation
-`ba`. Were the judge not to look at positions, both would be the same. So the two presentations are
-two repetitions of one measurement, and `signal_noise` separates what differs between entrants from
-what differs between presentations.
+A prompt's discrimination, relative to the judge's inconsistency on it. Every entrant has two scores
+on a prompt: its mean points over its pairs in presentation `ab`, and in presentation `ba`. If the
+judge ignored positions, both would be the same. So the two presentations are two repetitions of one
+measurement, and `signal_noise` separates what differs between entrants from what differs between
+presentations.
 
-What one entrant of a pair gains the other loses, so that the differences of all n entrants sum to
-zero: the mean square within has n - 1 degrees of freedom here, where independent scores would have
-n. With random replies both mean squares have the same expectation when everybody met everybody.
+One entrant's gain is the other's loss, so the differences of all n entrants sum to zero: the mean
+square within has n - 1 degrees of freedom here, where independent scores would have n. With random
+replies both mean squares have the same expectation when everybody met everybody.
 """
 
 import math
@@ -53,22 +53,22 @@ from tournament_assets.ratings.matches import Matches
 from tournament_assets.tournament.verdicts import Verdict
 
 _DECIMALS = 6
-"""Decimals of Elo points that the fit is good to."""
+"""Decimals of Elo points to which the fit is accurate."""
 _TABLES_AT_ONCE = 4096
-"""Fitted together; a fit takes several times the memory of its tables."""
+"""Tables fitted together; a fit takes several times their memory."""
 _LEAST_GAP = 10**-_DECIMALS
-"""Elo points below which two ratings are the same."""
+"""Elo points below which two ratings count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptInfluence:
-    """What leaving one prompt out does to the ratings.
+    """The effect on the ratings of leaving out one prompt.
 
     Attributes:
-        moved: The entrant whose rating moves most; None where the others determine no rating.
-        move: By how many Elo points, with its sign, when the prompt is left out.
+        moved: The entrant whose rating moves most; None if the other prompts determine no rating.
+        move: Its signed change in Elo points when the prompt is left out.
         swaps: Neighbours in the ranking, the better first, that change places without it, or that
-            are level on one side and not on the other.
+            are level only with or only without it.
         keeps_connected: Whether the other prompts still determine every rating.
     """
 
@@ -82,7 +82,7 @@ class PromptInfluence:
 def leave_one_prompt_out(matches: Matches) -> list[PromptInfluence]:
     """Rate without each prompt in turn; in the order of `matches.prompts`.
 
-    Only entrants that all prompts together rate take part: an entrant that won or lost every match
+    Only entrants with a rating on all prompts take part: an entrant that won or lost every match
     has no rating that could move.
 
     Args:
@@ -113,7 +113,7 @@ def leave_one_prompt_out(matches: Matches) -> list[PromptInfluence]:
 
 
 def prompts_behind_lead(matches: Matches, *, leader: str, runner_up: str) -> tuple[str, ...]:
-    """Return the prompts without any one of which the leader would not be ahead.
+    """Return the prompts such that without any single one the leader would not be ahead.
 
     Ahead is by Bradley-Terry, as in `leave_one_prompt_out`. Where that rates nobody, a lead rests
     on a prompt if the leader won on no other.
@@ -149,7 +149,7 @@ def _influence(
 ) -> PromptInfluence:
     if not is_connected:
         return PromptInfluence(prompt_id, None, None, (), keeps_connected=False)
-    # What differs by rounding alone is the same move; the first entrant is named then.
+    # Moves that differ only by rounding are equal; then the first entrant is named.
     moves = np.round(moves, _DECIMALS)
     largest = int(np.argmax(np.abs(moves)))
     swaps = tuple(
@@ -178,9 +178,9 @@ def _wins_by_prompt(matches: Matches) -> NDArray[np.float64]:
 
 
 _BY_CHANCE = 0.05
-"""How often a ratio is above the chance level where groups do not differ."""
+"""Probability of a ratio above the chance level if groups do not differ."""
 _ROUNDING = 1e-9
-"""Differences below this share of the largest score come from adding floats in another order."""
+"""Differences below this fraction of the largest score are rounding errors of sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +208,9 @@ class SignalToNoise:
 
     @property
     def chance_level(self) -> float:
-        """The ratio that one in twenty is above where groups do not differ.
+        """The ratio that is exceeded once in twenty if groups do not differ.
 
-        Infinite with one degree of freedom: two scores agree by chance too often.
+        Infinite with one degree of freedom, since two scores agree by chance too often.
         """
         if self.within_freedom < 2:
             return math.inf
@@ -221,19 +221,19 @@ class SignalToNoise:
 
     @property
     def is_above_chance(self) -> bool:
-        """Whether the ratio says that groups differ."""
+        """Whether the ratio shows that groups differ."""
         return self.ratio is not None and self.ratio > self.chance_level
 
 
 def measure_signal(
     groups: Sequence[Sequence[float]], *, within_freedom: int | None = None
 ) -> SignalToNoise | None:
-    """Separate what differs between groups from what differs within them.
+    """Separate the variation between groups from that within them.
 
     Args:
         groups: The scores of each group; those without a score are left out.
-        within_freedom: Degrees of freedom within groups, where scores depend on one another;
-            the number of scores less that of groups by default.
+        within_freedom: Degrees of freedom within groups, where scores depend on one another; by
+            default the number of scores minus that of groups.
 
     Returns:
         None with fewer than two groups, or where no group has two scores.
@@ -265,7 +265,7 @@ def measure_signal(
     )
 
 
-# Points of entrant_a by what the reply says, for `ab`, where it is shown as A, and for `ba`.
+# Points of entrant_a by verdict, for `ab`, where it is shown as A, and for `ba`.
 _POINTS_AB = {Verdict.A: 1.0, Verdict.B: 0.0, Verdict.TIE: 0.5}
 _POINTS_BA = {Verdict.A: 0.0, Verdict.B: 1.0, Verdict.TIE: 0.5}
 
@@ -278,8 +278,8 @@ class PromptNoise:
         n_entrants: Entrants with a judged pair on it.
         n_disagreements: Judged pairs whose two replies disagree.
         n_judged: Judged pairs.
-        signal: What differs between entrants against what differs between presentations; None
-            with fewer than two entrants.
+        signal: Variation between entrants against that between presentations; None with fewer than
+            two entrants.
     """
 
     prompt_id: str
@@ -328,41 +328,41 @@ def measure_noise(prompt_id: str, pairs: Iterable[PairReading]) -> PromptNoise:
 
 
 _NOISY = 1.0
-"""Signal to noise below which presentation noise is the larger of the two."""
+"""Signal to noise below which presentation noise exceeds the signal."""
 
 
 class FindingKind(StrEnum):
-    """What is said of a prompt, by what it can change: the ranking first."""
+    """Kinds of findings about prompts, by what they can change: the ranking first."""
 
     DECIDES_ORDER = "decides_order"
     """Without this prompt neighbours in the ranking change places."""
     CONNECTS = "connects"
-    """Without this prompt somebody has no rating at all."""
+    """Without this prompt an entrant has no rating."""
     SIGNAL_TO_NOISE = "signal_to_noise"
-    """What differs between entrants against what differs between presentations."""
+    """Variation between entrants against that between presentations."""
     JUDGE_FAILURES = "judge_failures"
-    """More replies are missing on this prompt than chance would put on one prompt."""
+    """More replies are missing on this prompt than expected by chance."""
     STRATUM_FAILURE = "stratum_failure"
     """An entrant loses in one stratum and nowhere else."""
     MOVES_RATING = "moves_rating"
-    """How far ratings move without this prompt; the one that moves them most is a finding."""
+    """How far ratings move without this prompt; a finding for the prompt that moves them most."""
     ALL_INCONSISTENT = "all_inconsistent"
     """Every judged pair changes its winner with the positions."""
     LEVEL = "level"
-    """Pairs have winners, in a circle: every entrant has the same score."""
+    """Pairs have winners but form cycles: every entrant has the same score."""
     NO_WINNER = "no_winner"
-    """Everybody loses or ties everything: no pair has a winner."""
+    """Every entrant loses or ties every pair: no pair has a winner."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptFinding:
-    """One thing about one prompt, or about a stratum.
+    """A finding or a measurement about one prompt or stratum.
 
     Attributes:
-        is_finding: Whether to look at it; otherwise it is a measurement that is as it should be.
-        prompt_id: The prompt; None where it is about a stratum.
+        is_finding: Whether it needs attention; otherwise it is an unremarkable measurement.
+        prompt_id: The prompt; None for a stratum.
         stratum: The prompt's stratum.
-        entrants: Whom it is about; empty where it is about all.
+        entrants: The entrants it is about; empty for all.
         value: The number it is sorted by: a share, Elo points or a ratio; see `docs/audits.md`.
         count: What was counted.
         total: Out of how many.
@@ -418,13 +418,13 @@ def describe_noise(noise: PromptNoise, *, stratum: str) -> PromptFinding:
 def describe_influence(
     influence: PromptInfluence, *, stratum: str, judged: int, pairs: int, largest: float
 ) -> Iterator[PromptFinding]:
-    """Put into words what leaving a prompt out does.
+    """Put the effect of leaving out a prompt into words.
 
     Args:
-        influence: What it does.
+        influence: The effect.
         stratum: The prompt's stratum.
         judged: Judged pairs on it.
-        largest: The largest move of any prompt's, in Elo points.
+        largest: The largest move by any prompt, in Elo points.
     """
     prompt_id = influence.prompt_id
     if not influence.keeps_connected:

@@ -81,7 +81,7 @@ def _slopes(data: Matches, parameters: NDArray[np.float64]) -> NDArray[np.float6
 def _gather(
     data: Matches, parameters: NDArray[np.float64], pull: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Sum the gradient of the log-likelihood over the matches, shape (n_parameters,)."""
+    """Sum the matches' slopes of the log odds, weighed by `pull`, shape (n_parameters,)."""
     by_slope = pull * _slopes(data, parameters)
     gained = np.bincount(data.first, by_slope, minlength=len(data.entrants))
     lost = np.bincount(data.second, by_slope, minlength=len(data.entrants))

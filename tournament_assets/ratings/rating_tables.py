@@ -145,7 +145,7 @@ def _elo_ranks(results: Sequence[Rating], standing: EloStanding) -> dict[str, in
 
 
 def _elo_row(row: EloRow, result: Rating, resampled: "_Resampled | None") -> EloRow:
-    """Return a row with its order noise and intervals; without a rating, only a note."""
+    """Return a row with its place and, where it has no note, its rating and intervals."""
     if row.note is None:
         row = replace(
             row,

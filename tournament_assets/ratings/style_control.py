@@ -149,7 +149,8 @@ class StyleControl:
     """Ratings at equal style, as far as the responses allow.
 
     There is a rating per entrant, in the order of the tables (none if no feature is controlled), an
-    effect per controlled feature, and every refused feature with the reason. The penalty is that of `ControlledFit`.
+    effect per controlled feature, and every refused feature with the reason. The penalty is that of
+    `ControlledFit`.
     """
 
     ratings: tuple[Rating, ...]

@@ -1,1 +1,1 @@
-"""Results into tables, pictures, Markdown and HTML."""
+"""Results as tables, figures, Markdown and HTML."""

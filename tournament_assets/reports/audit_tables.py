@@ -1,4 +1,4 @@
-"""What is missing for whom, and the prompts that decide: for pages, terminals and JSON alike."""
+"""Tables and sentences on missing data and decisive prompts, for pages, terminals and JSON."""
 
 import math
 from collections import Counter
@@ -39,7 +39,7 @@ KIND_TITLES: Mapping[str, str] = {
     "level": "all entrants level",
     "no_winner": "no entrant wins",
 }
-"""What every kind of finding is called, in the order of the kinds."""
+"""Display names of the kinds of findings, in order."""
 
 _NAMED_PROMPTS = 3
 """The most prompts, and strata, that one row names."""
@@ -83,7 +83,7 @@ def audit_doubts(
     pending: Mapping[str, int],
     left_out: Mapping[str, int],
 ) -> list[Doubt]:
-    """Return what is missing, unevenly missing, still to come or left out, and copies.
+    """Return doubts about missing, unevenly missing, pending, left-out and identical pairs.
 
     Args:
         audit: Rows of table "audit".
@@ -136,7 +136,7 @@ def _unjudged_doubts(audit: Sequence[CoverageRow]) -> list[Doubt]:
         shown[row.entrant_id] += 2 * asked(row)
     if not missing.total():
         return []
-    # Every presentation shows two entrants, so it stands in two rows.
+    # Every presentation shows two entrants, so two rows count it.
     total = format_count_of(math.ceil(missing.total() / 2), shown.total() // 2)
     by_entrant = "; ".join(
         f"{name} {format_count_of(count, shown[name])}" for name, count in missing.items() if count
@@ -162,7 +162,7 @@ def _unanswered_doubts(audit: Sequence[CoverageRow]) -> list[Doubt]:
 
 
 def _missing_words(rows: Sequence[CoverageRow]) -> str:
-    # Every pair is of two entrants, so it stands in two rows.
+    # Every pair has two entrants, so two rows count it.
     put, judged = sum(map(asked, rows)) // 2, sum(row.pairs_judged for row in rows) // 2
     same = sum(row.pairs_same_text for row in rows) // 2
     copies = f"; {same:,} more are of one text" if same else ""
@@ -171,7 +171,7 @@ def _missing_words(rows: Sequence[CoverageRow]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AlikeFindings:
-    """Findings of one kind and dimension that differ in nothing but the prompt.
+    """Findings of one kind and dimension that differ only in the prompt.
 
     Attributes:
         rows: Rows of table "prompt_audit", at least one.
@@ -191,14 +191,14 @@ class AlikeFindings:
 
     @property
     def sentence(self) -> str:
-        """The first of them in words, and how many more say the same."""
+        """The first finding in words, and the number of others like it."""
         others = len(self.rows) - 1
         same = {0: "", 1: " The same of 1 more prompt."}
         return f"{self.rows[0].sentence}{same.get(others, f' The same of {others} more prompts.')}"
 
 
 def fold_findings(rows: Iterable[PromptFindingRow]) -> list[AlikeFindings]:
-    """Return the findings by what they can change, those alike as one.
+    """Return the findings by what they can change, folding similar ones.
 
     Args:
         rows: Rows of table "prompt_audit"; measurements are left out.
@@ -381,7 +381,7 @@ def _listed(names: Sequence[str]) -> str:
 def _top_movers(
     rows: Iterable[PromptFindingRow], limit: int
 ) -> list[tuple[float, PromptFindingRow]]:
-    """The prompts that move ratings furthest, each with its Elo points."""
+    """Return the prompts that move ratings furthest, each with its Elo points."""
     moves = [
         (row.value, row) for row in rows if row.kind == "moves_rating" and row.value is not None
     ]
@@ -452,16 +452,16 @@ class AuditReport:
 
     @cached_property
     def check(self) -> MissingnessCheck:
-        """What the check `even_missingness` says."""
+        """The result of the check `even_missingness`."""
         return check_missingness(self.audit, max_spread=self.checks.max_missing_spread)
 
     @cached_property
     def outages(self) -> Sequence[Outage]:
-        """What must be said first."""
+        """What a reader must know first."""
         return find_outages(self.audit, self.checks)
 
     def document(self, limit: int) -> Document:
-        """Return both sections, with so many rows of each table about prompts at most."""
+        """Return both sections, with at most `limit` rows in each table about prompts."""
         return Document(
             f"{self.tournament_id}, {self.mode}: audit",
             (
@@ -478,7 +478,7 @@ class AuditReport:
 
     @property
     def first_sentences(self) -> tuple[str, ...]:
-        """What stands before everything else: outages, red lights, and where texts are copies."""
+        """Sentences that precede everything else: outages, red lights and copied texts."""
         return (
             *(outage.sentence for outage in self.outages),
             *red_sentences(self.trust),

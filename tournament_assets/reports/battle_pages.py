@@ -1,6 +1,6 @@
-"""Where the battles stand: in the report itself, or, where they are many, on pages beside it.
+"""The battle browser's data, in the report itself or, for many battles, on separate pages.
 
-A page's data waits in a temporary file until the page is written: no two of them are in memory.
+Each page's data waits in a temporary file until the page is written, so only one is in memory.
 
 The battles of a run as the report's browser reads them: every text once, no markup.
 
@@ -67,7 +67,7 @@ class AnsweredVerdict(VerdictRow):
 
 @dataclass(frozen=True, slots=True)
 class ShownBattle:
-    """One pair on one dimension, with everything that was written about it.
+    """One pair on one dimension, with all that the judge wrote about it.
 
     Attributes:
         pair: Its row of table "match_list".
@@ -80,7 +80,7 @@ class ShownBattle:
 
 @dataclass(slots=True)
 class _Numbered:
-    """Values in the order in which they first came, each once."""
+    """Distinct values, numbered in the order of their first use."""
 
     values: list[Any] = field(default_factory=list)
     places: dict[Any, int] = field(default_factory=dict)
@@ -124,7 +124,7 @@ def verdicts_with_replies(verdicts: AnyTable, replies: AnyTable) -> Iterator[Ans
 
 def read_battles(tables: BattleTables, dimension: str) -> Iterator[ShownBattle]:
     """Yield every judged pair of a dimension with its replies, in the bank's order."""
-    # A page is thousands of battles, in which every text stands with all the others.
+    # A page holds thousands of battles, in which each text recurs with all the others.
     pairs = rows_of(MatchRow, tables.match_lists[dimension], shares_texts=True)
     settled = verdicts_with_replies(tables.verdicts[dimension], tables.replies[dimension])
     for pair, verdicts in join_pairs(pairs, settled):
@@ -151,8 +151,8 @@ def battle_data(
 
     Args:
         battles: Which battles, in the order of the list.
-        responses: Rows of table "entrant_responses" by entrant and what they answer; a response
-            that is not the text that was judged lends it no diagnostics.
+        responses: Rows of table "entrant_responses" by entrant and what they answer; diagnostics
+            are omitted where the response differs from the judged text.
 
     Returns:
         Lists of `dimensions`, `entrants`, `prompts`, `responses`, `replies` and `words` (outcomes,
@@ -243,13 +243,13 @@ def mark_replacements(
 
     Args:
         text: The response.
-        resampled: What the decoder noted of every replacement: the token's `position`, `draft` and
-            `replacement`, and its `start` and `end` in the text's characters.
+        resampled: What the decoder recorded for each replacement: the token's `position`, `draft`
+            and `replacement`, and its `start` and `end` in the text's characters.
 
     Returns:
-        The parts, which joined are the text: plain text, or `text`, `draft` and `position` of a
-        replacement; and the replacements that stand nowhere in the text, because it is not known
-        where, or because they are white space at its end.
+        The parts, which join to the text: plain text, or `text`, `draft` and `position` of a
+        replacement; and the replacements with no place in the text, because it is not known or
+        because they are white space at its end.
     """
     parts: list[str | dict[str, Any]] = []
     unplaced: list[dict[str, Any]] = []
@@ -270,14 +270,14 @@ def mark_replacements(
 
 
 INLINE_BYTES = 4_000_000
-"""The most that the report itself holds of battles; with its pictures it stays below 5 MB."""
+"""Most battle data in the report itself; with its pictures it stays below 5 MB."""
 PAGE_BYTES = 8_000_000
-"""About the most that one page beside it holds: what a browser reads without a pause."""
+"""Approximate limit of one separate page: what a browser reads without a pause."""
 PAGES_PER_DIMENSION = 16
-"""The most pages of a dimension; battles beyond them are in `verdicts/` alone, and it is said."""
+"""Most pages of a dimension; further battles are only in `verdicts/`, and the report says so."""
 
 _LOOK_AFTER = 1_000
-"""After so many battles, and twice as many, it is looked whether they still fit the report."""
+"""After this many battles, and each doubling, check whether they still fit the report."""
 
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
@@ -287,7 +287,7 @@ class BattlePage:
     """Battles that are read together.
 
     Attributes:
-        name: The page's file name; empty if they stand in the report itself.
+        name: The page's file name; empty for the report itself.
         title: Which battles.
         first: The first prompt on it.
         last: The last prompt on it.
@@ -313,7 +313,7 @@ class BattlePages:
     """All battles of a report.
 
     Attributes:
-        inline: What stands in the report itself, if they are few.
+        inline: The battles in the report itself, if they are few.
         pages: The pages beside it otherwise, by dimension.
         left_out: How many battles are on no page, by dimension.
     """
@@ -323,7 +323,7 @@ class BattlePages:
     left_out: Mapping[str, int]
 
     def page_of(self, dimension: str) -> str | None:
-        """Return the file where a dimension's battles begin; empty for the report itself."""
+        """Return the file of a dimension's first battles; empty for the report itself."""
         if self.inline is not None:
             return ""
         pages = self.pages.get(dimension)
@@ -349,8 +349,8 @@ def lay_out_battles(
     """Divide the battles between the report and pages beside it.
 
     Args:
-        inline_bytes: The most that the report itself holds.
-        page_bytes: About the most that a page beside it holds; a prompt is never divided.
+        inline_bytes: Limit of the report itself.
+        page_bytes: Approximate limit of a separate page; a prompt is never split.
         pages_per_dimension: The most pages of one dimension.
     """
     responses = describe_responses(tables.responses)

@@ -1,4 +1,4 @@
-"""The price of judging, as people read it before they pay it."""
+"""The estimated price of judging, as tables and sentences."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -15,7 +15,7 @@ from tournament_assets.tournament.formatting import ABSENT, format_share, join_n
 
 
 def estimate_rows(estimate: JudgingEstimate) -> list[RequestsRow]:
-    """Return a row for each judge and dimension; prices that nobody knows are None."""
+    """Return a row for each judge and dimension; unknown prices are None."""
     return [row for each in estimate.by_judge for row in _own_rows(each)]
 
 
@@ -53,7 +53,7 @@ _COUNTS = {
     "message_tokens": "message",
     "output_tokens": "reply",
 }
-"""Columns of whole numbers that are summed over dimensions, and what people call them."""
+"""Integer columns that are summed over dimensions, and their display names."""
 
 
 def _total(rows: Sequence[RequestsRow], name: str) -> int:
@@ -61,7 +61,7 @@ def _total(rows: Sequence[RequestsRow], name: str) -> int:
 
 
 def estimate_totals(estimate: JudgingEstimate) -> dict[str, float | None]:
-    """Return the numbers of all dimensions together; what nobody knows is None."""
+    """Return the totals over all dimensions; unknown ones are None."""
     rows = estimate_rows(estimate)
     observed, budget = estimate.observed_hit_rate, estimate.budget
     return {
@@ -126,7 +126,7 @@ def _rounds_json(estimate: JudgingEstimate) -> dict[str, Any]:
 
 
 def rounds_sentences(estimate: JudgingEstimate) -> list[str]:
-    """Say what a run in which pairs stop early costs at most, what is expected, and comes next."""
+    """Describe the greatest and the expected cost of an adaptive run, and what comes next."""
     if estimate.rounds is None:
         return []
     now, shares = estimate.rounds.now, estimate.rounds.expected_shares
@@ -154,7 +154,7 @@ def rounds_sentences(estimate: JudgingEstimate) -> list[str]:
 
 
 def price_rows(estimate: JudgingEstimate) -> list[tuple[str, str]]:
-    """Return how the prompt cache may do, and what all of it costs then."""
+    """Return scenarios of prompt caching, and the total cost in each."""
     rows: list[tuple[str, float | None]] = [
         ("without prompt caching", None),
         ("0 % hits: every request writes the prefix", 0.0),
@@ -171,7 +171,7 @@ def _dollars(amount: float | None) -> str:
 
 
 def estimate_document(estimate: JudgingEstimate) -> Document:
-    """Return what is to be asked by dimension, what it costs, and what to know about both."""
+    """Return the planned requests by dimension, their cost, and notes on both."""
     names = ", ".join(each.judge_model for each in estimate.by_judge)
     title = f"Judging by {names} ({estimate.mode})"
     tables = [(title, workload_table(estimate))]
@@ -195,7 +195,7 @@ def estimate_document(estimate: JudgingEstimate) -> Document:
 
 
 def workload_table(estimate: JudgingEstimate) -> ReportTable:
-    """Return what is to be asked, a row each dimension, without the columns that say nothing."""
+    """Return the planned requests, one row per dimension, without empty columns."""
     columns, rows = dict(_COUNTS), estimate_rows(estimate)
     for name in ("identical", "under_way"):
         if not _total(rows, name):
@@ -215,7 +215,7 @@ def workload_table(estimate: JudgingEstimate) -> ReportTable:
 
 
 def budget_sentence(estimate: JudgingEstimate) -> str:
-    """Describe what was spent, what may be, and what the plan would leave of it."""
+    """Describe what was spent, the budget, and what the plan would leave of it."""
     if estimate.costs_nothing:
         return "this judge costs nothing"
     spent = f"Spent this month (UTC): {format_usd(estimate.month.usd)}"
@@ -232,9 +232,9 @@ def budget_sentence(estimate: JudgingEstimate) -> str:
 
 
 def _slices_sentence(estimate: JudgingEstimate, left_usd: float) -> str:
-    """Return whether all may be sent at once, given that every reply may be as long as allowed.
+    """Describe whether the budget allows sending everything at once, with replies of full length.
 
-    What is under way is counted at what it is expected to cost.
+    Requests under way count at their expected cost.
     """
     most = estimate.most_usd
     if not most:
@@ -252,7 +252,7 @@ def _slices_sentence(estimate: JudgingEstimate, left_usd: float) -> str:
 
 
 def response_sentences(estimate: JudgingEstimate) -> list[str]:
-    """Say what missing responses of entrants behind an API cost, and what may be spent on them."""
+    """Describe the cost of missing responses of API entrants, and the budget for them."""
     sentences = [
         f"Responses of {each.entrant_id} ({each.model}): {each.workload.to_ask:,} to ask, "
         + (
@@ -275,7 +275,7 @@ def response_sentences(estimate: JudgingEstimate) -> list[str]:
 
 
 def estimate_notes(estimate: JudgingEstimate) -> list[str]:
-    """Return what the figures rest on."""
+    """Return the assumptions behind the figures."""
     prefixes = ", ".join(
         f"{dimension} {workload.prefix_tokens:,}"
         for dimension, workload in estimate.workloads.items()
@@ -317,7 +317,7 @@ def _counting_sentence(estimate: JudgingEstimate) -> str:
 
 
 def caching_problems(estimate: JudgingEstimate) -> list[str]:
-    """Return why the prompt cache is of no use, or has cost more than it saved."""
+    """Return why the prompt cache is useless, or cost more than it saved."""
     price, observed = estimate.price, estimate.observed_hit_rate
     if estimate.is_free or price is None:
         return []
@@ -339,7 +339,7 @@ def caching_problems(estimate: JudgingEstimate) -> list[str]:
 
 
 def caching_sentence(estimate: JudgingEstimate) -> str:
-    """Describe from which share of cache hits caching pays, and how many there were."""
+    """Describe the share of cache hits from which caching pays, and the share so far."""
     if estimate.is_free:
         return "this judge costs nothing"
     if estimate.price is None:
@@ -357,7 +357,7 @@ def caching_sentence(estimate: JudgingEstimate) -> str:
 
 
 def estimate_warnings(estimate: JudgingEstimate) -> list[str]:
-    """Return what should be looked at before anything is paid."""
+    """Return what to check before paying anything."""
     of_budgets = (estimate.budget_problem, estimate.response_problem)
     warnings = [problem for problem in of_budgets if problem is not None]
     return [*warnings, *(each for own in estimate.by_judge for each in _price_warnings(own))]

@@ -1,4 +1,4 @@
-"""What entrants cost and how fast they write, as their responses say."""
+"""Entrants' cost and speed, from their responses."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,14 +24,14 @@ class _Work:
 def entrant_economies(
     config: TournamentConfig, responses: Mapping[str, AnyTable]
 ) -> list[EntrantEconomy]:
-    """Return what each entrant costs and how fast it writes, where its responses say so.
+    """Return each entrant's cost and speed, where its responses record them.
 
     Args:
         responses: Table `entrant_responses` of each entrant.
 
     Returns:
-        An entrant each, in the order of the config. Responses whose tokens nobody counted, or that
-        nobody timed, count neither way; tables from before responses were timed have no speed.
+        One per entrant, in the order of the config. Responses without token counts or times are
+        ignored; older tables without times give no speed.
     """
     prices = load_newest_prices(config.judging.prices)
     return [

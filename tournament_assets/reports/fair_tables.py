@@ -1,4 +1,4 @@
-"""The fair comparison as people read it: the same entrants on three denominators."""
+"""The fair comparison as tables and sentences: the same entrants on three denominators."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -40,7 +40,7 @@ _ORDERS = {
     PLANNED: "where what is missing counts as nothing",
 }
 _MOST_NAMED = 6
-"""Entrants that a sentence names; of more it counts them, and the tables name them."""
+"""Most entrants that a sentence names; of more it gives the number."""
 
 
 def families_of(
@@ -50,7 +50,7 @@ def families_of(
     *,
     excluded: Sequence[str] = (),
 ) -> dict[str, Families]:
-    """Return who judged and who answered, by dimension.
+    """Return the families of judges and entrants, by dimension.
 
     Args:
         verdicts: The table `judge_verdicts` of every dimension.
@@ -76,7 +76,7 @@ def fair_section(
     confidence: float,
     strata_by: Collection[str] | None = None,
 ) -> ReportSection:
-    """Return the section of a report that compares everybody on equal terms.
+    """Return the report section that compares all entrants on equal terms.
 
     Args:
         fair_comparison: Rows of the table, all dimensions.
@@ -130,17 +130,17 @@ class Compared:
 
     @property
     def strata(self) -> list[str]:
-        """The strata that are not the whole."""
+        """The strata other than the whole."""
         return [name for name in dict.fromkeys(key[0] for key in self.rows) if name != WHOLE]
 
     def gaps(self) -> list[tuple[RatingRow, str]]:
-        """The gaps on the common prompts, best first, each with who is next below."""
+        """The gaps on the common prompts, best first, each with the entrant next below."""
         found = self.by(GAP, COMMON)
         rated = neighbours(self.by(BRADLEY_TERRY, COMMON).values())
         return [(found[name], below) for name, below in rated]
 
     def order(self, basis: str) -> tuple[tuple[str, ...], ...]:
-        """The entrants best first, those of equal share together."""
+        """The entrants, best first, those of equal share grouped."""
         rows = self.by(WIN_SHARE, basis).values()
         ranks = sorted({row.rank for row in rows if row.rank is not None})
         return tuple(
@@ -171,7 +171,7 @@ def fair_notes(*, confidence: float) -> tuple[str, ...]:
 
 
 def fair_sentences(compared: Compared, *, dimension: str) -> list[str]:
-    """Describe whether the denominators agree, which gaps are significant, who judges its kin.
+    """Describe whether the denominators agree, which gaps are significant, and shared families.
 
     Args:
         compared: The rows of the dimension, sorted.
@@ -216,7 +216,7 @@ def _neighbour_sentence(n_gaps: int, level: Sequence[str]) -> str:
 
 
 def _turned_sentences(compared: Compared) -> list[str]:
-    """Describe who changes places between the common prompts and the other two denominators."""
+    """Describe changes of place between the common prompts and the other two denominators."""
     common = compared.by(WIN_SHARE, COMMON)
     sentences = []
     for basis in (ALL, PLANNED):
@@ -237,7 +237,7 @@ def _turned_sentences(compared: Compared) -> list[str]:
 
 
 def _shortened(names: Sequence[str]) -> str:
-    """Return a list of names that ends after a few: the table has them all."""
+    """Return a shortened list of names; the table has them all."""
     if len(names) <= _MOST_NAMED:
         return join_names(names)
     return join_names([*names[: _MOST_NAMED - 1], f"{len(names) - _MOST_NAMED + 1} others"])
@@ -301,7 +301,7 @@ def gap_table(compared: Compared) -> ReportTable:
 
 
 def _gap_interval(low: float | None, high: float | None) -> str:
-    """Return the ends with a decimal where whole points would hide on which side of 0 they are."""
+    """Return the ends, with a decimal where rounding would hide their sign."""
     if low is None or high is None or min(abs(low), abs(high)) >= 1:
         return format_interval(low, high, absent="unbounded")
     return f"{_near_zero(low)} to {_near_zero(high)}"
@@ -373,16 +373,15 @@ _COLUMNS = ReportTable(
 
 @dataclass(frozen=True, slots=True)
 class FairReport:
-    """A fair comparison and what it was made of.
+    """A fair comparison and its sources.
 
     Attributes:
-        judge: What kind of judge that was.
+        judge: The kind of judge.
         rows: Rows of table "fair_comparison".
         families: Who judged and who answered, by dimension.
-        excluded: Entrants that were left out; then the rows are not the stored ones.
-        version: The content hash of the rows, which is that of the stored table if nobody was left
-            out.
-        page: Where the newest run's page is; a sentence that says why if there is none.
+        excluded: Entrants left out; if any, the rows differ from the stored ones.
+        version: Content hash of the rows; that of the stored table if no entrant is left out.
+        page: Path of the newest run's page, or a sentence saying why there is none.
     """
 
     tournament_id: str
@@ -397,7 +396,7 @@ class FairReport:
 
 
 def fair_document(report: FairReport) -> Document:
-    """Return the comparison as people read it, with the column that every number comes from."""
+    """Return the comparison as a document that names the column behind each number."""
     section = fair_section(report.rows, report.families, confidence=report.confidence)
     return Document(
         f"Fair comparison: {report.tournament_id}, {report.mode}",

@@ -1,4 +1,4 @@
-"""The judges as people read them: a line each, how far every two agree, and all together."""
+"""Tables of the judges: a row each, and their agreement, pairwise and overall."""
 
 from collections.abc import Mapping, Sequence
 
@@ -29,7 +29,7 @@ Families = Mapping[str, str]
 
 
 def judges_table(rows: Sequence[MeasureRow], families: Families) -> ReportTable:
-    """Return a line for each judge of one dimension.
+    """Return a row for each judge of one dimension.
 
     Args:
         rows: Rows of table "jury" of one dimension.
@@ -60,7 +60,7 @@ def judges_table(rows: Sequence[MeasureRow], families: Families) -> ReportTable:
 
 
 def agreement_table(rows: Sequence[MeasureRow], families: Families) -> ReportTable:
-    """Return how far every two judges of one dimension agree, and all together.
+    """Return the agreement of one dimension's judges, pairwise and overall.
 
     Args:
         rows: Rows of table "measures" of one dimension.
@@ -112,7 +112,7 @@ def agreement_table(rows: Sequence[MeasureRow], families: Families) -> ReportTab
 def jury_section(
     jury: Sequence[MeasureRow], measures: Sequence[MeasureRow], *, config: TournamentConfig
 ) -> ReportSection:
-    """Return the section of a report on who judged.
+    """Return the report section on the judges.
 
     Args:
         jury: Rows of table "jury", all dimensions.

@@ -1,4 +1,4 @@
-"""The table people read, also in LaTeX: who leads on a dimension, and how sure that is."""
+"""The leaderboard, also in LaTeX: who leads on a dimension, and how certain that is."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -52,11 +52,12 @@ def build_leaderboard(
         elo_ratings: Table "elo_ratings"; only the primary K-factor is used.
         ratings: Table "ratings", of which Bradley-Terry is shown.
         win_rates: Table "win_rates".
-        judge_label: What kind of judge that is.
-        lead_rests_on: Prompts without any one of which the first would not be ahead.
+        judge_label: The kind of judge.
+        lead_rests_on: Prompts such that without any single one of them the leader would not be
+            ahead.
 
     Raises:
-        ValueError: If the tables are of more than one dimension.
+        ValueError: If the tables hold more than one dimension.
     """
     elo_rows = list(rows_of(EloRow, elo_ratings))
     strength_rows = list(rows_of(RatingRow, ratings))
@@ -116,7 +117,7 @@ def build_leaderboard(
 def _shared_ranks(
     rows: Sequence[EloRow], copies: Mapping[str, Sequence[str]]
 ) -> dict[str, int | None]:
-    """Let ratings that are shown alike, and entrants that wrote the same, share the better rank."""
+    """Give equal displayed ratings, and entrants with equal responses, the better rank."""
     own = {row.entrant_id: row.rank for row in rows}
     shown = {
         row.entrant_id: round(row.mean, 1) for row in rows if is_rated(row) and row.mean is not None
@@ -147,7 +148,7 @@ def elo_table(
     columns: Sequence[str],
     more: Mapping[str, Callable[[EloRow], str]] | None = None,
 ) -> ReportTable:
-    """Return some columns of Elo ratings as text, the same wherever they are read.
+    """Return some columns of Elo ratings as text, for every target.
 
     Args:
         columns: Names of `_CELLS`, in the order in which they are to stand.
@@ -159,7 +160,7 @@ def elo_table(
 
 
 def leaderboard_cells(rows: Sequence[EloRow], *, strengths: bool = False) -> ReportTable:
-    """Return the rows as people read them, without the columns of Elo where it rates nobody.
+    """Return the rows as text, without the Elo columns if Elo rates nobody.
 
     Args:
         strengths: Also says what Bradley-Terry makes of them, which counts what nobody won, too.
@@ -170,7 +171,7 @@ def leaderboard_cells(rows: Sequence[EloRow], *, strengths: bool = False) -> Rep
 
 
 def _has_order_only(rows: Sequence[EloRow]) -> bool:
-    """Whether entrants have places and nobody an Elo rating."""
+    """Whether entrants have places but none has an Elo rating."""
     has_places = any(row.n_entrant_matches and row.rank is not None for row in rows)
     return has_places and not any(map(is_rated, rows))
 
@@ -224,11 +225,11 @@ _CELLS: Mapping[str, Callable[[EloRow], str]] = {
     ),
     "win rate, %": lambda row: _number(None if row.win_rate is None else 100 * row.win_rate),
 }
-"""What stands in each column of a table of Elo ratings."""
+"""The columns of a table of Elo ratings."""
 
 
 def by_dimension(rows: Sequence[EloRow]) -> dict[str, list[EloRow]]:
-    """Return the rows of each dimension, in the order in which the dimensions come."""
+    """Return the rows by dimension, in the order of their first rows."""
     groups: dict[str, list[EloRow]] = {}
     for row in rows:
         groups.setdefault(row.dimension, []).append(row)
@@ -236,7 +237,7 @@ def by_dimension(rows: Sequence[EloRow]) -> dict[str, list[EloRow]]:
 
 
 def interval_notes(*, confidence: float) -> tuple[str, ...]:
-    """Return lines that say what each interval covers, and what places and groups are."""
+    """Return notes that explain intervals, places and groups."""
     share = format_confidence(confidence)
     return (
         f"SEM and order interval ({share}): order noise, the same matches in other orders.",
@@ -249,12 +250,12 @@ def interval_notes(*, confidence: float) -> tuple[str, ...]:
 def leaderboard_sections(
     rows: Sequence[EloRow], win_rates: Sequence[WinRateRow] = (), *, confidence: float
 ) -> list[ReportSection]:
-    """Return a section per dimension, its verdict first, and one with what it takes to read them.
+    """Return a section per dimension, its verdict first, and one with notes on reading them.
 
     Args:
         rows: Rows of table "leaderboard", of one dimension or several.
-        win_rates: Rows of table "win_rates" of the same dimensions; they tell how the first fared
-            against the next.
+        win_rates: Rows of table "win_rates" of the same dimensions; for the leader's record against
+            the next.
     """
     notes = (
         *_judge_lines(rows),
@@ -282,7 +283,7 @@ def print_leaderboard(
     confidence: float = 0.95,
     first_lines: Sequence[str] = (),
 ) -> None:
-    """Print one table per dimension, its verdict, and what the intervals cover.
+    """Print a table and a verdict per dimension, and what the intervals cover.
 
     Args:
         frame: Table "leaderboard".
@@ -314,11 +315,11 @@ _TERMINAL_HEADERS = {
     "decisive matches": "decisive\nown / all",
     "matches": "decisive\nmatches",
 }
-"""Shorter than the table's own."""
+"""Headers shorter than the table's own."""
 
 
 def for_terminal(table: ReportTable) -> ReportTable:
-    """Return a table of ratings under headers that a terminal has room for."""
+    """Return a table of ratings with headers short enough for a terminal."""
     return replace(
         table, headers=tuple(_TERMINAL_HEADERS.get(each, each) for each in table.headers)
     )
@@ -357,7 +358,7 @@ def leaderboard_latex(leaderboard: Mapping[str, Sequence[EloRow]]) -> str:
 
 
 def leaderboard_csv(leaderboard: Mapping[str, Sequence[EloRow]]) -> bytes:
-    """Return every column of table "leaderboard" as CSV; names of a list are divided by spaces.
+    """Return every column of table "leaderboard" as CSV; names in a list are separated by spaces.
 
     Args:
         leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
@@ -374,7 +375,7 @@ def leaderboard_csv(leaderboard: Mapping[str, Sequence[EloRow]]) -> bytes:
 
 
 _LONG_NAME = 14
-"""Signs of a name that fits beside the numbers."""
+"""Characters of a name that fits beside the numbers."""
 _LATEX_COLUMNS = {
     "rank": "r",
     "entrant": "l",

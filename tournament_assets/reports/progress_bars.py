@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, and now and then a line in the log."""
+"""Progress of long work: a bar on a terminal, and occasional lines in the log."""
 
 import sys
 import threading
@@ -14,7 +14,7 @@ _LOG_INTERVAL_SECONDS = 15.0
 
 
 class _Display:
-    """What shows the bars of a process, however many are under way at once."""
+    """The display of all progress bars of a process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -22,7 +22,7 @@ class _Display:
         self._n_bars = 0
 
     def open(self, title: str, total: int) -> "tuple[Progress, TaskID]":
-        """Return what shows a new bar, and which of its bars that is."""
+        """Return the display of a new bar, and the bar's id in it."""
         with self._lock:
             if self._progress is None:
                 self._progress = _make_progress()
@@ -31,7 +31,7 @@ class _Display:
             return self._progress, self._progress.add_task(title, total=total, note="")
 
     def close(self) -> None:
-        """Show one bar less; the last one ends the display."""
+        """Remove a bar; removing the last one ends the display."""
         with self._lock:
             self._n_bars -= 1
             if not self._n_bars and self._progress is not None:
@@ -43,7 +43,7 @@ _DISPLAY = _Display()
 
 
 def _make_progress() -> "Progress":
-    # Definitions load this module, and show no bar.
+    # Loading the definitions imports this module without showing a bar.
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -69,7 +69,7 @@ def _make_progress() -> "Progress":
 
 
 class _ProgressBar:
-    """A bar on standard error if that is a terminal; the log hears of it at intervals."""
+    """A bar on standard error if that is a terminal; the log gets a line at intervals."""
 
     def __init__(self, title: str, *, total: int, log: Callable[[str], None]) -> None:
         self._title = title
@@ -114,7 +114,7 @@ class GenerationProgress(_ProgressBar):
         self._tokens = 0
 
     def advance(self, responses: int, *, tokens: int) -> None:
-        """Note that some responses are done."""
+        """Add finished responses."""
         self._done += responses
         self._tokens += tokens
         elapsed = max(time.monotonic() - self._started, 1e-9)
@@ -125,11 +125,11 @@ class JudgingBar(_ProgressBar):
     """Progress of one dimension's judging."""
 
     def note(self, message: str) -> None:
-        """Say what is happening."""
+        """Show a note on what is happening."""
         self._log(f"{self._title}: {message}")
         self._draw(note=message)
 
     def advance(self, done: int, total: int) -> None:
-        """Say how many of the requests are answered."""
+        """Set the number of answered requests."""
         self._done, self._total = done, total
         self._show("")

@@ -27,12 +27,12 @@ Row = TypeVar("Row", EloRow, RatingRow)
 Cell = Callable[[RatingRow], str]
 
 COMPARED = (ELO, BRADLEY_TERRY, DAVIDSON)
-"""The methods that stand side by side."""
+"""The methods shown side by side."""
 NO_DISAGREEMENT = "No two models disagree on who is above whom."
 NOTHING_TO_COMPARE = "No two models rate the same two entrants, so there is nothing to compare."
 
 _LEVEL = 1e-6
-"""Elo points; a smaller difference is none."""
+"""Elo points; smaller differences are ignored."""
 
 
 def _by_method(rows: Sequence[RatingRow]) -> dict[str, dict[str, RatingRow]]:
@@ -113,7 +113,7 @@ def side_by_side_cells(rows: Sequence[RatingRow], order: Sequence[str]) -> Repor
 
 
 def _is_above(found: Mapping[str, RatingRow], one: str, other: str) -> bool:
-    """Whether a method puts one entrant above another; Elo beyond its order noise alone."""
+    """Whether a method ranks one entrant above another; for Elo, beyond its order noise."""
     upper, lower = found[one].rating, found[other].rating
     if upper is None or lower is None:
         return False
@@ -123,13 +123,13 @@ def _is_above(found: Mapping[str, RatingRow], one: str, other: str) -> bool:
 
 
 def disagreement_sentences(rows: Sequence[RatingRow]) -> list[str]:
-    """Describe every two entrants that the models rank differently, and which model says what.
+    """Describe every two entrants that the models rank differently, with each model's order.
 
     Args:
         rows: Rows of table "ratings" of one dimension.
 
     Returns:
-        One sentence per pair; a single one if there is no such pair.
+        One sentence per pair, or one saying that there is no such pair.
     """
     found = _by_method(rows)
     entrants = list(found.get(ELO, {}))
@@ -163,7 +163,7 @@ def disagreement_sentences(rows: Sequence[RatingRow]) -> list[str]:
 
 
 def scale_sentence(rows: Sequence[RatingRow], *, upper: str, lower: str) -> str | None:
-    """Explain why the models put so different numbers on one gap; None where fewer than two do.
+    """Explain why the models' numbers for one gap differ so much; None with fewer than two.
 
     Args:
         rows: Rows of table "ratings" of one dimension.
@@ -188,7 +188,7 @@ def scale_sentence(rows: Sequence[RatingRow], *, upper: str, lower: str) -> str 
 
 
 def comparison_notes(rows: Sequence[RatingRow]) -> list[str]:
-    """Name which model ranks whom not or without an interval, and why; then how ready ties were.
+    """Name entrants without a rank or an interval by model, and why; then the rate of ties.
 
     Args:
         rows: Rows of table "ratings" of one dimension.
@@ -218,7 +218,7 @@ def comparison_notes(rows: Sequence[RatingRow]) -> list[str]:
 
 
 def tie_sentence(rows: Sequence[RatingRow]) -> str:
-    """Describe how ready the judge was to tie, by Davidson's model.
+    """Describe the judge's rate of ties, by Davidson's model.
 
     Args:
         rows: Rows of table "ratings" of one dimension.

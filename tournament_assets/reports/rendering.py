@@ -1,9 +1,9 @@
-"""Fills the templates; everything that comes from outside is escaped on the way in.
+"""Templates, and the escaping of all outside text that goes into them.
 
-What each target would not take literally is told here and nowhere else. Sources:
-Markdown: CommonMark 0.31, https://spec.commonmark.org/0.31.2/#backslash-escapes
-CSV: https://owasp.org/www-community/attacks/CSV_Injection
-Direction: https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters
+This module alone knows what each target would not take literally. Sources: Markdown: CommonMark
+0.31, https://spec.commonmark.org/0.31.2/#backslash-escapes CSV:
+https://owasp.org/www-community/attacks/CSV_Injection Direction:
+https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters
 """
 
 import base64
@@ -25,8 +25,8 @@ from tournament_assets.tournament.formatting import (
     join_names,
 )
 
-# What would begin markup, and no more, so that the source stays readable: an underscore inside a
-# word means nothing, and ids are full of them; lists and rules begin at the start of a line only.
+# Escape only what would begin markup, so that the source stays readable: underscores inside words,
+# common in ids, mean nothing; lists and rules begin only at the start of a line.
 _MARKDOWN_SIGNS = re.compile(
     r"[\\`*\[\]|~$@#]|(?<![^\W_])_|_(?![^\W_])|^[-+=]|^\d+[.)](?!\S)|:(?=//)"
 )
@@ -47,25 +47,25 @@ _FORMULA_SIGNS = ("=", "+", "-", "@", "\t")
 
 
 def show_controls(text: str) -> str:
-    """Return a text in which signs that steer a program or its direction are seen and do nothing.
+    """Return a text with its control and direction characters made visible and harmless.
 
-    A name with such a sign may look like another one, may turn the numbers beside it round, and
-    may begin a command to a terminal. Line breaks and tabs stay.
+    A name with such a character may look like another name, reverse the numbers beside it or begin
+    a terminal command. Line breaks and tabs stay.
     """
     return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def escape_terminal(text: str) -> str:
-    """Return a text in which whatever a terminal would not print as it is can be seen."""
+    """Return a text in which everything that a terminal would not print literally is visible."""
     return "".join(
         char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text
     )
 
 
 def escape_csv(value: Any) -> Any:
-    """Return a text that no spreadsheet takes for a formula; anything else as it is.
+    """Return a text that no spreadsheet takes for a formula; other text is unchanged.
 
-    What begins like a formula is prefixed with an apostrophe, as OWASP advises. Every line break
+    Text that begins like a formula gets an apostrophe in front, as OWASP advises. Every line break
     is a line feed, because Python's writer does not quote a cell for a carriage return.
     """
     if not isinstance(value, str):
@@ -75,12 +75,12 @@ def escape_csv(value: Any) -> Any:
 
 
 def escape_latex(text: str) -> str:
-    """Return text that LaTeX sets as it is; a line break would begin a paragraph or a cell."""
+    """Return text that LaTeX sets literally, without line breaks, which could end a paragraph."""
     return show_controls(" ".join(text.split())).translate(_LATEX)
 
 
 def escape_markdown(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line and inside a table too."""
+    """Return text that Markdown shows literally on one line, also inside a table."""
     line = show_controls(" ".join(text.split()))
     escaped = _MARKDOWN_SIGNS.sub(lambda match: _escape_last(match[0]), line)
     return html.escape(escaped, quote=False)
@@ -95,7 +95,7 @@ def render_template(name: str, **values: Any) -> str:
 
     Args:
         name: The file's name in `templates/`.
-        values: What the template names.
+        values: Values for the template's names.
     """
     return _environment().get_template(name).render(**values)
 
@@ -105,8 +105,8 @@ def render_page(template: str, name: str, **values: Any) -> str:
 
     Args:
         template: The page's file in `templates/`; it takes `style`, `script` and their hashes.
-        name: What the style's and the script's files are called, without `.css` and `.js`.
-        values: What the template names besides.
+        name: Name of the style and script files, without `.css` and `.js`.
+        values: Values for the template's other names.
     """
     style, script = render_template(f"{name}.css"), render_template(f"{name}.js")
     return render_template(
@@ -120,28 +120,28 @@ def render_page(template: str, name: str, **values: Any) -> str:
 
 
 def _source_hash(text: str) -> str:
-    """Return the name by which a Content-Security-Policy allows exactly this text."""
+    """Return the hash with which a Content-Security-Policy allows exactly this text."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
 
 
 def render_sentences(name: str, **values: Any) -> tuple[str, ...]:
-    """Return the lines of a template of plain sentences, which whoever shows them escapes.
+    """Return the lines of a template of plain sentences; the caller escapes them.
 
     Args:
         name: The file's name in `templates/`; it holds a sentence a line.
-        values: What the template names; a line break in one of them becomes a space.
+        values: Values for the template's names; their line breaks become spaces.
     """
     plain = _environment().overlay(autoescape=False, finalize=_on_one_line)
     return tuple(plain.get_template(name).render(**values).splitlines())
 
 
 def render_paragraphs(name: str, **values: Any) -> list[str]:
-    """Return the paragraphs of a template of plain sentences, which blank lines divide.
+    """Return the paragraphs, separated by blank lines, of a template of plain sentences.
 
     Args:
         name: The file's name in `templates/`; it holds a sentence a line.
-        values: What the template names.
+        values: Values for the template's names.
     """
     lines = iter(render_sentences(name, **values))
     return [" ".join([first, *takewhile(bool, lines)]) for first in lines if first]
@@ -152,7 +152,7 @@ def _on_one_line(value: object) -> object:
 
 
 def render_macro(name: str, macro: str, *values: Any) -> str:
-    """Return what one macro of a template makes of some values."""
+    """Return the output of one macro of a template."""
     return str(getattr(_environment().get_template(name).module, macro)(*values))
 
 
@@ -162,7 +162,7 @@ def _environment() -> Environment:
         return Markup(escape_markdown(str(value)))  # noqa: S704 (escaped on this very line)
 
     def markdown_code(value: object) -> Markup:
-        # Inside an indented block Markdown knows neither markup nor HTML.
+        # Markdown interprets neither markup nor HTML in an indented block.
         lines = show_controls(str(value)).splitlines()
         return Markup("\n".join(f"    {line}" for line in lines))  # noqa: S704
 

@@ -1,6 +1,6 @@
-"""A table as people read it, on every target: terminal, Markdown, HTML, CSV and LaTeX.
+"""Tables, sections and documents for every target: terminal, Markdown, HTML, CSV and LaTeX.
 
-What each target would not take literally is escaped in `rendering`, in one place.
+All escaping is done in `rendering`.
 """
 
 import csv
@@ -31,21 +31,21 @@ _LIGHTS = {
     "no threshold": "light unknown",
 }
 _LONGEST_NUMBER = 36
-"""Signs of the longest cell that is a number with what belongs to it."""
+"""Characters in the longest cell that counts as a number with its interval or unit."""
 MOST_CHOICES = 24
-"""Dimensions that the switch of a page offers; report.css names each."""
+"""Most dimensions that a page's switch offers; report.css names each."""
 _MOST_ROWS = 12
-"""Rows of a table that a page shows whole, all dimensions one below the other."""
+"""Most rows of a table that a page shows whole, all dimensions below each other."""
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
-"""What siunitx aligns by its point."""
+"""Numbers that siunitx aligns at the decimal point."""
 _LATEX_GAP = "@{\\hskip 7pt}"
-"""Between two columns in LaTeX, whose own gap of 12 pt makes the table wider than a column."""
+"""Column separation in LaTeX; the default of 12 pt makes tables wider than a text column."""
 _GAP = 2
-"""Columns of a terminal between two columns of a table."""
+"""Characters between two columns of a table on a terminal."""
 
 
 class Console(Protocol):
-    """Where text is printed. Definitions print none, and load without rich, whose console it is."""
+    """The part of rich's console that is used, so that the definitions load without rich."""
 
     @property
     def width(self) -> int:
@@ -59,15 +59,15 @@ class Console(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HtmlCell:
-    """How a cell looks in HTML, where that is more than its text.
+    """How a cell looks in HTML, if that is more than its text.
 
     Attributes:
-        text: What it says there.
-        small: What it says below that, smaller.
+        text: The text.
+        small: Smaller text below it.
         href: The address it links to; empty for none.
-        label: What the link is called for those who only hear it.
+        label: The link's label for screen readers.
         css: Class of the cell.
-        light: Class of the light on which the text stands.
+        light: Class of the light behind the text.
     """
 
     text: str
@@ -80,15 +80,15 @@ class HtmlCell:
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """A table as text, for every target alike.
+    """A table of texts, for every target.
 
     Attributes:
         headers: Names of the columns.
         rows: One text per column.
-        n_labels: Columns at the left that name the row; the others hold numbers.
-        spare: Indexes of columns that a narrow terminal does without.
+        n_labels: Number of left columns that label the row; the others hold numbers.
+        spare: Indexes of columns that a narrow terminal omits.
         look: How HTML shows it: with a head, as a grid of win rates, or as pairs without a head.
-        html: Cells that look otherwise in HTML, by row and column.
+        html: Cells that look different in HTML, by row and column.
     """
 
     headers: tuple[str, ...]
@@ -99,7 +99,7 @@ class ReportTable:
     html: Mapping[tuple[int, int], HtmlCell] = field(default_factory=dict)
 
     def is_text(self, column: int) -> bool:
-        """Whether a column is read from the left, as a label or as prose."""
+        """Whether a column is left-aligned, as a label or as prose."""
         return column < self.n_labels or any(len(r[column]) > _LONGEST_NUMBER for r in self.rows)
 
     @property
@@ -122,7 +122,7 @@ class ReportTable:
 
     @property
     def by_dimension(self) -> "list[tuple[str, ReportTable]]":
-        """The table of every dimension, where a page shows one at a time; empty where it is short.
+        """One table per dimension, if a page shows one at a time; empty for a short table.
 
         A table of twelve entrants on three dimensions is three screens long.
         """
@@ -159,17 +159,17 @@ class ReportTable:
 
 
 def _light(text: str) -> str:
-    """Return the class of a cell that says how a test turned out, or nothing."""
+    """Return the class of a cell that shows a test's result, or nothing."""
     return _LIGHTS.get(text.strip().lower(), "")
 
 
 @dataclass(frozen=True, slots=True)
 class ThemedPicture:
-    """A picture that a page shows; what it says stands in a table too.
+    """A figure on a page, whose content is also in a table.
 
     Attributes:
-        title: What stands above it.
-        alt: What it shows, in words.
+        title: The title above it.
+        alt: Its content in words.
         images: Its address for each theme, `light` and `dark`.
     """
 
@@ -185,9 +185,9 @@ class LadderBar:
     Attributes:
         text: The rating, or why there is none.
         interval: Its sampling interval in Elo points.
-        group: The letters it shares with those it is level with.
-        place: Where the rating stands and its interval begins and ends; no value without a
-            rating, and no end where the judgments set no bound.
+        group: The letters of its groups.
+        place: The positions of the rating and its interval's ends; no value without a rating, and
+            no end where the judgments set no bound.
     """
 
     text: str
@@ -198,14 +198,14 @@ class LadderBar:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """All dimensions on one scale, an entrant in the same line on each.
+    """All dimensions on one scale, with each entrant in the same line.
 
     Attributes:
-        dimensions: The columns: dimensions, or what else is set side by side.
-        bands: The leader's sampling interval on each dimension; None where nobody leads.
+        dimensions: The columns: dimensions, or other things set side by side.
+        bands: The leader's sampling interval on each dimension; None without a leader.
         lines: The entrants with their bars, best on the first dimension first.
         ticks: Places and Elo points of the axis.
-        caption: What the picture shows; what the first screen's shows unless given.
+        caption: The caption; by default that of the first screen's ladder.
     """
 
     dimensions: tuple[str, ...]
@@ -216,7 +216,7 @@ class Ladder:
 
     @property
     def most_letters(self) -> int:
-        """Letters of the group that shares the most; 3 stands for more."""
+        """Most letters that an entrant has; 3 stands for 3 or more."""
         groups = (len(bar.group.split()) for _, bars in self.lines for bar in bars)
         return min(max(groups, default=0), 3)
 
@@ -227,16 +227,16 @@ class ReportSection:
 
     Attributes:
         title: The heading.
-        sentences: What it says, most important first.
-        tables: What it shows, each under a title of its own; a title may be empty.
-        finding: What it comes to, in a few words, beside the heading where a page folds it.
-        folds: Its parts that only somebody who checks or defends the result needs.
-        pictures: What a page shows besides.
+        sentences: Its sentences, most important first.
+        tables: Its tables with their titles, which may be empty.
+        finding: The result in a few words, beside the heading of a folded section.
+        folds: Folded parts for readers who check or defend the result.
+        pictures: Figures on a page.
         ladders: Ratings that a page shows as bars, above the tables.
         command: A command, shown as code at its end.
         is_open: Whether a page shows it unfolded.
-        one_at_a_time: Whether the tables are alike, one a dimension, so that a page shows one and
-            lets the reader choose.
+        one_at_a_time: Whether there is a table per dimension, of which a page shows one and lets
+            the reader choose.
         is_note: Whether a terminal shows it in small print.
     """
 
@@ -254,7 +254,7 @@ class ReportSection:
 
     @property
     def choices(self) -> dict[str, list[tuple[str, ReportTable]]]:
-        """The captions and tables of every dimension, where a page shows one at a time.
+        """The captions and tables of every dimension, if a page shows one at a time.
 
         The title of a table is its dimension, or begins with it and a colon.
         """
@@ -272,7 +272,7 @@ def table_markdown(table: ReportTable) -> str:
 
 
 def table_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
-    """Return rows as CSV in UTF-8 with a header; what is None is an empty cell."""
+    """Return rows as CSV in UTF-8 with a header; None becomes an empty cell."""
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(map(escape_csv, columns))
@@ -286,9 +286,10 @@ def table_latex(
     """Return a `tabular` in the style of booktabs, its numbers aligned by siunitx.
 
     Args:
-        columns: What LaTeX is told of each column: l, c, r, a p of some width, whose names may be
-            divided, or an S of siunitx, in which what is no number stands in braces.
-        blocks: Between two rules each, a title, which may be empty, and how many rows follow it.
+        columns: LaTeX's type of each column: l, c, r, a p of some width, whose names may be
+            hyphenated, or siunitx's S, in which non-numbers are put in braces.
+        blocks: For each block between two rules, its title, which may be empty, and its number of
+            rows.
     """
     lines = [_latex_line(row, columns) for row in table.rows]
     parts = [_latex_line(table.headers, columns)]
@@ -315,18 +316,18 @@ def _latex_cell(text: str, column: str) -> str:
     if column.startswith("S") and not _NUMBER.fullmatch(text):
         return f"{{{cell}}}"
     if column.startswith("p"):
-        # Where a long name is divided: TeX would run it into the next column.
+        # Break points of long names, which TeX would otherwise run into the next column.
         return re.sub(r"\\_|[./]", r"\g<0>\\allowbreak{}", cell)
     return cell
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Sections that belong together, for a terminal, a Markdown page and a notebook alike.
+    """A titled list of sections, for a terminal, a Markdown page or a notebook.
 
     Attributes:
-        title: What stands above them; nothing if empty.
-        warnings: What stands before everything else.
+        title: The title above them; none if empty.
+        warnings: Sentences before everything else.
     """
 
     title: str
@@ -340,7 +341,7 @@ def document_markdown(document: Document) -> str:
 
 
 def print_document(document: Document, console: Console) -> None:
-    """Print warnings, the title, then each section: its heading, its sentences, its tables."""
+    """Print the warnings, the title, and each section's heading, sentences and tables."""
     for warning in document.warnings:
         print_text(warning, console, style="bold red")
         console.print()
@@ -367,7 +368,7 @@ def _print_section(section: ReportSection, console: Console) -> None:
 
 
 def print_text(text: str, console: Console, *, style: str = "") -> None:
-    """Print a text; what would steer the terminal is shown instead, and no word is broken."""
+    """Print a text with control characters made visible and no word broken."""
     from rich.cells import cell_len
     from rich.text import Text
 
@@ -381,14 +382,14 @@ def print_text(text: str, console: Console, *, style: str = "") -> None:
 
 
 def print_table(title: str, table: ReportTable, console: Console) -> None:
-    """Print a table below an empty line, so that no word is broken.
+    """Print a table below an empty line, breaking no word.
 
-    What does not fit side by side goes without the columns that can be spared; if that is not
-    enough, every row becomes a block of lines `header: value`.
+    If it is too wide, spare columns are omitted; if that is not enough, every row becomes a block
+    of lines `header: value`.
 
     Args:
         title: What stands above it; nothing if empty.
-        table: The table; what would steer the terminal is shown instead.
+        table: The table; its control characters are made visible.
     """
     console.print()
     table = replace(
@@ -411,9 +412,9 @@ def _one_line(text: str) -> str:
 
 
 def _fitting_widths(table: ReportTable, columns: Sequence[int], width: int) -> dict[int, int]:
-    """Return the width of each column, by its index; nothing if they cannot stand side by side.
+    """Return the width of each column, by its index; nothing if they do not fit side by side.
 
-    What is too wide gives way in this order: headers, then texts. Numbers stay on their line.
+    Headers are wrapped first, then texts; numbers stay on one line.
     """
     from rich.cells import cell_len
 

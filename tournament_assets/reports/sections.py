@@ -1,4 +1,4 @@
-"""What the page is made of: rows that name functions from tables to sections.
+"""The sections of the page, as rows that name functions from tables to sections.
 
 To add a section, write a function that returns a `ReportSection` and give it a row, in `SECTIONS`
 of `reports/run/section_table.py` or in the rows of an extra.
@@ -29,20 +29,20 @@ from tournament_assets.tournament.judges import AdaptiveConfig
 from tournament_assets.trust.measures import lights_of
 
 BattleLink = Callable[..., str]
-"""Makes the address of the battles of a dimension and further filters, or nothing."""
+"""Returns the address of a dimension's battles with further filters, or nothing."""
 Remarks = Mapping[str, Sequence[str]]
 """Sentences by dimension."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Something that should keep a reader from believing a number too soon.
+    """A reason not to trust a number yet.
 
     Attributes:
-        short: What it is, in a few words and with its count.
-        sentence: The whole of it.
-        section: The section of the report that holds the evidence.
-        is_red: Whether the numbers should not be used before it is settled.
+        short: The doubt in a few words, with its count.
+        sentence: The doubt in full.
+        section: The report section with the evidence.
+        is_red: Whether the numbers should not be used until it is resolved.
     """
 
     short: str
@@ -55,19 +55,19 @@ class Doubt:
 class SectionRow:
     """One section of the page.
 
-    Its functions are given by name what they ask for: tables by the names of their assets, and
-    what else a `Page` has. A parameter of type `Sequence[Row]` gets the rows of all partitions, one
-    of type `Mapping[str, Sequence[Row]]` the rows by dimension or entrant, any other the table as
-    it was loaded. Where the tournament has no such table and the parameter no default, the
-    function is not called.
+    Its functions get the arguments that their parameters name: tables by the names of their assets,
+    and any attribute of a `Page`. A parameter of type `Sequence[Row]` gets the rows of all
+    partitions; one of type `Mapping[str, Sequence[Row]]` the rows by dimension or entrant, any
+    other type the table as loaded. The function is not called if a table is missing and its
+    parameter has no default.
 
     Attributes:
         name: The section's anchor in the page.
-        make: Returns the section; None where there is nothing to say.
-        after: The section that it follows, in the rows of an extra; the one before unless given.
-        is_method: Whether it says how the results were made, and stands behind the battles.
-        doubts: Returns what should keep a reader from believing the numbers.
-        remarks: Returns what the first screen and the verdict say beside who leads.
+        make: Returns the section; None if there is nothing to say.
+        after: For rows of extras, the section that it follows; by default the previous one.
+        is_method: Whether it describes the method, and so comes after the battles.
+        doubts: Returns doubts about the numbers.
+        remarks: Returns remarks for the first screen and the verdict.
     """
 
     name: str
@@ -85,7 +85,7 @@ class SectionRow:
 
 
 def in_order(rows: Iterable[SectionRow]) -> tuple[SectionRow, ...]:
-    """Return rows in the order of the page: each that names another one behind that."""
+    """Return rows in the order of the page: each behind the row it names, if any."""
     ordered: list[SectionRow] = []
     for row in rows:
         places = [place for place, each in enumerate(ordered, start=1) if each.name == row.after]
@@ -95,20 +95,20 @@ def in_order(rows: Iterable[SectionRow]) -> tuple[SectionRow, ...]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Page:
-    """What the sections of a page are made from: what is known of a run, and its tables.
+    """The input of a page's sections: facts about a run, and its tables.
 
     Attributes:
         sections: The rows of its sections, in order.
-        tables: Tables by the names of their assets; of several partitions a mapping.
+        tables: Tables by the names of their assets; tables of several partitions are mappings.
         config: The tournament's.
         mode: The mode that is reported.
         judge_models: The models that replied.
         prices: US dollars that judging cost, by dimension; None where no price is known.
-        costs: What was spent on what, as people read it.
-        economies: What the entrants cost and how fast they write, in the order of the config.
-        provenance: The hash, seed or version of everything that decides the result.
-        versions: What it was made with: program, Python and libraries.
-        command: The command that makes this report again.
+        costs: The costs by purpose, as text.
+        economies: The entrants' cost and speed, in the order of the config.
+        provenance: The hash, seed or version of everything that determines the result.
+        versions: Versions of the program, Python and libraries.
+        command: The command that repeats this report.
         pending: Presentations without a reply yet, by dimension.
         left_out: Pairs that a limit left out, by dimension.
         link: Makes the addresses of battles.
@@ -131,17 +131,17 @@ class Page:
 
     @property
     def judge_model(self) -> str:
-        """The model that judged; more than one only of a jury, or after a run with another one."""
+        """The judge model; several only for a jury or after a change of judge."""
         return ", ".join(sorted(self.judge_models))
 
     @property
     def judge_label(self) -> str:
-        """What kind of judge that is."""
+        """The kind of judge."""
         return self.config.label_of(self.mode)
 
     @property
     def judge_is_language_model(self) -> bool:
-        """Whether the verdicts say anything about quality."""
+        """Whether the judge is a language model, so that verdicts are about quality."""
         return all(each.row.is_language_model for each in self.config.judges_of(self.mode))
 
     @property
@@ -151,17 +151,17 @@ class Page:
 
     @property
     def checks(self) -> CheckThresholds:
-        """Where checks turn red."""
+        """The thresholds of the checks."""
         return self.config.checks
 
     @property
     def adaptive(self) -> AdaptiveConfig | None:
-        """How pairs stop in this mode, if they do."""
+        """How pairs stop early in this mode, if they do."""
         return self.config.mode(self.mode).adaptive
 
     @property
     def battles(self) -> BattleTables | None:
-        """What the battle browser shows; None where the pairs are not known."""
+        """The battle browser's data; None if the pairs are not known."""
         if "match_list" not in self.tables:
             return None
         names = ("match_list", "judge_verdicts", "judge_replies", "entrant_responses")
@@ -170,7 +170,7 @@ class Page:
 
     @cached_property
     def families(self) -> Mapping[str, Families]:
-        """Who judged and who answered, by dimension."""
+        """The families of judges and entrants, by dimension."""
         verdicts: Any = self.tables["judge_verdicts"]
         return families_of(self.config, self.mode, verdicts)
 
@@ -182,7 +182,7 @@ class Page:
 
     @cached_property
     def remarks(self) -> Remarks:
-        """What the sections say of each dimension beside who leads."""
+        """The sections' remarks on each dimension."""
         found: dict[str, list[str]] = {}
         for row in self.sections:
             for name, sentences in ((row.remarks and self.ask(row.remarks)) or {}).items():
@@ -191,9 +191,9 @@ class Page:
 
     @cached_property
     def all_doubts(self) -> Sequence[Doubt]:
-        """What speaks against the result: what is red first, and how it was made before what it is.
+        """The doubts about the result: red ones first, then those about the method before others.
 
-        What stands further down on the page is what stands above it rests on.
+        Later sections are the basis of earlier ones.
         """
         found = [
             doubt
@@ -204,7 +204,7 @@ class Page:
         return sorted(found, key=lambda doubt: not doubt.is_red)
 
     def ask(self, make: Callable[..., Any]) -> Any:
-        """Call a function with what it asks for; None where a table is missing that it needs."""
+        """Call a function with the arguments it names; None if a table that it needs is missing."""
         given: dict[str, Any] = {}
         for name, parameter in inspect.signature(make).parameters.items():
             if _is_known(name):
@@ -217,7 +217,7 @@ class Page:
 
 
 def _as_asked(kind: Any, table: LoadedTable) -> Any:
-    """Return a table as the annotation of a parameter says."""
+    """Return a table in the form that a parameter's annotation asks for."""
     last = (get_args(kind) or (None,))[-1]
     if isinstance(last, type) and is_dataclass(last):
         return rows_of_all(last, table)
@@ -230,5 +230,5 @@ def _is_known(name: str) -> bool:
 
 
 def tables_read(make: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the tables that a function asks for by the names of their assets."""
+    """Return the names of the tables that a function asks for."""
     return tuple(name for name in inspect.signature(make).parameters if name in ROW_TYPES)

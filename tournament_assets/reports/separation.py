@@ -1,4 +1,4 @@
-"""Who leads, by how much, and between whom the judgments do not decide, in words."""
+"""Who leads, by how much, and which entrants the judgments do not separate, in words."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tournament_assets.tournament.formatting import (
 )
 
 STOPS_EARLY = "pairs stop early"
-"""What the leaderboard says of a judge that is not asked about every pair."""
+"""The leaderboard's note on a judge that is not asked about every pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class PairRecord:
 
     @property
     def is_all_same_text(self) -> bool:
-        """Whether every pair is of one text, so that nothing can separate the two."""
+        """Whether all their responses are the same, so that nothing can separate the two."""
         return self.same_text > 0 and self.same_text == self.settled + self.unjudged
 
     @property
     def sentence(self) -> str:
-        """The win share with its counts; what nobody won counts half."""
+        """The win share with its counts; ties count half."""
         share = (self.wins + (self.settled - self.wins - self.losses) / 2) / self.settled
         rest = {"inconsistent": self.inconsistent, "same text": self.same_text}
         named = "".join(f", {name} {count}" for name, count in rest.items() if count)
@@ -78,16 +78,16 @@ def pair_records(win_rates: Sequence[WinRateRow]) -> dict[tuple[str, str], PairR
 
 @dataclass(frozen=True, slots=True)
 class Separation:
-    """Which entrants the judgments tell apart from the leader.
+    """Which entrants the judgments separate from the leader.
 
-    An entrant is separated when the interval of its difference to the leader, which holds together
-    with those of all other pairs, lies wholly on one side of 0; see `ratings.significance`.
-    Everything else means only that these judgments do not decide between the two.
+    An entrant is separated when the simultaneous interval of its difference to the leader lies
+    wholly on one side of 0; see `ratings.significance`. Otherwise these judgments do not decide
+    between the two.
 
     Attributes:
         leader: The entrant in the first place, or None if fewer than two have a place.
         same_answers: Entrants that wrote the same answers as the leader to every prompt.
-        runner_up: The entrant in the next place among the others; None if there is none.
+        runner_up: The next entrant; None if there is none.
         lead: Elo points between their means; None where one of them has no rating.
         separated: Entrants shown to be below the leader, best first.
         not_separated: The other rated entrants, best first, without the leader's copies.
@@ -108,7 +108,7 @@ class Separation:
 
 
 def is_rated(row: EloRow) -> bool:
-    """Whether a row of Elo ratings has a number; tables of old have one for who never played."""
+    """Whether an entrant is rated; old tables also have numbers for entrants that never played."""
     return rated_mean(row) is not None
 
 
@@ -118,7 +118,7 @@ def rated_mean(row: EloRow) -> float | None:
 
 
 def judges_of(rows: Iterable[EloRow]) -> str:
-    """Return what kinds of judges a leaderboard is by."""
+    """Return the kinds of judges behind a leaderboard."""
     return "; ".join(sorted({row.judge for row in rows if row.judge is not None}))
 
 
@@ -163,13 +163,13 @@ def separation(rows: Sequence[EloRow]) -> Separation:
 
 
 _MOST_NAMES = 4
-"""The most entrants that the answer names."""
+"""Most entrants that the answer names."""
 
 
 def answer_sentence(
     rows: Sequence[EloRow], win_rates: Sequence[WinRateRow], *, dimension: str
 ) -> str:
-    """Describe in one short sentence who is best on a dimension; `verdict_sentence` says it all.
+    """Describe who is best on a dimension in one short sentence; see also `verdict_sentence`.
 
     Two entrants are level when the judgments do not separate them.
 
@@ -235,7 +235,7 @@ def _named(names: Sequence[str], *, of: str = "") -> str:
 def _shares(
     records: Mapping[tuple[str, str], PairRecord], winners: Sequence[str], losers: Sequence[str]
 ) -> str:
-    """Return the win shares of some against others, what nobody won being half a win for each."""
+    """Return the win shares of some against others; ties are half a win for each."""
     met = [records[pair] for pair in product(winners, losers) if pair in records]
     settled = sum(each.settled for each in met)
     if not settled:
@@ -319,7 +319,7 @@ def _same_answers(rows: Sequence[EloRow]) -> list[str]:
 
 
 _MOST_PROMPTS = 3
-"""The most prompts that a sentence names."""
+"""Most prompts that a sentence names."""
 
 
 def _fragile_lead(rows: Sequence[EloRow], found: Separation) -> list[str]:
@@ -338,7 +338,7 @@ def _fragile_lead(rows: Sequence[EloRow], found: Separation) -> list[str]:
 
 
 def _unrated(rows: Sequence[EloRow], found: Separation) -> list[str]:
-    # Who has a place and no rating is told of here, too.
+    # Entrants with a place but no rating are included.
     without = [row for row in rows if row.entrant_id in found.unrated or not is_rated(row)]
     if not without:
         return []
@@ -372,12 +372,12 @@ def _undecided_sentence(rows: Sequence[EloRow], *, dimension: str) -> str:
 
 
 MOST_PAIRS = 12
-"""The most pairs that are listed; of many entrants, the closest."""
+"""Most pairs that are listed, closest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnseparatedPair:
-    """Two entrants whose difference could be none.
+    """Two entrants whose difference could be 0.
 
     Attributes:
         upper: The one with the better place.
@@ -394,7 +394,7 @@ class UnseparatedPair:
 def unseparated_pairs(
     rows: Sequence[EloRow], win_rates: Sequence[WinRateRow]
 ) -> list[UnseparatedPair]:
-    """Return the pairs that are not separated, closest first.
+    """Return the pairs of entrants that are not separated, closest first.
 
     Two entrants are separated when one of them is shown to be above the other; see
     `ratings.significance`.

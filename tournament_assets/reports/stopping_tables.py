@@ -1,8 +1,7 @@
-"""An adaptive run as people read it: what each two entrants took, and what was saved.
+"""Tables and figures of an adaptive run: prompts judged for each two entrants, and savings.
 
-The picture shows the evidence as a part of what a decision takes, prompt by prompt: a line that
-reaches the upper edge has decided for the entrant named first, one that reaches the lower edge for
-the other.
+The figure shows the evidence by prompt, as a fraction of what a decision needs: a line that reaches
+the upper edge decides for the entrant named first, the lower edge for the other.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,11 +39,11 @@ QUESTIONS = {
         "which the bank is taken for a random sample."
     ),
 }
-"""What a stop says, by the goal of the run."""
+"""The meaning of a stop, by the goal of the run."""
 _MOST_LINES = 45
 _EDGE = 1.15
 _CERTAIN = 99_999
-"""A larger capital says no more; from where nothing could undo a lead it is infinite."""
+"""Larger capital adds no information; it is infinite once nothing could undo a lead."""
 
 
 def last_rounds(rows: Iterable[DecisionRow]) -> list[DecisionRow]:
@@ -59,7 +58,7 @@ def stopping_section(
     adaptive: AdaptiveConfig | None,
     prices: Mapping[str, float | None],
 ) -> ReportSection | None:
-    """Return the section of a report on where judging stopped.
+    """Return the report section on where judging stopped.
 
     Args:
         judging_decisions: Rows of the table, all dimensions.
@@ -94,7 +93,7 @@ def stopping_section(
 
 
 def _saved_usd(rows: Sequence[DecisionRow], paid: float | None) -> float | None:
-    """Return what was not spent, at the price of what was."""
+    """Return the savings, at the price of what was judged."""
     asked = sum(
         row.presentations * (1 - row.free / row.pairs)
         - row.presentations_not_needed

@@ -1,4 +1,4 @@
-"""The trust panel as people read it: a light a line, in words, with its number and what to do."""
+"""The trust panel as a table: a row per light, in words, with its number and advice."""
 
 from collections.abc import Sequence
 
@@ -15,11 +15,11 @@ from tournament_assets.trust.lights import TrustState
 from tournament_assets.trust.measures import MEASURES, UNJUDGED
 
 _NAMED_LIGHTS = 3
-"""The most red lights that one line names."""
+"""Most red lights that one line names."""
 
 
 def trust_table(rows: Sequence[MeasureRow]) -> ReportTable:
-    """Return the panel of one dimension, a line each.
+    """Return the panel of one dimension, a row per measure.
 
     Args:
         rows: Rows of table "measures" of one dimension.
@@ -61,7 +61,7 @@ def light_sentence(row: MeasureRow) -> str:
 
 
 def red_sentences(rows: Sequence[MeasureRow]) -> list[str]:
-    """Return what stands before any number: the red lights of every dimension that has any.
+    """Return the sentences that precede any number: the red lights, by dimension.
 
     Args:
         rows: Rows of table "measures", all dimensions.
@@ -102,7 +102,7 @@ def red_summary(rows: Sequence[MeasureRow]) -> str:
 
 
 def trust_section(lights: Sequence[MeasureRow], *, confidence: float) -> ReportSection | None:
-    """Return the section of a report on whether the judge can be trusted.
+    """Return the report section on whether the judge can be trusted.
 
     Args:
         lights: Rows of tables of measures that have a light, all dimensions.
@@ -152,9 +152,9 @@ def trust_doubts(lights: Sequence[MeasureRow]) -> list[Doubt]:
 
 
 def trust_matrix(rows: Sequence[MeasureRow]) -> ReportTable:
-    """Return a line a measure and a column a dimension, without what was measured nowhere.
+    """Return a row per measure and a column per dimension, without unmeasured measures.
 
-    Of a measure of every entrant it shows the worst.
+    For a measure of every entrant it shows the worst.
 
     Args:
         rows: Rows of table "measures", all dimensions.

@@ -1,6 +1,6 @@
-"""Two finished runs side by side: what differs in the inputs, and what came of it.
+"""Two finished runs side by side: the differences in their inputs and in their results.
 
-This is how one reviews a rubric edit: the same prompts and responses, judged by either text.
+Use it to review a rubric edit: the same prompts and responses, judged by either text.
 """
 
 from collections.abc import Mapping
@@ -51,12 +51,12 @@ class RunComparison:
     Attributes:
         then: The first run.
         now: The second run.
-        inputs: What differs between their inputs.
-        flips: What became of the judgments.
+        inputs: The differences between their inputs.
+        flips: The changes of the judgments.
         moves: How far ratings and places moved.
         sizes: Settled pairs of either run, by dimension, where the runs settled different pairs.
-        rubric_edits: What was edited in the rubrics that differ.
-        verdict: Whether the runs come to the same.
+        rubric_edits: The edits of the rubrics that differ.
+        verdict: Whether the runs agree.
     """
 
     then: FinishedRun
@@ -71,10 +71,10 @@ class RunComparison:
 
 @dataclass(frozen=True, slots=True)
 class RubricEdit:
-    """What was edited in one rubric.
+    """The edit of one rubric.
 
     Attributes:
-        dimension: Whose rubric.
+        dimension: The rubric's dimension.
         diff: The lines of a unified diff.
     """
 
@@ -95,8 +95,8 @@ def compare_runs(
     Args:
         then: The first run.
         now: The second run.
-        tolerance: Share of flips up to which judgments count as repeated; the second run's
-            `checks.max_drift_rate` unless given, or that of a config that does not set it.
+        tolerance: Largest share of flips that counts as noise; by default the second run's
+            `checks.max_drift_rate`, or that option's default.
     """
     if tolerance is None:
         recorded = _mapping(now.manifest, "thresholds").get("max_drift_rate")
@@ -146,7 +146,7 @@ def _rubric_edit(dimension: str, then: str, now: str) -> RubricEdit:
 
 
 def verdict_line(comparison: RunComparison) -> str:
-    """Return whether the runs come to the same, with the exit code and what it rests on."""
+    """Return whether the runs agree, with the exit code and the reasons."""
     verdict = comparison.verdict
     words = {
         Sameness.SAME: "The same",
@@ -161,7 +161,7 @@ def verdict_line(comparison: RunComparison) -> str:
 
 
 def summary(comparison: RunComparison) -> list[str]:
-    """Return paragraphs that say it in plain words: inputs, flips, places, cost."""
+    """Return a summary in paragraphs: inputs, flips, places, cost."""
     then, now, moves = comparison.then, comparison.now, comparison.moves
     once = {"first": (True, False), "second": (False, True)}
     known = [move for move in moves if move.difference is not None]
@@ -219,10 +219,10 @@ def _costs(
 
 
 def comparison_document(comparison: RunComparison, *, limit: int) -> Document:
-    """Return a comparison as people read it: in words, what was edited, then as tables.
+    """Return a comparison as a document: its summary, the rubric edits, then tables.
 
     Args:
-        limit: The most changed judgments to list.
+        limit: Most changed judgments to list.
     """
     folders = (f"then: {comparison.then.folder}", f"now: {comparison.now.folder}")
     changed = comparison.flips.changed

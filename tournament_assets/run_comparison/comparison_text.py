@@ -1,4 +1,4 @@
-"""What a comparison of two runs says, in sentences and tables."""
+"""The sentences and tables of a comparison of two runs."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -35,14 +35,14 @@ INPUT_WORDS = {
     "versions.program": "the version of this program",
     "versions.python": "the version of Python",
 }
-"""What inputs are called in a sentence, by their names in a manifest."""
+"""Names of inputs in sentences, by their names in a manifest."""
 _RUBRICS, _RESPONSES, _REQUESTS = "inputs.rubrics.", "inputs.responses.", "inputs.judge_requests."
 _ENTRANTS, _PRICES = "inputs.entrants.", "inputs.price_list."
 _LIBRARIES, _COMMIT = "versions.libraries.", "versions.commit"
 
 
 def changed_inputs(inputs: InputComparison) -> list[str]:
-    """Return what differs between the inputs, a phrase each, but for what the judge was asked."""
+    """Return the changed inputs, a phrase each, except for the judge's requests."""
     answering = inputs.names(_RESPONSES)
     phrases = [_rubric_phrase(name, inputs) for name in inputs.names(_RUBRICS)]
     if answering:
@@ -79,7 +79,7 @@ def _rubric_phrase(dimension: str, inputs: InputComparison) -> str:
 
 
 def requests_asked(flips: FlipReport) -> list[str]:
-    """Return the dimensions on which the judge was asked otherwise, with the number of pairs."""
+    """Return the dimensions with changed requests to the judge, with the number of pairs."""
     totals = Counter(pair.dimension for pair in flips.pairs)
     return [
         f"{name} ({count} of {format_plural(totals[name], 'pair')})"
@@ -88,8 +88,8 @@ def requests_asked(flips: FlipReport) -> list[str]:
 
 
 def noisy_dimensions(inputs: InputComparison, flips: FlipReport) -> list[str]:
-    """Return the dimensions on which judgments flipped although the judge was asked the same."""
-    # Two entrants that swap responses leave the set of requests as it is, and still flip pairs.
+    """Return the dimensions on which judgments flipped although the requests were the same."""
+    # Two entrants that swap responses leave the set of requests unchanged, but flip pairs.
     return [
         str(each.dimension)
         for each in flips.by_dimension
@@ -101,7 +101,7 @@ def noisy_dimensions(inputs: InputComparison, flips: FlipReport) -> list[str]:
 
 
 def size_caution(sizes: Mapping[str, tuple[int, int]]) -> str:
-    """Describe where ratings cannot be compared because the runs are of different size.
+    """Describe where ratings cannot be compared because the runs differ in size.
 
     Args:
         sizes: Settled pairs of either run, by dimension, where the runs are of different size.
@@ -116,7 +116,7 @@ def size_caution(sizes: Mapping[str, tuple[int, int]]) -> str:
 
 
 def dollars(value: float | None) -> str:
-    """Return a price, or that it is not known."""
+    """Return a price as text, also if it is unknown."""
     return "an unknown price" if value is None else f"${value:.2f}"
 
 
@@ -124,7 +124,7 @@ _HASH_LENGTH = 64
 
 
 def input_table(changes: Sequence[InputChange]) -> ReportTable:
-    """Return what differs between the inputs, a row each; hashes are shortened."""
+    """Return the changed inputs, a row each; hashes are shortened."""
     return ReportTable(
         headers=("input", "then", "now"),
         rows=tuple((each.name, _value(each.then), _value(each.now)) for each in changes),
@@ -144,7 +144,7 @@ def _value(value: Any) -> str:
 def flip_table(flips: FlipReport) -> ReportTable:
     """Return the flips by dimension and stratum, a row each, and those of the rest.
 
-    Without a stratum a row is its dimension's total. Where an edit could touch nothing is no row.
+    A row without a stratum is its dimension's total. Groups that an edit cannot affect have no row.
     """
     counts = []
     for total in flips.by_dimension:
@@ -227,7 +227,7 @@ def _shown(pair: ComparedPair) -> str:
 
 
 def move_table(moves: Sequence[RatingMove]) -> ReportTable:
-    """Return everybody's rating and place in both runs, a row each."""
+    """Return every entrant's rating and place in both runs, a row each."""
     return ReportTable(
         headers=(
             "dimension",
@@ -283,10 +283,11 @@ def _interval(standing: Rating | None) -> str:
 def cost_table(
     costs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], int]],
 ) -> ReportTable:
-    """Return what the replies on each dimension cost, a row each.
+    """Return the cost of the replies on each dimension, a row each.
 
     Args:
-        costs: By dimension: what each manifest says, and how many answered requests are in both.
+        costs: By dimension: the costs in each manifest, and the number of answered requests in
+            both.
     """
     return ReportTable(
         headers=(

@@ -1,14 +1,12 @@
-"""What became of the same pairs in two runs: which judgments flipped, and how far the runs agree.
+"""Changes between two runs: flipped judgments, agreement, inputs, ratings and places.
 
 A judgment flips when both runs settled a pair and settled it differently. A pair that only one of
-them settled is lost or gained, and in no rate: missing is never a value.
+them settled is lost or gained, and excluded from all rates.
 
-An edit can touch only the pairs about which the judge was asked otherwise, so the flips are counted
-over these; all others are the rest. Where nobody was asked otherwise, they are counted over all.
+An edit can affect only the pairs whose requests to the judge changed, so flips are counted over
+these; all other pairs are the rest. If no request changed, flips are counted over all pairs.
 
-What two runs rest on, compared by their manifests: settings, and the hash of every input.
-
-How far everybody's rating and place moved from one run to another.
+Inputs are compared by the manifests: settings, and the hash of every input.
 """
 
 from collections import Counter
@@ -39,19 +37,19 @@ _TURNED = {Outcome.A_WINS: Outcome.B_WINS, Outcome.B_WINS: Outcome.A_WINS}
 
 @dataclass(frozen=True, slots=True)
 class SettledPair:
-    """A pair as one run settled it, and what the judge was shown.
+    """A pair as settled by one run, with fingerprints of what the judge saw.
 
     Attributes:
         source: The prompt's source, which is its stratum; None if the run does not say.
         outcome: How the pair was settled.
-        question: Fingerprint of the prompt's text and what it says of good answers; None if the
-            run does not say, as are the two that follow.
-        response_a: Fingerprint of what the first entrant answered.
-        response_b: Fingerprint of what the other one answered.
-        asked: Keys of the requests that it was settled by, sorted and each once; none for two
-            copies of one response, which settle themselves.
-        share: What the first entrant got of the win; None where nothing was decided.
-        weight: How many prompts it stands for.
+        question: Fingerprint of the prompt's text and its notes on good answers; None, like the
+            next two, if the run does not say.
+        response_a: Fingerprint of the first entrant's response.
+        response_b: Fingerprint of the second entrant's response.
+        asked: Distinct keys of the requests that settled it, sorted; none for two copies of one
+            response.
+        share: The first entrant's share of the win; None if undecided.
+        weight: Number of prompts it represents.
         sample: Which of their answers to the prompt were compared, from 1.
     """
 
@@ -71,7 +69,7 @@ class SettledPair:
 
     @property
     def key(self) -> PairKey:
-        """What makes it the same pair in another run."""
+        """The key that identifies the pair across runs."""
         first, second = self.entrant_a, self.entrant_b
         if second < first:
             first, second = second, first
@@ -79,7 +77,7 @@ class SettledPair:
 
 
 def judgment_of(pair: SettledPair) -> Judgment:
-    """Return a pair of a finished run as ratings and tests take it."""
+    """Return a pair of a finished run as a judgment, for ratings and tests."""
     return Judgment(
         pair.prompt_id,
         pair.dimension,
@@ -93,14 +91,14 @@ def judgment_of(pair: SettledPair) -> Judgment:
 
 
 class Change(StrEnum):
-    """What became of a judgment, the gravest first."""
+    """How a judgment changed, most serious first."""
 
     REVERSED = "reversed"
     """The winner became the loser."""
     TIE = "tie"
     """A win became a tie, or a tie a win."""
     INCONSISTENT = "inconsistent"
-    """One of the two runs got two verdicts that disagree."""
+    """In one of the two runs the two verdicts disagree."""
     LOST = "lost"
     """Only the first run settled the pair."""
     GAINED = "gained"
@@ -110,7 +108,7 @@ class Change(StrEnum):
 
     @property
     def is_flip(self) -> bool:
-        """Whether both runs settled the pair, differently."""
+        """Whether both runs settled the pair, but differently."""
         return self in (Change.REVERSED, Change.TIE, Change.INCONSISTENT)
 
 
@@ -119,17 +117,17 @@ class ComparedPair:
     """A pair that both runs have.
 
     Attributes:
-        source: The prompt's source, by the second run or else the first; None if neither says.
-        entrant_a: The first entrant as the first run shows them.
+        source: The prompt's source, from the second run or else the first; None if neither says.
+        entrant_a: The first entrant, in the first run's order.
         then: How the first run settled it.
         now: How the second run settled it, for the entrants in the same order.
-        responses_changed: Whether one of the responses differs; None if a run does not say. Then
-            a flip is not the judge's.
-        question_changed: The same of the prompt.
-        requests: What both runs asked. Pairs that share it are one question: two entrants gave
-            the same response, and the judge was asked once.
-        weight: How many prompts it stands for, judged in both runs. One hash draws the tails of
-            both, so that a pair is in both as often as in the one that judged it more rarely.
+        responses_changed: Whether one of the responses differs, so that a flip is not the judge's;
+            None if a run does not say.
+        question_changed: The same for the prompt.
+        requests: The requests of both runs. Pairs with the same requests are one question: two
+            entrants gave the same response, and the judge was asked once.
+        weight: Number of prompts it represents, of those judged in both runs. One hash draws both
+            tails, so a pair is in both with the smaller of its two probabilities.
     """
 
     dimension: str
@@ -146,7 +144,7 @@ class ComparedPair:
 
     @property
     def requests_changed(self) -> bool:
-        """Whether the judge was asked otherwise."""
+        """Whether the requests to the judge changed."""
         return self.requests[0] != self.requests[1]
 
     @property
@@ -174,15 +172,15 @@ class FlipCount:
     """The flips of one group of pairs.
 
     Attributes:
-        dimension: The dimension of the group; None for all of them.
-        source: The prompts' source; None for all of them.
+        dimension: The group's dimension; None for all.
+        source: The prompts' source; None for all.
         flips: The share of judgments that flipped, of the pairs that both runs settled; a pair
             counts by its weight.
         flipped: How many of these pairs flipped.
-        questions: The same of different questions: pairs of the same requests count once, and
-            copies, which nobody was asked about, do not count. Unweighted: it is about the judge
-            as it answers what it is asked, and not about the bank.
-        changes: Pairs by what became of them, without those that stayed.
+        questions: The share of flips among distinct questions: pairs with the same requests count
+            once, and copies, about which the judge was not asked, do not count. Unweighted, because
+            it describes the judge, not the bank.
+        changes: Numbers of changed pairs, by change.
         shown_otherwise: Flips of pairs whose prompt or responses differ, so that they are not the
             judge's alone.
         agreement: How far the runs agree on the pairs that both settled, with kappa.
@@ -200,14 +198,14 @@ class FlipCount:
 
 @dataclass(frozen=True, slots=True)
 class FlipReport:
-    """What became of the judgments of one run in another.
+    """How the judgments of one run changed in another.
 
     Attributes:
         pairs: Pairs that both runs have, in the order of the first.
-        total: The flips of the pairs that an edit could touch: those about which the judge was
-            asked otherwise; all pairs, if there is none.
-        by_dimension: The same of each dimension, in the order of the pairs.
-        by_stratum: The same of each dimension and source; prompts without one are left out.
+        total: The flips of the pairs that an edit could affect: those with changed requests, or all
+            pairs if there are none.
+        by_dimension: The same by dimension, in the order of the pairs.
+        by_stratum: The same by dimension and source; prompts without a source are left out.
         rest: The flips of all other pairs; None if there is none.
         only_then: Pairs that only the first run has, by dimension.
         only_now: Pairs that only the second run has, by dimension.
@@ -227,17 +225,17 @@ class FlipReport:
         return sum(pair.is_copy for pair in self.pairs)
 
     def count(self, change: str) -> int:
-        """Return the number of pairs of which this became."""
+        """Return the number of pairs with this change."""
         return sum(pair.change == change for pair in self.pairs)
 
     @property
     def asked_otherwise(self) -> dict[str, int]:
-        """Pairs about which the judge was asked otherwise, by dimension, where there is one."""
+        """Number of pairs with changed requests, by dimension, without zeros."""
         return dict(Counter(pair.dimension for pair in self.pairs if pair.requests_changed))
 
     @property
     def changed(self) -> tuple[ComparedPair, ...]:
-        """The pairs that flipped, were lost or gained, the gravest first."""
+        """The pairs that flipped, were lost or gained, most serious first."""
         order = list(Change)
         return tuple(
             sorted(
@@ -252,12 +250,13 @@ def compare_judgments(
     now: Sequence[SettledPair],
     resampling: Resampling = MANY_RESAMPLES,
 ) -> FlipReport:
-    """Compare what two runs made of the same pairs.
+    """Compare two runs' judgments of the same pairs.
 
     Args:
         then: The first run's pairs.
         now: The second run's pairs; an entrant may stand on the other side of a pair.
-        resampling: Of the prompts, behind the intervals of kappa; its confidence is all intervals'.
+        resampling: Of the prompts, for the intervals of kappa; its confidence holds for all
+            intervals.
 
     Raises:
         InputError: If a run has a pair twice, or an option is out of range.
@@ -294,8 +293,8 @@ def compare_judgments(
 def _match(
     then: Iterable[SettledPair], now: Iterable[SettledPair]
 ) -> tuple[tuple[ComparedPair, ...], Iterable[PairKey], Iterable[PairKey]]:
-    """Return the pairs that both runs have, and the names of those that one alone has."""
-    # Of a large run there are a million pairs: one index, out of which goes what is found.
+    """Return the pairs that both runs have, and the keys of those in only one."""
+    # A large run has a million pairs: use one index, and remove pairs as they are found.
     waiting: dict[PairKey, SettledPair | None] = {}
     for pair in now:
         if pair.key in waiting:
@@ -417,7 +416,7 @@ def _count_by_dimension(keys: Iterable[PairKey]) -> dict[str, int]:
 
 
 class Sameness(StrEnum):
-    """Whether two runs come to the same, as far as their judgments tell."""
+    """Whether two runs agree, as far as their judgments show."""
 
     SAME = "same"
     """The same pairs, and no more flips than count as noise."""
@@ -428,17 +427,17 @@ class Sameness(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """What `tournament compare` exits with; 2 is for directories that cannot be read."""
+        """Exit code of `tournament compare`; 2 is for unreadable directories."""
         return {Sameness.SAME: 0, Sameness.DIFFERS: 1, Sameness.UNDECIDED: 3}[self]
 
 
 @dataclass(frozen=True, slots=True)
 class SamenessVerdict:
-    """Whether two runs come to the same, and why.
+    """Whether two runs agree, and why.
 
     Attributes:
-        tolerance: Share of flips up to which judgments count as repeated.
-        reasons: What it rests on, a clause each.
+        tolerance: Largest share of flips that counts as noise.
+        reasons: The reasons, a clause each.
     """
 
     sameness: Sameness
@@ -449,18 +448,18 @@ class SamenessVerdict:
 def judge_sameness(
     flips: FlipReport, *, tolerance: float, places_changed: int, ratings_moved: int
 ) -> SamenessVerdict:
-    """Return whether two runs come to the same.
+    """Return whether two runs agree.
 
-    They differ where the whole interval of a share of flips lies above the tolerance, by dimension
-    of what an edit could touch and for the rest. Pairs of the same requests count once. They are
-    the same where every upper end is within it, or nothing was asked otherwise and nothing flipped,
-    and both have the same pairs and places.
+    They differ if the whole interval of a share of flips lies above the tolerance, for any
+    dimension of the pairs that an edit could affect or for the rest. Pairs with the same requests
+    count once. They are the same if every upper end is within the tolerance, or no request changed
+    and nothing flipped, and if both have the same pairs and places.
 
     Args:
         flips: What became of the judgments.
-        tolerance: Share of flips up to which judgments count as repeated.
-        places_changed: Entrants whose place is another one.
-        ratings_moved: Ratings that are not the same.
+        tolerance: Largest share of flips that counts as noise.
+        places_changed: Number of entrants whose place changed.
+        ratings_moved: Number of ratings that changed.
     """
     groups = [(f"on {each.dimension}", each) for each in flips.by_dimension if each.flips.n]
     if flips.rest is not None and flips.rest.flipped:
@@ -517,7 +516,7 @@ _NO_INPUTS = frozenset(
         "prompts_planned",
     }
 )
-"""What a manifest says of the run itself and of what came of it; hashes tell a commit's content."""
+"""Manifest fields about the run itself and its results; a commit's content is in its hashes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -525,9 +524,9 @@ class InputChange:
     """Something that differs between two runs.
 
     Attributes:
-        name: Where the manifest says it, such as `inputs.rubrics.factuality.hash`.
-        then: What the first run says; None if it has no such thing.
-        now: What the second run says; None if it has no such thing.
+        name: Its path in the manifest, such as `inputs.rubrics.factuality.hash`.
+        then: The first run's value; None if it has none.
+        now: The second run's value; None if it has none.
     """
 
     name: str
@@ -537,16 +536,16 @@ class InputChange:
 
 @dataclass(frozen=True, slots=True)
 class InputComparison:
-    """What differs between the inputs of two runs.
+    """The differences between the inputs of two runs.
 
     Attributes:
-        changes: What differs, in the order of the manifests.
+        changes: The differences, in the order of the manifests.
     """
 
     changes: tuple[InputChange, ...]
 
     def names(self, beginning: str) -> list[str]:
-        """Return what follows some beginning in the names of the changes, up to the next dot."""
+        """Return the parts of the changes' names that follow a prefix, up to the next dot."""
         return list(
             dict.fromkeys(
                 change.name.removeprefix(beginning).split(".")[0]
@@ -557,7 +556,7 @@ class InputComparison:
 
 
 def compare_inputs(then: Mapping[str, Any], now: Mapping[str, Any]) -> InputComparison:
-    """Compare the manifests of two runs, but for times, costs and results.
+    """Compare the manifests of two runs, except for times, costs and results.
 
     Args:
         then: The first run's manifest.
@@ -602,7 +601,7 @@ class RatingMove:
 
     @property
     def difference(self) -> float | None:
-        """Elo points by which the mean rose; None if it is not known in both runs."""
+        """Increase of the mean in Elo points; None unless known in both runs."""
         if (
             self.then is None
             or self.now is None
@@ -622,7 +621,7 @@ class RatingMove:
 
     @property
     def is_of_place(self) -> bool:
-        """Whether the entrant has a place in both runs, and not the same."""
+        """Whether the entrant has different places in the two runs."""
         ranks = (self.then and self.then.rank, self.now and self.now.rank)
         return None not in ranks and ranks[0] != ranks[1]
 
@@ -653,6 +652,6 @@ def compare_standings(
 
 
 def _place(move: RatingMove) -> tuple[float, str]:
-    # Who has no place comes last.
+    # Entrants without a place come last.
     rank = None if move.now is None else move.now.rank
     return float("inf") if rank is None else rank, move.entrant_id

@@ -1,8 +1,8 @@
-"""Whether a run lets a candidate pass: a gate for continuous integration.
+"""A gate for continuous integration: whether a run lets a candidate pass.
 
-The candidate passes where every dimension shows that it is not worse than the baseline by the
-margin. Whatever makes the verdicts doubtful leaves the gate undecided and never open: missing
-verdicts, a judge whose trust panel has a red light, or a judge that is no language model.
+The candidate passes if every dimension shows that it is not worse than the baseline by the margin.
+Doubtful verdicts leave the gate undecided, never open: missing verdicts, a red light on the judge's
+trust panel, or a judge that is not a language model.
 """
 
 import hashlib
@@ -29,11 +29,11 @@ from tournament_assets.tournament.json_lines import numbered_lines, parse_rows
 from tournament_assets.tournament.judge_services import SERVICES
 
 HISTORY = "gate_history.jsonl"
-"""Where looks are remembered, beside the runs."""
+"""File of earlier looks, beside the runs."""
 
 
 class Passage(StrEnum):
-    """What the gate says."""
+    """The gate's decision."""
 
     NOT_WORSE = "not worse"
     WORSE = "worse"
@@ -47,16 +47,16 @@ class Passage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GateSettings:
-    """What is asked of a run.
+    """The settings of a gate.
 
     Attributes:
-        candidate: Who is to pass.
-        baseline: Whom it is compared with.
-        dimensions: The qualities it must not be worse on; empty: all of the run.
+        candidate: The entrant to test.
+        baseline: The entrant it is compared with.
+        dimensions: The dimensions on which it must not be worse; empty for all of the run.
         margin: The largest difference that would not matter, in Elo points.
-        confidence: One less the chance that a candidate passes that is worse by the margin.
-        min_coverage: Share of the planned pairs of the two that must be settled.
-        sequential: Judge by evidence that stands however often one looked before.
+        confidence: 1 minus the probability of passing a candidate that is worse by the margin.
+        min_coverage: Share of the two entrants' planned pairs that must be settled.
+        sequential: Whether to use evidence that stays valid however often one looks.
     """
 
     candidate: str
@@ -70,15 +70,15 @@ class GateSettings:
 
 @dataclass(frozen=True, slots=True)
 class GateLook:
-    """A time that a candidate was looked at, with the points of the prompts it was bet on.
+    """One look at a candidate, with its points on the prompts bet on.
 
     Attributes:
         run: The name of the run's directory.
         candidate: The candidate's name and content, as `identity` gives them.
         baseline: The baseline's.
-        passage: What the gate said of the whole run.
-        points: The candidate's share of the points on each prompt that no earlier look had, in
-            the order of the bets.
+        passage: The gate's decision on the whole run.
+        points: The candidate's share of the points on each prompt new in this look, in the order of
+            the bets.
     """
 
     run: str
@@ -94,11 +94,12 @@ class GatedDimension:
     """A dimension at the gate.
 
     Attributes:
-        test: The candidate beside the baseline.
-        p_not_worse: Holm's, over all dimensions; where the gate is sequential, of the wealth.
+        test: The test against the baseline.
+        p_not_worse: Holm's adjusted p-value over all dimensions; from the wealth if the gate is
+            sequential.
         p_worse: Likewise.
-        passage: What this dimension says for itself.
-        doubts: Why it cannot be decided whatever the numbers say.
+        passage: The decision on this dimension alone.
+        doubts: Why it cannot be decided, whatever the numbers.
     """
 
     test: DifferenceTest
@@ -110,15 +111,15 @@ class GatedDimension:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What the gate says of a run, and why.
+    """A gate's decision on a run, and the reasons.
 
     Attributes:
         run: The name of the run's directory.
         settings: What was asked.
         passage: What it says.
         dimensions: Each dimension.
-        looks_before: How often this candidate was looked at before, in other runs.
-        looks: What to remember of this look.
+        looks_before: Number of earlier looks at this candidate, in other runs.
+        looks: This look's records.
     """
 
     run: str
@@ -130,7 +131,7 @@ class Gate:
 
 
 def identity(run: FinishedRun, entrant: str) -> str:
-    """Return an entrant's name and the hash of its responses, so that another model is another."""
+    """Return an entrant's name and the hash of its responses, which identify a model."""
     responses = _at(run.manifest, "inputs", "responses", entrant)
     return entrant if responses is None else f"{entrant}@{str(responses)[:16]}"
 
@@ -138,11 +139,11 @@ def identity(run: FinishedRun, entrant: str) -> str:
 def hold_gate(
     run: FinishedRun, settings: GateSettings, *, history: Sequence[GateLook] = ()
 ) -> Gate:
-    """Hold a run's candidate against its baseline.
+    """Test a run's candidate against its baseline.
 
     Args:
         settings: What is asked of it.
-        history: Earlier looks, at whatever candidate; those of this run are passed over.
+        history: Earlier looks at any candidate; those of this run are ignored.
 
     Raises:
         InputError: If the run has no such entrant or dimension, or a setting is out of range.
@@ -269,8 +270,8 @@ def _doubts(run: FinishedRun, test: DifferenceTest, settings: GateSettings) -> t
         doubts.append("the judge is not a language model")
     if manifest.get("is_partial"):
         doubts.append("the run is partial: replies were still missing")
-    # What somebody did not answer is not among the run's pairs, but was planned. Where pairs
-    # stopped early, the plan is what was still needed.
+    # Unanswered prompts are not among the run's pairs, but were planned. Where pairs stopped early,
+    # the plan is what was still needed.
     planned = _at(manifest, "prompts_planned", test.dimension)
     is_whole = not _at(manifest, "pairs_not_needed", test.dimension)
     n_planned = planned if isinstance(planned, int) and is_whole else test.pairs
@@ -298,10 +299,10 @@ def _at(value: Any, *keys: str) -> Any:
 
 
 def read_looks(path: Path) -> list[GateLook]:
-    """Read earlier looks; there are none where the file is not there.
+    """Read earlier looks; none if the file does not exist.
 
     Raises:
-        InputError: If a line is no look; every such line is named.
+        InputError: If a line is not a look; all such lines are named.
     """
     if not path.exists():
         return []
@@ -360,7 +361,7 @@ def _cells(each: GatedDimension) -> tuple[str, ...]:
 
 
 def gate_sentences(gate: Gate) -> list[str]:
-    """Say what the gate says, what leaves it undecided, and how often somebody looked before."""
+    """Describe the gate's decision, what leaves it undecided, and the number of earlier looks."""
     asked = gate.settings
     level = format_confidence(asked.confidence)
     words = {
@@ -406,7 +407,7 @@ def gate_values(gate: Gate) -> dict[str, Any]:
 
 
 def gate_document(gate: Gate) -> Document:
-    """Return a gate as people read it: what it says, and the table of its dimensions."""
+    """Return a gate as a document: its sentences and the table of its dimensions."""
     asked = gate.settings
     section = ReportSection("", tuple(gate_sentences(gate)), (("", gate_table(gate)),))
     return Document(f"Gate: {asked.candidate} against {asked.baseline} ({gate.run})", [section])

@@ -15,8 +15,8 @@ def assert_not_worse() -> Callable[..., None]:
     """Return a function that fails the test unless a run's candidate passes its gate.
 
     Its arguments are the run's directory, then `candidate`, `baseline` and the other fields of
-    `GateSettings` by name. An undecided gate fails, too. The looks of several test sessions are
-    not counted: where they stop when it suits, use `tournament gate --sequential`.
+    `GateSettings` by name. An undecided gate fails, too. Looks in earlier test sessions are not
+    counted; for stopping at will use `tournament gate --sequential`.
     """
 
     def check(run: str | Path, **asked: Any) -> None:

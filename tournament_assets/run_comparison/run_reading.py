@@ -1,8 +1,7 @@
 """Reads finished run directories.
 
-`matches/matches.jsonl` may be missing,
-because it holds every prompt and response and people may not want to keep or share it; then
-nobody knows whether the responses of two runs differ.
+`matches/matches.jsonl` may be missing, because it holds every prompt and response, which people may
+not want to keep or share; then it is unknown whether the responses of two runs differ.
 """
 
 import json
@@ -30,12 +29,12 @@ class FinishedRun:
     """A run directory, read.
 
     Attributes:
-        manifest: What `manifest.json` says.
+        manifest: The contents of `manifest.json`.
         verdicts: Settled pairs by dimension.
-        requests: The requests that got a reply, by dimension: the key, and the attempt behind a
-            blank if it is not the first.
+        requests: The answered requests by dimension: the key, followed by a space and the attempt
+            if that is not the first.
         standings: Ratings with the primary K-factor by dimension, in the order of the file.
-        rubrics: The texts that the judge had, by dimension.
+        rubrics: The rubrics' texts, by dimension.
     """
 
     folder: Path
@@ -52,9 +51,9 @@ class FinishedRun:
 
 
 _Shown = Mapping[tuple[str, str, int, str], str]
-"""Fingerprints, by dimension, prompt and entrant; of the question itself where nobody is named.
+"""Fingerprints by dimension, prompt and entrant; without an entrant, of the question.
 
-Kept once however many pairs show them: of pairs there are a million in a large run.
+Each is kept once, since a large run has a million pairs.
 """
 
 
@@ -68,7 +67,7 @@ def read_finished_runs(folders: Sequence[Path]) -> list[FinishedRun]:
         The runs, in the same order.
 
     Raises:
-        InputError: If a file of any of them is missing, unreadable or no such file; it lists all.
+        InputError: If any file is missing, unreadable or invalid; it lists all of them.
     """
     problems = Problems()
     runs = [_Reader(folder, problems).read() for folder in folders]
@@ -77,7 +76,7 @@ def read_finished_runs(folders: Sequence[Path]) -> list[FinishedRun]:
 
 
 class _Reader:
-    """Reads one directory and notes whatever is wrong with it."""
+    """Reads one directory and collects its problems."""
 
     def __init__(self, folder: Path, problems: Problems) -> None:
         self._folder = folder
@@ -174,7 +173,7 @@ class _Reader:
             for where, line in numbered_lines(path):
                 yield f"{file}:{where.rpartition(':')[2]}", parse_object(line, where, strict=False)
         except InputError as error:
-            # A line is told with the name of its file alone, a file with where it is.
+            # Problems with lines give the file's name, problems with files its path.
             self._problems.extend(
                 problem if problem.startswith(str(path)) else f"{path.parent / problem}"
                 for problem in error.problems

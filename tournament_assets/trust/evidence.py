@@ -1,7 +1,7 @@
-"""What stored tables say of the judge, as the trust panel wants it; or why they say nothing.
+"""The evidence about the judge in stored tables, for the trust panel, or why there is none.
 
-A test of the judge counts only where it was of the very thing that is rated: pairs judged again
-by the requests of the verdicts, controls by the judge and the rubric of the replies.
+A test of the judge counts only if it tested what is rated: pairs judged again with the same
+requests as the verdicts, controls with the judge and the rubric of the replies.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 @dataclass(frozen=True, slots=True)
 class RatedPair:
-    """What of the table `judge_verdicts` tells what the judge was asked, and what it said."""
+    """The columns of table `judge_verdicts` with what the judge was asked and what it said."""
 
     prompt_id: str
     sample: int
@@ -54,12 +54,12 @@ class _Responses:
 def repeats_of(
     frame: pd.DataFrame | None, verdicts: AnyTable, *, job: str
 ) -> Sequence[RepeatedPair] | str:
-    """Return the pairs judged again on the first occasion whose requests are the verdicts'.
+    """Return the pairs judged again on the first occasion with the same requests as the verdicts.
 
     Args:
         frame: The table `judge_repeats`; None if there is none.
         verdicts: The table `judge_verdicts`.
-        job: What makes the table.
+        job: The job that makes the table.
     """
     if frame is None:
         return f"no pair was judged a second time; the job {job} does it"
@@ -83,12 +83,12 @@ def repeats_of(
 def controls_of(
     frame: pd.DataFrame | None, replies: AnyTable, *, job: str
 ) -> Sequence[SettledControl] | str:
-    """Return the planted controls that the judge of the replies was given, by their rubric.
+    """Return the planted controls given to the judge of the replies with the same rubric.
 
     Args:
         frame: The table `judge_controls`; None if there is none.
         replies: The table `judge_replies`.
-        job: What makes the table.
+        job: The job that makes the table.
     """
     if frame is None:
         return f"no control was planted; the job {job} does it"
@@ -118,7 +118,7 @@ def judges_of(
     Args:
         frame: The table `judge_agreement`; None if there is none.
         judge_models: Who gave the verdicts.
-        job: What makes the table.
+        job: The job that makes the table.
     """
     if frame is None:
         return f"it was not compared with another judge; the job {job} does it"
@@ -130,7 +130,7 @@ def judges_of(
     kappas = [row for row in rows if row.measure == "kappa"]
     modes = Counter(row.other for row in kappas)
     return {
-        # A model that judged several other modes has a line for each.
+        # A model that judged several other modes has a row for each.
         f"{row.other} ({row.stratum})" if modes[row.other] > 1 else str(row.other): agreed(
             row.estimate, shares[row.other, row.stratum].estimate
         )
@@ -139,7 +139,7 @@ def judges_of(
 
 
 def agreed(kappa: Estimate, share: Estimate) -> Estimate:
-    """Return a kappa whose note says how many pairs are the same."""
+    """Return a kappa whose note says how many pairs agree."""
     if kappa.value is None:
         return kappa
     note = f"; {kappa.note}" if kappa.note else ""
@@ -174,7 +174,7 @@ def longer_responses(matches: AnyTable) -> dict[PairKey, Outcome]:
 
 
 def length_of(frame: pd.DataFrame, *, n_judged: int) -> Estimate:
-    """Return what a usual difference in length is worth.
+    """Return the effect of a typical difference in length.
 
     Args:
         frame: The table `ratings`.

@@ -1,4 +1,4 @@
-"""What a measure of the judge is: when its light is red, and how it becomes a row of a table.
+"""The measures of the judge: when their lights are red, and their rows in tables.
 
 A light that was not measured is neither green nor red.
 """
@@ -14,7 +14,7 @@ from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.trust.panel import Found, JudgeEvidence
 
 _ROUNDING = 1e-12
-"""A share that is at its threshold may miss it by this much, as 0.6 - 0.5 misses 0.1."""
+"""Tolerance for a share at its threshold, as 0.6 - 0.5 is not exactly 0.1."""
 
 
 class TrustState(StrEnum):
@@ -24,7 +24,7 @@ class TrustState(StrEnum):
     RED = "red"
     NOT_MEASURED = "not measured"
     NO_THRESHOLD = "no threshold"
-    """Measured, and the config does not say from where on it is bad."""
+    """Measured, but the config names no threshold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +32,18 @@ class Measure:
     """One measure of the judge.
 
     Attributes:
-        name: What it is called in tables, and its check.
-        title: What it is called where people read it.
+        name: Its name in tables and of its check.
+        title: Its name on pages.
         meaning: What its number says, in a sentence.
         advice: What to do when it is red, in a sentence.
         unit: What its number is: `share`, `kappa`, `points` (Elo) or `p` (a p-value).
         asset: The asset whose table holds it.
-        find: The number, or that of each entrant or judge; None if an asset of its own finds it.
+        find: Returns the number, or one per entrant or judge; None if a separate asset finds it.
         threshold: Where its light turns red; None if the config names no threshold.
-        expected: On which side of the threshold a good number lies; `near` is within so much of
-            `neutral`.
-        neutral: What shows nothing; red needs an interval without it, as few pairs go one way by
-            chance.
+        expected: The side of the threshold on which good numbers lie; `near` is within the
+            threshold of `neutral`.
+        neutral: The number that shows nothing; a light is red only if the interval excludes it,
+            since few pairs may all go one way by chance.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Measure:
     neutral: float | None = None
 
     def is_red(self, found: Estimate, threshold: float) -> bool:
-        """Return whether a number is on the wrong side of its threshold, and not by chance."""
+        """Return whether a number is on the wrong side of its threshold by more than chance."""
         value, low, high = found.value, found.low, found.high
         if value is None:
             return False
@@ -83,8 +83,8 @@ class Measure:
 
         Args:
             found: The number.
-            checks: Where the lights turn red.
-            subject: The entrant or the other judge it is about.
+            checks: The thresholds of the lights.
+            subject: The entrant or other judge that it is about.
         """
         threshold = self.threshold(checks)
         if found.value is None:

@@ -1,4 +1,4 @@
-"""The measures of the judge: what each is and means, when its light is red, and what to do then."""
+"""The measures of the judge: what each means, when its light is red, and what to do then."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -197,14 +197,14 @@ LIGHT_TABLES = tuple(dict.fromkeys(each.asset for each in MEASURES.values()))
 def measure_judge(
     evidence: JudgeEvidence, checks: CheckThresholds, *, dimension: str
 ) -> Iterator[MeasureRow]:
-    """Yield everything there is evidence for, in the order of the panel.
+    """Yield every measure for which there is evidence, in the order of the panel.
 
     Args:
         evidence: What is known of the judge.
-        checks: Where the lights turn red.
+        checks: The thresholds of the lights.
 
     Raises:
-        InputError: If an option is impossible, or a judgment names somebody else.
+        InputError: If an option is impossible, or a judgment names an unknown entrant.
         RatingError: If the odds behind the cycles could not be fitted.
     """
     for measure in MEASURES.values():

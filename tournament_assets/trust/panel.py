@@ -1,4 +1,4 @@
-"""What each measure of the judge is on one dimension: its number, interval and counts."""
+"""The measures of the judge on one dimension, each with its number, interval and counts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,25 +30,25 @@ from tournament_assets.tournament.formatting import format_kappa, format_share
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 Found = Mapping[str | None, Estimate]
-"""Numbers by the entrant or other judge that they are about; None: about the judge alone."""
+"""Numbers by the entrant or other judge that they are about; None for the judge itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeEvidence:
-    """What is known of a judge on one dimension; what was not measured is a text that says why.
+    """What is known of a judge on one dimension; what was not measured is a text saying why.
 
     Attributes:
         pairs: Every planned pair.
         entrants: Everyone who may appear, in the order of the tables.
-        resampling: Of the prompts, behind the intervals of kappa; its seed is that of the
-            simulations of cycles too, and its confidence all intervals'.
-        length: Elo points that a usual difference in length is worth.
+        resampling: Of the prompts, for the intervals of kappa; its seed also drives the simulations
+            of cycles, and its confidence holds for all intervals.
+        length: The effect of a typical difference in length, in Elo points.
         repeats: Pairs that were judged a second time.
         controls: Planted controls.
         judges: Kappa with every other judge, by model.
-        by_judge: Every pair from each judge of a panel, by which slots are measured; None where one
-            judges.
-        not_needed: Pairs that were not needed, and those planned, where pairs stop early; None
+        by_judge: Every pair by each judge of a panel, for measuring position bias; None with one
+            judge.
+        not_needed: Number of pairs not needed and of planned pairs, where pairs stop early; None
             where every pair is judged.
     """
 
@@ -69,7 +69,7 @@ class JudgeEvidence:
 
     @cached_property
     def distinct(self) -> Sequence[JudgedPair]:
-        """The pairs that were asked, each two requests once."""
+        """The pairs that the judge was asked about, without repeated requests."""
         return distinct_requests(self.pairs if self.by_judge is None else self.by_judge)
 
     @cached_property
@@ -98,7 +98,7 @@ def _with_note(found: Estimate, note: str) -> Estimate:
 
 
 def first_slot(evidence: JudgeEvidence) -> Estimate:
-    """Return the share of replies that prefer the first slot, of those that prefer one."""
+    """Return the share of replies that prefer the first slot, of those that prefer either."""
     found = evidence.bias.first_slot
     if not found.n:
         return _missing("no reply prefers a response")
@@ -107,7 +107,7 @@ def first_slot(evidence: JudgeEvidence) -> Estimate:
 
 
 def flips(evidence: JudgeEvidence) -> Estimate:
-    """Return the share of flips to the first slot, of pairs whose replies name the same slot."""
+    """Return the share of pairs that flip to the first slot, of those that flip to either."""
     found, half = evidence.bias.flips_to_first, evidence.bias.half_flips
     were = "pair was" if half == 1 else "pairs were"
     more = f"; {half} more {were} a tie in one order only" if half else ""
@@ -147,7 +147,7 @@ def judges(evidence: JudgeEvidence) -> Found:
 
 
 def length(evidence: JudgeEvidence) -> Estimate:
-    """Return what a usual difference in length is worth, in Elo points."""
+    """Return the effect of a typical difference in length, in Elo points."""
     return evidence.length
 
 
@@ -160,7 +160,7 @@ def longer_wins(evidence: JudgeEvidence) -> Estimate:
 
 
 def identical_controls(evidence: JudgeEvidence) -> Estimate:
-    """Return the share of ties among two copies."""
+    """Return the share of ties between two copies of a response."""
     return control_share(evidence.controls, ControlKind.IDENTICAL, confidence=evidence.confidence)
 
 
@@ -170,7 +170,7 @@ def corrupted_controls(evidence: JudgeEvidence) -> Estimate:
 
 
 def injection_controls(evidence: JudgeEvidence) -> Estimate:
-    """Return the share of pairs that a text which claims the win moved towards it."""
+    """Return the share of pairs that moved towards a response after it claimed the win."""
     return injection_share(evidence.controls, confidence=evidence.confidence)
 
 
@@ -212,7 +212,7 @@ def cycles_within_prompts(evidence: JudgeEvidence) -> Estimate:
 
 
 def cycles_of_majorities(evidence: JudgeEvidence) -> Estimate:
-    """Return the p-value of cycles of majorities, with one of them by name."""
+    """Return the p-value of cycles of majorities, naming one of the cycles."""
     named = evidence.cycles.majority_cycles
     first = f"; the first is {' over '.join((*named[0], named[0][0]))}" if named else ""
     return _cycles(evidence, evidence.cycles.of_majorities, "majorities", first)
@@ -229,7 +229,7 @@ def _cycles(evidence: JudgeEvidence, found: CycleCount, of: str, more: str = "")
 
 
 def unjudged(evidence: JudgeEvidence) -> Found:
-    """Return the share of every entrant's pairs that were asked and are not judged."""
+    """Return the share of each entrant's pairs that were put to the judge without a judgment."""
     return {entrant: _unjudged(evidence, entrant) for entrant in evidence.entrants}
 
 
@@ -252,14 +252,14 @@ def not_needed(evidence: JudgeEvidence) -> Found:
     """Return the share of pairs that were not needed; nothing where every pair is judged."""
     if evidence.not_needed is None:
         return {}
-    # A count of what was decided, and no sample of anything.
+    # A count of decisions, not a sample.
     count, planned = evidence.not_needed
     note = f"{count} of {planned} pairs were not needed"
     return {None: Estimate(count / planned if planned else None, n=planned, note=note)}
 
 
 def luck(evidence: JudgeEvidence) -> Found:
-    """Return what samples of a prompt differ by; nothing where each prompt was answered once."""
+    """Return the spread between samples of a prompt; nothing where each was answered once."""
     samples = code_samples(evidence.judgments, entrants=evidence.entrants)
     if not samples.sample.size:
         return {}

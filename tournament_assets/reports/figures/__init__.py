@@ -1,1 +1,1 @@
-"""Pictures of a result."""
+"""Figures of a result."""

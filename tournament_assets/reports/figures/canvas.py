@@ -1,7 +1,7 @@
-"""What all pictures share: colours for light and dark paper, fonts, and files of equal bytes.
+"""What all figures share: light and dark palettes, fonts, and reproducible files.
 
-matplotlib is imported inside the functions, and without pyplot: loading the definitions does not
-pay for it, and no global state decides how a picture looks.
+matplotlib is imported inside the functions, so that loading the definitions stays fast, and without
+pyplot, so that no global state affects a figure.
 """
 
 import io
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """Colours of a picture; each pair that lies side by side differs in lightness too.
+    """Colours of a picture; neighbouring colours differ in lightness, too.
 
     Attributes:
         paper: Behind everything.
@@ -30,7 +30,7 @@ class Palette:
         accent: Open ends of intervals.
         sampling: The sampling interval.
         band: The leader's sampling interval, behind the others.
-        lines: One colour a line, for as long as they last.
+        lines: Colours of successive lines.
     """
 
     paper: str
@@ -70,9 +70,9 @@ DARK = Palette(
 _WIDTH = 7.2
 _MAX_LABEL = 32
 _MOST_SIGNS = 70
-"""Signs of a line below the narrowest picture."""
+"""Characters in a line below the narrowest figure."""
 _HASH_SALT = "tournament_assets"
-"""matplotlib names the parts of an SVG by a salted hash; without a salt it draws one each time."""
+"""matplotlib names the parts of an SVG by a salted hash, whose default salt is random."""
 
 
 def new_figure(
@@ -89,13 +89,13 @@ def new_canvas(*, height: float, width: float, palette: Palette = LIGHT) -> "Fig
     """Return an empty figure without axes; sizes in inches."""
     from matplotlib.figure import Figure
 
-    # Large pictures in coarser dots: they are kept in the event log of every run.
+    # Large figures get a lower resolution, since every run's event log stores them.
     dpi = 130 if height < 7 else 90
     return Figure(figsize=(width, height), dpi=dpi, layout="constrained", facecolor=palette.paper)
 
 
 def clear_axes(axes: "Axes", *, palette: Palette) -> None:
-    """Leave of the axes what the data needs."""
+    """Remove the parts of the axes that the data does not need."""
     axes.set_facecolor(palette.paper)
     for side in axes.spines.values():
         side.set_visible(False)
@@ -103,13 +103,13 @@ def clear_axes(axes: "Axes", *, palette: Palette) -> None:
 
 
 def label_axis(axes: "Axes", text: str, judge_label: str, *, palette: Palette = LIGHT) -> None:
-    """Describe what the axis measures, and what kind of judge judged."""
+    """Label the axis with what it measures and the kind of judge."""
     lines = [text, *judge_lines(judge_label)]
     axes.set_xlabel("\n".join(lines), color=palette.quiet, fontsize=8, parse_math=False)
 
 
 def judge_lines(judge_label: str) -> list[str]:
-    """Return who judged on lines that no picture cuts; none where it is not said."""
+    """Return the judge's name in lines that fit every figure; none if it is not given."""
     return wrap(f"judge: {judge_label}", _MOST_SIGNS) if judge_label else []
 
 
@@ -136,11 +136,11 @@ def write_beside(
     takes longer than all else of the picture.
 
     Args:
-        axes: Where it is written.
-        text: The name; what is no name of ours is shown as it is.
-        point: What is named.
+        axes: Where to write it.
+        text: The name, shown literally.
+        point: The point to label.
         place: Where the name begins, at half its height.
-        transform: What point and place are measured in.
+        transform: The coordinates of point and place.
         line: The line's colour.
         look: Further properties of the text.
     """
@@ -154,7 +154,7 @@ def write_beside(
         scalex=False,
         scaley=False,
     )
-    # The name at its end is laid out; a line that ends there takes no room of its own.
+    # The name at its end is laid out; the line itself needs no extra room.
     drawn.set_in_layout(False)
     axes.text(
         *place, f" {text}", transform=transform, va="center", parse_math=False, zorder=3, **look
@@ -162,7 +162,7 @@ def write_beside(
 
 
 class DrawsInPalette(Protocol):
-    """Draws a picture in the colours that it is given."""
+    """Draws a figure in a given palette."""
 
     def __call__(self, *, palette: Palette) -> "Figure":
         """Return the picture."""
@@ -171,7 +171,7 @@ class DrawsInPalette(Protocol):
 def to_pngs(draw: DrawsInPalette, palettes: Mapping[str, Palette]) -> dict[str, bytes]:
     """Return one picture in several palettes as PNG files.
 
-    It is laid out once, which takes as long as drawing: colours move nothing.
+    It is laid out once, which takes as long as drawing; colours do not affect the layout.
     """
     first: Figure | None = None
     files: dict[str, bytes] = {}
@@ -187,11 +187,11 @@ def to_pngs(draw: DrawsInPalette, palettes: Mapping[str, Palette]) -> dict[str, 
 
 
 def to_png(figure: "Figure") -> bytes:
-    """Return the figure as a PNG file with nothing in it but pixels."""
+    """Return the figure as a PNG file without metadata."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image  # comes with matplotlib, which writes its own PNG with it
 
-    # `savefig` draws twice, the first time to lay out what drawing lays out anyway.
+    # `savefig` draws twice, the first time only for a layout that drawing repeats.
     canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
     picture = Image.frombytes("RGBA", canvas.get_width_height(), bytes(canvas.buffer_rgba()))

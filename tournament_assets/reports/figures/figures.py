@@ -1,9 +1,9 @@
-"""Pictures of a result as PNG and SVG, in colours that colour-blind readers can tell apart.
+"""Figures of a result as PNG and SVG, in colours that colour-blind readers can distinguish.
 
 matplotlib is imported by the functions that draw, so loading the definitions does not pay for it.
 Equal rows give equal bytes.
 
-Quality against cost and against speed, with the front: those whom nobody beats on both.
+Quality against cost and against speed, with the Pareto front.
 
 The win grid: how often the entrant of each row beats the entrant of each column.
 """
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EntrantEconomy:
-    """What an entrant costs and how fast it writes; None where that is not known.
+    """An entrant's cost and speed; None where not known.
 
     Attributes:
         usd: US dollars for 1,000 responses, by their tokens and the price list.
-        speed: Tokens that it wrote a second.
+        speed: Tokens per second.
     """
 
     entrant_id: str
@@ -81,7 +81,7 @@ class PlacedEntrant:
 def place_entrants(
     rows: Sequence[EloRow], economies: Sequence[EntrantEconomy], measure: Measure
 ) -> list[PlacedEntrant]:
-    """Return who stands where between quality and cost or speed, best first.
+    """Return the entrants' places in quality against cost or speed, best first.
 
     Args:
         rows: Rows of table "leaderboard" of one dimension, best entrant first.
@@ -89,7 +89,7 @@ def place_entrants(
         measure: `usd`, of which less is better, or `speed`, of which more is.
 
     Returns:
-        Nobody without a rating, and nobody whose cost or speed is not known.
+        The rated entrants whose cost or speed is known.
     """
     values = {each.entrant_id: getattr(each, measure) for each in economies}
     known = [
@@ -116,7 +116,7 @@ def place_entrants(
 def known_measures(
     rows: Sequence[EloRow], economies: Sequence[EntrantEconomy]
 ) -> tuple[Measure, ...]:
-    """Return what is known of two rated entrants or more, so that there is something to compare."""
+    """Return the measures that are known for at least two rated entrants."""
     return tuple(
         measure for measure, _ in _MEASURES if len(place_entrants(rows, economies, measure)) > 1
     )
@@ -130,7 +130,7 @@ def draw_front(
     palette: Palette = LIGHT,
     dimension: str = "",
 ) -> "Figure":
-    """Draw quality against cost and against speed, a panel for each that is known.
+    """Draw quality against cost and against speed, with a panel for each known measure.
 
     Args:
         rows: Rows of table "leaderboard" of one dimension, best entrant first.
@@ -172,7 +172,7 @@ def _draw_placed(
     low, high = ladder_span([each.row for each in placed])
     axes.set_ylim(low, high)
     most = max(each.value for each in placed)
-    # From nothing, so that twice as far is twice as much; names stand right of the points.
+    # The axis starts at 0, so that lengths are proportional; names are right of the points.
     axes.set_xlim(0, most * 1.75 or 1)
     axes.grid(color=palette.grid, linewidth=0.7)
     front = sorted((each.value, each.quality) for each in placed if each.is_on_front)
@@ -237,8 +237,7 @@ def spread(positions: Sequence[float], *, gap: float) -> list[float]:
 
 _LOSING, _WINNING = "#c8622a", "#1f78b4"
 _CELLS = ((12, (0.85, 0.5)), (24, (0.42, 0.3)), (10_000, (0.2, 0.2)))
-"""Up to how many entrants a cell has which size, in inches: room for rate and n, for the rate
-alone, for no text."""
+"""Cell sizes in inches by number of entrants: room for rate and n, for the rate, for no text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +256,7 @@ class WinRate:
 
     @property
     def count(self) -> str:
-        """What the rate is from, in words."""
+        """The counts behind the rate, in words."""
         same = f", {self.same_text} same text" if self.same_text else ""
         return f"n = {self.judged}{same}"
 
@@ -315,7 +314,7 @@ def draw_win_grid(
 
 
 def win_rate_matrix(rows: Sequence[WinRateRow], order: Sequence[str]) -> list[list[WinRate | None]]:
-    """Return the win rate of each row against each column, with the pairs it is from.
+    """Return the win rate of each row against each column, with its counts.
 
     Args:
         rows: Rows of table "win_rates" of one dimension.
@@ -350,7 +349,7 @@ def win_rate_matrix_figure(
 def _draw_both(name: str, draw: "partial[Figure]") -> dict[str, bytes]:
     figure = draw()
     png = to_png(figure)
-    # The second file has the layout that the first one found, which takes as long as drawing.
+    # The second file reuses the first one's layout, which takes as long as drawing.
     figure.set_layout_engine("none")
     return {f"{name}.png": png, f"{name}.svg": to_svg(figure)}
 
@@ -362,13 +361,13 @@ def figure_files(
     judge_label: str,
     economies: Sequence[EntrantEconomy] = (),
 ) -> dict[str, bytes]:
-    """Draw the pictures of a paper, each as PNG and as SVG.
+    """Draw the figures for a paper, each as PNG and as SVG.
 
     Args:
         leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
         win_rates: Rows of table "win_rates" by dimension.
         judge_label: What kind of judge judged.
-        economies: What the entrants cost and how fast they are, where that is known.
+        economies: The entrants' cost and speed, where known.
 
     Returns:
         The files by name: `ladders`, and for every dimension `ladder_` and `win_rates_` with its
@@ -393,10 +392,10 @@ def figure_files(
 
 
 def png_markdown(png: bytes, alt: str) -> str:
-    """Return a picture as Markdown that needs no file beside it."""
+    """Return a figure as self-contained Markdown."""
     return f"![{escape_markdown(alt)}]({png_data_uri(png)})"
 
 
 def png_data_uri(png: bytes) -> str:
-    """Return a picture as an address that holds the picture itself."""
+    """Return a figure as a data URI."""
     return f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"

@@ -1,7 +1,7 @@
 """The ladder: every entrant's rating with its sampling interval, on one axis for all dimensions.
 
 Order noise is not drawn. With many matches the order interval is wider than the sampling interval,
-and no mark over it could be told from the bar that people should compare by; the tables have it.
+and a mark for it would be confused with the bar that people should compare; the tables have it.
 """
 
 import math
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _MOST_TICKS = 4
 _EDGE = 6.0
-"""Per cent of the axis at either end that hold no tick, whose number would be cut there."""
+"""Per cent of the axis at either end without ticks, whose numbers would be cut off."""
 _PANELS_IN_A_ROW = 3
 _PANEL_WIDTH, _LABEL_WIDTH = 2.75, 2.0
 
@@ -72,7 +72,7 @@ def place_on_ladder(rated: Estimate, span: tuple[float, float]) -> Estimate:
 def ladder_ticks(
     span: tuple[float, float], *, edge: float = _EDGE
 ) -> tuple[tuple[float, str], ...]:
-    """Return round numbers of points on the axis, a few, with their places.
+    """Return a few round numbers of points on the axis, with their places.
 
     Args:
         span: Ends of the axis in Elo points.

@@ -1,4 +1,4 @@
-"""What the report says of every dimension: who wins against whom, and every number behind it."""
+"""The report's sections on every dimension: win rates, and every number behind the result."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -64,11 +64,11 @@ Pairs = Mapping[str, Sequence[WinRateRow]]
 _PALETTES = {"light": LIGHT, "dark": DARK}
 
 _WIDEST_GRID = 6
-"""Entrants whose names fit above the columns of the win grid; more have numbers there."""
+"""Most entrants whose names fit above the columns of the win grid; more get numbers."""
 
 
 def wins_section(leaderboard: Leaders, win_rates: Pairs, *, link: BattleLink) -> ReportSection:
-    """Return who wins how often against whom."""
+    """Return the section of win rates between entrants."""
     is_numbered = any(len(rows) > _WIDEST_GRID for rows in leaderboard.values())
     return ReportSection(
         "Win grid",
@@ -124,7 +124,7 @@ def verdict_section(
     remarks: Remarks,
     confidence: float,
 ) -> ReportSection:
-    """Return how clear each lead is, on how many pairs, and what would settle it."""
+    """Return the section on how clear each lead is, on how many pairs, and what would settle it."""
     sentences = []
     for name, rows in leaderboard.items():
         found, price = separation(rows), _price(prices, name)
@@ -146,7 +146,7 @@ def verdict_section(
 
 
 def numbers_section(leaderboard: Leaders, *, confidence: float) -> ReportSection:
-    """Return the ratings, both intervals, places, decisive matches and win rates."""
+    """Return the section of ratings, both intervals, places, decisive matches and win rates."""
     return ReportSection(
         "Ladder in numbers",
         (
@@ -171,7 +171,7 @@ def numbers_section(leaderboard: Leaders, *, confidence: float) -> ReportSection
 def unseparated_section(
     leaderboard: Leaders, win_rates: Pairs, *, link: BattleLink
 ) -> ReportSection:
-    """Return the pairs between whom the judgments do not decide."""
+    """Return the section of entrants that the judgments do not separate."""
     pairs = {name: unseparated_pairs(rows, win_rates[name]) for name, rows in leaderboard.items()}
     counts = [f"{len(found)} pairs on {name}" for name, found in pairs.items() if found]
     sentences = [
@@ -232,7 +232,7 @@ def _unseparated_table(
 def economy_section(
     leaderboard: Leaders, *, economies: Sequence[EntrantEconomy], judge_label: str
 ) -> ReportSection | None:
-    """Return quality against cost and speed, where any is known."""
+    """Return the section of quality against cost and speed, if either is known."""
     said = {
         name: _front_sentence(name, rows, economies)
         for name, rows in leaderboard.items()
@@ -299,7 +299,7 @@ def _economy_table(leaderboard: Leaders, economies: Sequence[EntrantEconomy]) ->
 
 
 def models_section(leaderboard: Leaders, ratings: Strengths, *, confidence: float) -> ReportSection:
-    """Return what each rating method says of each entrant, side by side."""
+    """Return the section of all rating methods side by side."""
     said = {name: disagreement_sentences(rows) for name, rows in ratings.items()}
     disputed = [
         name for name, found in said.items() if not {NO_DISAGREEMENT, NOTHING_TO_COMPARE} & {*found}

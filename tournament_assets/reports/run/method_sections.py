@@ -1,4 +1,4 @@
-"""How the results of the page were made: cost, intervals, words, method and provenance."""
+"""The report's sections on method: cost, intervals, glossary, method and provenance."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ from tournament_assets.tournament.formatting import format_confidence
 
 
 def total_price(prices: Mapping[str, float | None]) -> str:
-    """Return what judging cost in all; empty where a price is not known."""
+    """Return the total cost of judging; empty if a price is not known."""
     known = [price for price in prices.values() if price is not None]
     return format_usd(sum(known)) if known and len(known) == len(prices) else ""
 
@@ -19,7 +19,7 @@ def total_price(prices: Mapping[str, float | None]) -> str:
 def cost_section(
     *, prices: Mapping[str, float | None], costs: Sequence[tuple[str, str]]
 ) -> ReportSection:
-    """Return what was spent on what."""
+    """Return the section on costs."""
     price = total_price(prices)
     table = ReportTable(("what", "amount"), tuple(costs), look="pairs")
     return ReportSection(
@@ -31,13 +31,13 @@ def cost_section(
 
 
 def intervals_section(*, confidence: float) -> ReportSection:
-    """Return what the intervals mean."""
+    """Return the section that explains the intervals."""
     words = render_sentences("intervals.jinja", confidence=format_confidence(confidence))
     return ReportSection("What the intervals mean", words)
 
 
 def glossary() -> ReportTable:
-    """Return the words that every report uses, with their meanings."""
+    """Return the glossary of every report: terms and their meanings."""
     rows = (line.split(" | ", 1) for line in render_sentences("glossary.jinja"))
     return ReportTable(
         ("word", "meaning"), tuple((word, meaning) for word, meaning in rows), look="pairs"
@@ -45,13 +45,13 @@ def glossary() -> ReportTable:
 
 
 def glossary_section() -> ReportSection:
-    """Return what the words of the page mean."""
+    """Return the section with the glossary."""
     tables = (("What the words mean", glossary()),)
     return ReportSection("Glossary", tables=tables, finding="what the words of this page mean")
 
 
 def method_section(*, judge_label: str, judge_model: str) -> ReportSection:
-    """Return how pairs are judged and rated."""
+    """Return the section on how pairs are judged and rated."""
     judge = f"Judge: {judge_label}; model: {judge_model}."
     return ReportSection(
         "Method",
@@ -61,7 +61,7 @@ def method_section(*, judge_label: str, judge_model: str) -> ReportSection:
 
 
 def judge_doubts(*, judge_label: str, judge_is_language_model: bool) -> list[Doubt]:
-    """Return that the judge is a stand-in, if it is."""
+    """Return the doubt that the judge is a stand-in, if it is one."""
     if judge_is_language_model:
         return []
     sentence = f"judge: {judge_label}. These results say nothing about quality."
@@ -77,7 +77,7 @@ def provenance_section(
     versions: str,
     command: str,
 ) -> ReportSection:
-    """Return everything that decides the result, and the command that makes it again."""
+    """Return the section of all that determines the result, with the command to repeat it."""
     program = versions.partition(",")[0]
     _, _, configuration = dict(provenance).get("config", "").rpartition(" ")
     citation = (

@@ -1,8 +1,8 @@
-"""The report: one page, in Markdown for a terminal or a diff, in HTML for a browser.
+"""The report: one page, as Markdown for terminals and diffs, and as HTML for browsers.
 
-Its first screen says the facts and the answers, with the ladder as a picture: a table whose cells
-hold bars, so that its names and numbers are text like any other, one picture serves light and dark
-paper, and a narrow window gets narrower bars. Then come the sections, in the order of their rows.
+Its first screen gives the facts and the answers, with the ladder as a table whose cells hold bars:
+names and numbers are ordinary text, it works in light and dark, and the bars shrink with the
+window. The sections follow, in the order of their rows.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,18 +29,18 @@ from tournament_assets.tournament.formatting import (
 )
 
 DATE_MARK = "<!-- date -->"
-"""Stands in a page for the day of its run, of which the page's version must not know."""
+"""Placeholder for the day of the run, which must not affect the page's version."""
 READS = (
     *("leaderboard", "win_rates", "audit", "measures"),
     *("match_list", "judge_verdicts", "judge_replies", "entrant_responses"),
 )
-"""The tables that the page reads besides its sections: of the first screen, and of the battles."""
+"""Tables that the page itself reads: those of the first screen and of the battles."""
 
 Leaders = Mapping[str, Sequence[EloRow]]
 
 
 def iterate_pages(page: Page) -> Iterator[tuple[str, str]]:
-    """Yield the report's files with their names, one in memory at a time.
+    """Yield the report's files with their names, with only one in memory at a time.
 
     First `report.html`, which opens without any other file and any network, then `report.md`, which
     has neither pictures nor battles. Where battles would make the first too large (see
@@ -61,7 +61,7 @@ def iterate_pages(page: Page) -> Iterator[tuple[str, str]]:
 
 
 def _battle_link(battles: BattlePages | None) -> BattleLink:
-    """Return what makes the address of the browser filtered to a dimension and more."""
+    """Return the function that makes addresses of the battle browser with filters."""
 
     def link(dimension: str, **filters: str) -> str:
         page = None if battles is None else battles.page_of(dimension)
@@ -73,7 +73,7 @@ def _battle_link(battles: BattlePages | None) -> BattleLink:
 
 
 def _values(page: Page) -> dict[str, Any]:
-    """Return what the templates name."""
+    """Return the values for the templates."""
     doubts = page.all_doubts
     sections: dict[bool, dict[str, ReportSection]] = {False: {}, True: {}}
     if doubts:
@@ -109,9 +109,9 @@ def _facts(
     judge_model: str,
     prices: Mapping[str, float | None],
 ) -> tuple[str, ...]:
-    """Return how much was judged, by whom, and what that cost."""
+    """Return the first screen's facts: how much was judged, by whom, and the cost."""
     n_samples = config.generation.n_samples
-    # The audit counts answers; an entrant should have given so many to each prompt.
+    # The audit counts answers, of which each prompt should have several from an entrant.
     prompts = max((row.prompts_selected for row in audit), default=0) // n_samples
     judged = sum(row.pairs_judged for row in audit) // 2
     price = total_price(prices)
@@ -128,7 +128,7 @@ def _facts(
 def _answers(
     leaderboard: Leaders, win_rates: Mapping[str, Sequence[WinRateRow]], *, remarks: Remarks
 ) -> tuple[str, ...]:
-    """Return who is best on each dimension, and what the sections say beside that."""
+    """Return who is best on each dimension, with the sections' remarks."""
     return tuple(
         " ".join([answer_sentence(rows, win_rates[name], dimension=name), *remarks.get(name, ())])
         for name, rows in leaderboard.items()

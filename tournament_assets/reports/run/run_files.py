@@ -1,4 +1,4 @@
-"""The files of a run directory, in the layout that other tools of the field know.
+"""The files of a run directory, in a layout that other tools of the field read.
 
 manifest.json                  what was run, from which inputs, when, and what it cost
 matches/matches.jsonl          one record for each dimension and pair
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunTables:
-    """Tables that a run directory is made from; of several partitions a mapping."""
+    """The tables behind a run directory; tables of several partitions are mappings."""
 
     report: StoredTable
     leaderboard: pd.DataFrame
@@ -98,14 +98,14 @@ def build_run_files(
     rubrics: Mapping[str, str],
     economies: Sequence[EntrantEconomy],
 ) -> Iterator[tuple[str, FileContent]]:
-    """Yield every file of a run directory with its relative path; what is large writes itself.
+    """Yield every file of a run directory with its relative path; large ones write themselves.
 
     Args:
-        tables: What to write down.
-        manifest: What `manifest.json` says.
+        tables: The tables to write.
+        manifest: The contents of `manifest.json`.
         settings: How the battles were rated, and the tournament and mode as the arena.
-        rubrics: The texts that the dimensions were judged by, where they are known.
-        economies: What the entrants cost and how fast they write.
+        rubrics: The rubrics' texts by dimension, where known.
+        economies: The entrants' cost and speed.
     """
     yield "manifest.json", _json(manifest)
     finished = datetime.fromisoformat(manifest["finished_at"])
@@ -128,7 +128,7 @@ def build_run_files(
     yield "leaderboard.parquet", encode_parquet("leaderboard", tables.leaderboard)
     yield from _papers(tables, economies).items()
     for page in rows_of(ReportPageRow, tables.report):
-        # What is neither are the pages beside the report.
+        # All others are the pages beside the report.
         name = {"markdown": "report.md", "html": "report.html"}.get(page.format, page.format)
         yield name, page.content.replace(DATE_MARK, f"{date} · ", 1).encode()
     for dimension, text in rubrics.items():
