@@ -1,9 +1,9 @@
 """Templates, and the escaping of all outside text that goes into them.
 
-This module alone knows what each target would not take literally. Sources: Markdown: CommonMark
-0.31, https://spec.commonmark.org/0.31.2/#backslash-escapes CSV:
-https://owasp.org/www-community/attacks/CSV_Injection Direction:
-https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters
+This module alone knows what each target would not take literally. Sources:
+Markdown: CommonMark 0.31, https://spec.commonmark.org/0.31.2/#backslash-escapes
+CSV: https://owasp.org/www-community/attacks/CSV_Injection
+Direction: https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters
 """
 
 import base64
