@@ -1,4 +1,4 @@
-"""Wires everything, also into a project of somebody else's; the only reader of the environment.
+"""Dagster's definitions, alone or within another project; only this file reads the environment.
 
 Environment variables:
     ANTHROPIC_API_KEY       the key of a judge whose service is anthropic, and of entrants
@@ -88,14 +88,14 @@ _COMPONENT = files("tournament_assets") / "data" / "component"
 def build_plan(
     config_file: ConfigFile, environment: Mapping[str, str], *, is_guest: bool = False
 ) -> TournamentPlan:
-    """Join a configuration with the places its files are in.
+    """Combine a configuration with the locations of its files.
 
     Args:
-        is_guest: Whether a project around has assets that entrants' responses may come from.
+        is_guest: Whether assets of a surrounding project may supply entrants' responses.
 
     Raises:
         InputError: If the configuration has a schedule that Dagster cannot fire, or names an asset
-            and there is no project around.
+            and there is no surrounding project.
     """
     problems = schedule_problems(config_file.config)
     if problems:
@@ -133,7 +133,7 @@ def build_resources(
         ),
         "judge": JudgeResource(
             variables={
-                # A password may stand in an address.
+                # An address may contain a password.
                 name: value if name not in keys and not url_problem(value) else dg.EnvVar(name)
                 for name in (*keys, *(service.url_variable for service in SERVICES.values()))
                 if (value := environment.get(name))
@@ -151,15 +151,15 @@ def build_definitions(
     *,
     broken: Sequence[BrokenConfig] = (),
 ) -> dg.Definitions:
-    """Wire the assets, jobs and resources of some tournaments.
+    """Build the assets, jobs and resources of some tournaments.
 
-    What stands for configs that cannot be loaded comes with them. Unless the environment asks for
-    another executor, steps run one after another in the process of their run: none of them is worth
-    a process of its own, and a model stays loaded.
+    Configs that cannot be loaded get placeholder assets. Unless the environment names another
+    executor, steps run one after another in their run's process: none is worth its own process, and
+    a model stays loaded.
 
     Raises:
-        InputError: If the executor that the environment asks for cannot be had, or it names only a
-            part of what tells people of failures.
+        InputError: If the executor that the environment names is not available, or its settings for
+            failure notices are incomplete.
     """
     shared = dg.Definitions(
         assets=[build_problem_asset(each) for each in broken],
@@ -174,13 +174,13 @@ def build_definitions(
 def build_tournaments(
     plans: Sequence[TournamentPlan], *, resource_prefix: str = ""
 ) -> dg.Definitions:
-    """Wire the assets, jobs and schedules of some tournaments, and their sensor, without resources.
+    """Build the assets, jobs, schedules and sensor of some tournaments, without resources.
 
     Args:
-        resource_prefix: What the keys of their resources begin with.
+        resource_prefix: Prefix of their resource keys.
     """
     with warnings.catch_warnings():
-        # Partition mappings and observed data versions: Dagster says at every use that they are.
+        # Dagster warns at every use that partition mappings and observed data versions are beta.
         warnings.simplefilter("ignore", dg.BetaWarning)
         jobs = {
             plan.tournament_id: [
@@ -217,10 +217,10 @@ def _build_tournament(
 
 
 def build_guest(plan: TournamentPlan, environment: Mapping[str, str]) -> dg.Definitions:
-    """Wire one tournament into a project of somebody else's, whose executor runs its steps.
+    """Build one tournament within another project, whose executor runs its steps.
 
-    Its resources are called after it, so that they meet no other's. Failures are told of by
-    whatever tells of them there.
+    Its resources are named after it, so that they clash with no others. The other project reports
+    failures in its own way.
     """
     prefix = f"{plan.tournament_id}_"
     resources = build_resources(plan.project.folder, environment, [plan])
@@ -231,10 +231,10 @@ def build_guest(plan: TournamentPlan, environment: Mapping[str, str]) -> dg.Defi
 
 
 class TournamentScaffolder(dg.Scaffolder):
-    """Writes a `defs.yaml` that runs as it stands, and the files that it names."""
+    """Writes a `defs.yaml` that runs as it is, and the files that it names."""
 
     def scaffold(self, request: dg.ScaffoldRequest) -> None:
-        """Write the files of a tournament that is called after its folder.
+        """Write the files of a tournament named after its folder.
 
         Raises:
             InputError: If anything but a `defs.yaml` of its own is asked for.
@@ -262,8 +262,8 @@ class TournamentScaffolder(dg.Scaffolder):
 class TournamentComponent(dg.Component, dg.Model, dg.Resolvable):
     """A tournament beside a project's own assets: it ranks configurations of a language model.
 
-    The project's executor runs its steps. What it stores goes where the environment says
-    (`definitions.py`), else into the project's folder.
+    The project's executor runs its steps. Its data is stored where the environment says
+    (`definitions.py`), by default in the project's folder.
 
     Attributes:
         config: The keys of a config, or the path of a config file from the project's folder.
@@ -274,12 +274,12 @@ class TournamentComponent(dg.Component, dg.Model, dg.Resolvable):
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
-        """Return what lists of components say of it."""
+        """Return the description that lists of components show."""
         kinds = ["asset", "asset_check", "job", "schedule", "sensor", "resource"]
         return dg.ComponentTypeSpec(tags=["evaluation", "llm"], produces=kinds)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Wire the tournament.
+        """Build the tournament's definitions.
 
         Raises:
             InputError: With every problem of the config, each with its line.
@@ -287,7 +287,7 @@ class TournamentComponent(dg.Component, dg.Model, dg.Resolvable):
         if isinstance(self.config, str):
             path = Path(context.project_root) / self.config
         else:
-            # From the file, so that a problem is told with its line and an edit is noticed.
+            # Read from the file, so that problems name their line and edits are noticed.
             path = context.path if context.path.is_file() else context.path / "defs.yaml"
         return build_guest(build_plan(load_config(path), os.environ, is_guest=True), os.environ)
 
@@ -295,12 +295,11 @@ class TournamentComponent(dg.Component, dg.Model, dg.Resolvable):
 def load_project(
     project: Path, environment: Mapping[str, str], *, strict: bool = False
 ) -> dg.Definitions:
-    """Wire every tournament in a project's `configs/` folder.
+    """Build the definitions of every tournament in a project's `configs/` folder.
 
     Args:
         project: The folder with `configs/`.
-        strict: Refuse all if one config cannot be loaded; otherwise an asset that says why stands
-            in its place.
+        strict: Fail if any config cannot be loaded; otherwise a placeholder asset says why.
 
     Raises:
         InputError: If there is no config at all; if `strict`, with every problem of every config.
@@ -343,7 +342,7 @@ def defs() -> dg.Definitions:
     """Return the definitions that Dagster loads; `dg check defs` refuses any broken config."""
     warnings.filterwarnings("ignore", category=dg.BetaWarning)
     if not gc.get_freeze_count():
-        # Once a process: what is garbage at that moment is never collected.
+        # Once per process: garbage present at that moment is never collected.
         gc.freeze()
     return load_project(
         Path(os.environ.get("TOURNAMENT_PROJECT") or Path.cwd()),

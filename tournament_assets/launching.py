@@ -1,4 +1,4 @@
-"""Runs a tournament through Dagster from the command line, and reads what its runs have stored.
+"""Run a tournament through Dagster from the command line, and read the tables that it stored.
 
 The runs are recorded in the same Dagster home that the UI shows.
 """
@@ -59,7 +59,7 @@ from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.verdicts.judge_requests import UNBUDGETED_TAG
 
 StageListener = Callable[[Stage, str], object]
-"""Told of a stage, and of its partition as people read it."""
+"""Called with a stage and the readable name of its partition."""
 
 
 def run_tournament(
@@ -72,18 +72,18 @@ def run_tournament(
 ) -> RunSummary:
     """Materialise a mode of a tournament, from the prompt bank to the run directory.
 
-    What would only be made again as it is stored is left alone, unless `options.everything`.
+    Whatever is stored and up to date is skipped, unless `options.everything`.
 
     Args:
         options: What to run.
         environment: The environment variables.
-        on_start: Told of every stage and partition before it begins.
-        on_done: Told when it has succeeded.
-        on_fresh: Told of every stage and partition that is left alone.
+        on_start: Called before each stage and partition begins.
+        on_done: Called when it has succeeded.
+        on_fresh: Called for each stage and partition that is skipped.
 
     Raises:
-        InputError: If any input cannot be used; nothing has been spent then.
-        WorkError: If a step failed; what was paid for until then is in the ledger.
+        InputError: If any input cannot be used; nothing has been spent by then.
+        WorkError: If a step failed; everything paid for so far is in the ledger.
     """
     began_at = datetime.now(UTC).replace(microsecond=0)
     config_file = load_config(options.config_path)
@@ -111,7 +111,7 @@ def run_tournament(
 
 
 class _Runner:
-    """Runs the stages of a mode in their order, each partition as a run of its job."""
+    """Runs the stages of a mode in order, with one Dagster run per partition."""
 
     def __init__(
         self,
@@ -148,8 +148,8 @@ class _Runner:
         """Run what has to run.
 
         Raises:
-            WorkError: If a step failed, or a check that stops what comes next.
-            KeyboardInterrupt: If one came while a partition ran; it has ended then.
+            WorkError: If a step or a blocking check failed.
+            KeyboardInterrupt: If interrupted while a partition ran, which has ended by then.
         """
         book = RecipeBook(self._plan, self._instance)
         for observation in observations(self._plan, not_yet_observed(book)):
@@ -165,8 +165,8 @@ class _Runner:
                 self._run_partition(stage, key, work[key], label)
                 on_done(stage, label)
                 if self._was_interrupted():
-                    # Dagster looks for an interrupt between events, and forgets a later one; one
-                    # that comes while a library is imported may be taken for its failure.
+                    # Dagster checks for an interrupt between events, and forgets a later one; one
+                    # that arrives during an import may look like a failed import.
                     raise KeyboardInterrupt
 
     def summary(self) -> RunSummary:
@@ -186,7 +186,7 @@ class _Runner:
         )
 
     def _stages(self) -> Iterator[tuple[Stage, WorkOfStage]]:
-        """Yield every stage with what of it has to run, known once those before it have run."""
+        """Yield each stage and its work, which is known only once the earlier stages have run."""
         stages = build_stages(self._plan)
         for stage in stages:
             rows = [self._rows[name] for name in stage.assets]
@@ -235,7 +235,7 @@ class _Runner:
         kept = [name for name in stage.assets if name not in names]
         self._warnings += [*self._fresh.warnings(kept, partition), *failed_checks(result)]
         if not any(self._rows[name].pool(self._plan) for name in stage.assets):
-            # The judge can take hours; nobody is to wait for the GPU meanwhile.
+            # The judge can take hours; do not hold the GPU meanwhile.
             release_models()
 
 
@@ -247,14 +247,14 @@ def estimate_tournament(
     judge_model: str | None = None,
     counts_tokens: bool = False,
 ) -> JudgingEstimate:
-    """Count what a mode's judging would cost, and ask nothing.
+    """Estimate the cost of judging a mode, without asking the judge.
 
     Args:
         counts_tokens: Let the service count the tokens of a sample of requests, which is free.
 
     Raises:
         InputError: If the config, the bank, a rubric or a recorded file cannot be used.
-        JudgeError: If the service does not count.
+        JudgeError: If the service cannot count tokens.
     """
     with opened_ledger(config_path, environment) as (plan, ledger), ExitStack() as stack:
         lead = plan.config.lead(mode, model=judge_model)
@@ -277,7 +277,7 @@ def estimate_tournament(
 def opened_ledger(
     config_path: Path, environment: Mapping[str, str]
 ) -> Iterator[tuple[TournamentPlan, Ledger]]:
-    """Read a tournament's configuration and open its ledger, for as long as it is entered.
+    """Read a tournament's configuration and open its ledger while the context is entered.
 
     Raises:
         InputError: If the config cannot be used.
@@ -303,7 +303,7 @@ class StoredTables:
         self._problems = Problems()
 
     def of_mode(self, name: str) -> pd.DataFrame:
-        """Return a table that has one partition a mode; see `raise_if_missing`."""
+        """Return a table that has one partition per mode; see `raise_if_missing`."""
         return self._load(name, self._mode, label="")
 
     def by(self, axis: str, name: str, values: Sequence[str]) -> dict[str, pd.DataFrame]:
@@ -321,7 +321,7 @@ class StoredTables:
         }
 
     def raise_if_missing(self) -> None:
-        """Refuse to go on with what was read if anything of it was not there.
+        """Raise an error if any table read so far was missing.
 
         Raises:
             InputError: With every table that is missing.
@@ -367,7 +367,7 @@ class StoredTables:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    # Dagster tells every file that it reads, on stderr, and has no setting for it outside a run.
+    # Dagster logs every file that it reads to stderr, with no setting for it outside a run.
     before = logging.root.manager.disable
     logging.disable(logging.INFO)
     try:
@@ -379,10 +379,10 @@ def _quiet() -> Iterator[None]:
 def diagnose_project(
     project: Path, environment: Mapping[str, str], *, config_paths: Sequence[Path] = ()
 ) -> Iterator[Finding]:
-    """Look at everything that runs of a project need; nothing is spent.
+    """Check everything that a project's runs need, at no cost.
 
     Args:
-        config_paths: The configs to look at; all in `configs/` unless given.
+        config_paths: The configs to check; by default all in `configs/`.
     """
     yield from preflight.diagnose_packages()
     plans = []

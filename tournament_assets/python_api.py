@@ -1,7 +1,7 @@
 """Tournaments, runs, ratings and comparisons in Python; `tournament_assets` exports the names.
 
-Every result holds what was found, gives it as a pandas frame, and shows itself in a notebook. What
-the `tournament` command does is done here by the same functions, with the same files.
+Every result holds its values, offers them as a pandas frame, and displays itself in a notebook. The
+`tournament` command uses the same functions and files.
 """
 
 import os
@@ -60,13 +60,13 @@ from tournament_assets.tournament.judges import label_judges
 def load(config: str | Path, *, environment: Mapping[str, str] | None = None) -> "Tournament":
     """Return the tournament that a configuration describes.
 
-    Nothing has to be set up: a run makes the folder of its Dagster runs, its ledger and its run
-    directories in the config's project folder, as the `tournament` command does.
+    No setup is needed: like the `tournament` command, a run creates its Dagster home, its ledger
+    and its run directories in the config's project folder.
 
     Args:
         config: The YAML file.
-        environment: The environment variables to use in place of those of the process, such as
-            the key to a judge, or `DAGSTER_HOME`.
+        environment: Environment variables to use instead of the process's, such as a judge's API
+            key or `DAGSTER_HOME`.
 
     Raises:
         InputError: With every problem of the file, each with its line.
@@ -84,7 +84,7 @@ def load(config: str | Path, *, environment: Mapping[str, str] | None = None) ->
 
 
 def open_run(directory: str | Path) -> "Run":
-    """Return a finished run, from its directory.
+    """Return the finished run in a directory.
 
     Args:
         directory: Such as `runs/pilot_20261104T101500Z`.
@@ -106,22 +106,22 @@ def rate(
     settings: RatingSettings | None = None,
     preferences: Preferences = "share",
 ) -> Ratings:
-    """Return ratings of whoever fought, from battles alone, as `tournament battles rate` does.
+    """Return ratings computed from battles alone, as `tournament battles rate` does.
 
     Args:
-        battles: A battle a row: `model_a`, `model_b`, `winner` (`model_a`, `model_b` or `tie`),
-            and what is known of `question_id`, `dimension`, `weight`, `pref` and the other columns
-            of a file of battles. Give `question_id`: intervals resample whole prompts.
+        battles: One battle per row: `model_a`, `model_b`, `winner` (`model_a`, `model_b` or `tie`),
+            and optionally `question_id`, `dimension`, `weight`, `pref` and the other columns of a
+            battle file. Include `question_id`: intervals resample whole prompts.
         method: `bradley-terry`, `elo` or `davidson`, or several of them.
-        dimensions: Only these; all if empty.
-        settings: How; those of a tournament's config by default. `run.rating_settings` gives the
-            run's numbers to the bit.
-        preferences: Whether `pref`, where a battle has one, shares the win, or the `winner` has
-            all of it.
+        dimensions: Rate only these; all if empty.
+        settings: How to rate; by default as a tournament's config does. `run.rating_settings`
+            reproduces the run's numbers bit for bit.
+        preferences: Whether to split a battle's win by its `pref`, if any, instead of giving it all
+            to `winner`.
 
     Raises:
-        InputError: With everything that is wrong with the battles, the first 50 spelled out, or
-            with the method or the settings.
+        InputError: If the battles (with all their errors, the first 50 spelled out), the method or
+            the settings are invalid.
         RatingError: If a likelihood could not be maximised.
 
     Example:
@@ -141,7 +141,7 @@ def rate(
         )
     checked = RatingSettings.from_dict((settings or RatingSettings()).to_dict())
     require_resamples(checked)
-    # Who decided does not change a rating, so a frame that does not say needs no column for it.
+    # Who judged does not change a rating, so a frame may lack that column.
     source: BattleSource | None = None if "source" in battles else "llm-judge"
     columns = Columns({name: (name,) for name in BATTLE_SCHEMA.names}, source)
     table, left_out = read_frame(battles, columns)
@@ -164,12 +164,12 @@ def rate(
 def compare(
     run_a: "Run | str | Path", run_b: "Run | str | Path", *, tolerance: float | None = None
 ) -> Comparison:
-    """Return what differs between two finished runs, and whether they come to the same.
+    """Return the comparison of two finished runs: what differs, and whether the results agree.
 
     Args:
         run_a: The first run, or its directory.
         run_b: The second run, or its directory.
-        tolerance: Share of flips that is tolerated; by default that of the second run's config.
+        tolerance: Tolerated share of flips; by default that of the second run's config.
 
     Raises:
         InputError: If a file of either run is missing or unreadable.
@@ -184,7 +184,7 @@ def compare(
 
 @dataclass(frozen=True)
 class Tournament:
-    """A tournament, by its configuration; the file is read anew whenever it is used.
+    """A tournament defined by a configuration file, which is read again at every use.
 
     Attributes:
         config_path: The YAML file.
@@ -196,7 +196,7 @@ class Tournament:
 
     @property
     def config(self) -> TournamentConfig:
-        """What the file says now.
+        """The configuration as the file has it now.
 
         Raises:
             InputError: With every problem of the file, each with its line.
@@ -206,14 +206,14 @@ class Tournament:
     def estimate(
         self, mode: Mode, *, judge_model: str | None = None, count_tokens: bool = False
     ) -> PriceEstimate:
-        """Return what judging would cost; nothing is asked.
+        """Return the estimated cost of judging, without asking the judge.
 
         Args:
             count_tokens: Let the service count the tokens of a sample of requests, which is free.
 
         Raises:
             InputError: If the config, the bank, a rubric or a recorded file cannot be used.
-            JudgeError: If the service does not count.
+            JudgeError: If the service cannot count tokens.
         """
         from tournament_assets.launching import estimate_tournament
 
@@ -239,10 +239,10 @@ class Tournament:
         record: bool = True,
         progress: Callable[[str], object] | None = None,
     ) -> "Run":
-        """Return a finished run, made from the prompts to the report.
+        """Return the finished run of a mode, made from the prompts to the report.
 
-        What the ledger holds is never generated or judged again, so a run that was interrupted
-        goes on where it stopped, and a second run costs nothing.
+        Nothing that the ledger holds is generated or judged again, so an interrupted run continues
+        where it stopped, and a second run costs nothing.
 
         Args:
             judge_model: Ask this model instead of the configured one.
@@ -250,10 +250,10 @@ class Tournament:
             skip_judging: Rate what the ledger holds, ask nothing.
             partial: Rate although some presentations have no reply yet.
             output_dir: Where the run directory goes; `runs/` in the project folder by default.
-            record: Whether Dagster runs it, so that the UI shows it and a later run makes only
-                what is out of date. Otherwise everything is made, without Dagster and in a third
+            record: Whether to run it through Dagster, so that the UI shows it and a later run makes
+                only what is out of date. Otherwise everything is made without Dagster, in a third
                 of the time; ledger, budget, numbers and run directory are the same.
-            progress: Told of every step when it is done; such as `print`.
+            progress: Called when a step is done; such as `print`.
 
         Raises:
             InputError: If any input cannot be used; nothing has been spent then.
@@ -296,15 +296,16 @@ class Tournament:
         limit_pairs: int | None = None,
         skip_judging: bool = False,
     ) -> PlainRun:
-        """Return the graph's tables of a mode, made without Dagster; for looking and trying out.
+        """Return a mode's tables, made without Dagster; for inspection and experiments.
 
-        Judging asks the judge and uses the ledger, as every run does.
+        Like every run, this asks the judge and uses the ledger.
 
         Args:
-            until: Make this asset and what it needs, such as `judge_verdicts`; all unless given.
-            given: Tables that are taken as they are instead of made, by asset and by the entrant
-                or dimension of the partition, empty without one: rows or a data frame.
-            folder: Where the tables are written as Parquet files; nowhere unless given.
+            until: Make only this asset, such as `judge_verdicts`, and what it needs; by default
+                everything.
+            given: Tables to use instead of making them, as rows or a data frame, by asset and by
+                the partition's entrant or dimension (empty if it has none).
+            folder: Where to write the tables as Parquet files; by default nowhere.
             limit_pairs: Judge only the first pairs of each dimension.
             skip_judging: Rate what the ledger holds, ask nothing.
 
@@ -331,9 +332,9 @@ class Tournament:
         )
 
     def runs(self, mode: Mode, *, output_dir: str | Path | None = None) -> tuple["Run", ...]:
-        """Return the finished runs of a mode, the one that finished first at the beginning.
+        """Return the finished runs of a mode, in the order in which they finished.
 
-        Directories that cannot be read are passed over with a warning.
+        Directories that cannot be read are skipped with a warning.
 
         Args:
             output_dir: Where the run directories are, if not in the project folder's `runs/`.
@@ -373,8 +374,8 @@ class Run:
     Attributes:
         directory: Its directory, with the report and every file that it wrote.
         manifest: What `manifest.json` says: inputs, versions, times, costs.
-        warnings: What the asset checks found, a sentence each; None for a run that was opened from
-            its directory, whose report says it.
+        warnings: The asset checks' findings, one sentence each; None for a run opened from its
+            directory, whose report lists them.
     """
 
     directory: Path
@@ -383,7 +384,7 @@ class Run:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The leaderboard, best first within each dimension; columns as of `leaderboard`.
+        """The leaderboard, best first within each dimension; columns as in table `leaderboard`.
 
         Raises:
             InputError: If the run has no such file, or one of another version.
@@ -398,7 +399,7 @@ class Run:
 
     @cached_property
     def win_rates(self) -> pd.DataFrame:
-        """How the pairs of every two entrants went; columns as of `win_rates`."""
+        """Wins, losses and ties of every two entrants; columns as in table `win_rates`."""
         kept = csv.ConvertOptions(column_types=derive_schema(WinRateRow))
         table = csv.read_csv(
             pa.BufferReader(self._read("pairwise_winrates.csv")), convert_options=kept
@@ -408,7 +409,7 @@ class Run:
 
     @cached_property
     def battles(self) -> pd.DataFrame:
-        """Every settled pair as a battle, which `rate` takes."""
+        """Every settled pair as a battle, for use with `rate`."""
         table = read_battles(self.directory / "battles.parquet").table
         plain = {name: pa.string() for name in table.column_names if _is_dictionary(table, name)}
         schema = pa.schema([(each.name, plain.get(each.name, each.type)) for each in table.schema])
@@ -420,7 +421,7 @@ class Run:
         """How the run was rated; `rate(run.battles, settings=run.rating_settings)` repeats it.
 
         Raises:
-            InputError: If its file of battles does not say.
+            InputError: If its battle file does not record them.
         """
         path = self.directory / "battles.parquet"
         settings = read_battles(path).settings
@@ -435,7 +436,7 @@ class Run:
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """What has to be said before any number: judge outages, and red lights on the judge."""
+        """Warnings to read before any number: judge outages, and red lights on the judge."""
         outages = self.manifest.get("outages", ())
         trust = self.manifest.get("trust", {})
         red = (
@@ -464,12 +465,12 @@ class Run:
         """Return whether a candidate is shown not to be worse than a baseline.
 
         Args:
-            candidate: Who is to pass.
-            baseline: Whom it is compared with.
-            dimensions: The qualities it must not be worse on; empty: all of the run.
+            candidate: The entrant that is to pass.
+            baseline: The entrant that it is compared with.
+            dimensions: The dimensions on which it must not be worse; all of the run if empty.
             margin: The largest difference that would not matter, in Elo points.
-            confidence: One less the chance that a candidate passes that is worse by the margin.
-            min_coverage: Share of the planned pairs of the two that must be settled.
+            confidence: One minus the chance of passing a candidate that is worse by the margin.
+            min_coverage: Share of the two entrants' planned pairs that must be settled.
 
         Raises:
             InputError: If the run has no such entrant or dimension, or a setting is out of range.

@@ -1,6 +1,6 @@
-"""What Python's calls return: an estimate, ratings, comparisons, a gate's result, a picture.
+"""The results of the Python API: estimates, ratings, comparisons, gate results and pictures.
 
-Each holds what was found, gives it as a pandas frame, and shows itself in a notebook.
+Each holds its values, offers them as a pandas frame, and displays itself in a notebook.
 """
 
 import base64
@@ -61,7 +61,7 @@ _SHOWN_CHANGES = 20
 
 @dataclass(frozen=True)
 class PriceEstimate:
-    """What judging a mode would cost.
+    """The estimated cost of judging a mode.
 
     Attributes:
         values: Every number of it.
@@ -76,12 +76,12 @@ class PriceEstimate:
 
     @property
     def usd(self) -> float | None:
-        """The most that they are expected to cost, in US dollars; None if no price is known."""
+        """Their highest expected cost in US dollars; None if no price is known."""
         return self.values.planned_usd
 
     @property
     def frame(self) -> pd.DataFrame:
-        """Requests, tokens and prices, a row a dimension; columns as of `judging_estimate`."""
+        """Requests, tokens and prices, one row per dimension; columns as in `judging_estimate`."""
         return make_table("judging_estimate", estimate_rows(self.values))
 
     def _repr_html_(self) -> str:
@@ -107,7 +107,7 @@ class Picture:
 
     Attributes:
         svg: The picture, as an SVG file.
-        alt: What it shows, for those who only hear it.
+        alt: Its description for screen readers.
     """
 
     svg: bytes = field(repr=False)
@@ -118,7 +118,7 @@ class Picture:
 
     @property
     def address(self) -> str:
-        """An address that holds the picture itself; as an image it can run no script."""
+        """A data URL that holds the picture; as an image it cannot run scripts."""
         return f"data:image/svg+xml;base64,{base64.b64encode(self.svg).decode('ascii')}"
 
 
@@ -129,8 +129,8 @@ class Ratings:
     Attributes:
         dimensions: The ratings of each dimension, with counts, win rates and notes.
         settings: How they were rated.
-        left_out: Rows that are no battles, counted by the reason.
-        warnings: What rating the battles together may do wrong.
+        left_out: Number of rows that are not battles, by reason.
+        warnings: Possible problems of rating the battles together.
     """
 
     dimensions: tuple[BattleRatings, ...] = field(repr=False)
@@ -218,7 +218,7 @@ _GATED = pa.schema(
         ("p_worse", pa.float64()),
     ]
 )
-"""Columns of the frames that two runs, and the gate, give."""
+"""Columns of the frames of comparisons and gate results."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ class Comparison:
 
     @property
     def sameness(self) -> Sameness:
-        """Whether the runs come to the same: `same`, `differs` significantly, or `undecided`."""
+        """Whether the runs agree: `same`, `differs` significantly, or `undecided`."""
         return self.values.verdict.sameness
 
     @property
@@ -243,10 +243,10 @@ class Comparison:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """Everybody's standing in both runs, a row for each dimension and entrant.
+        """Every entrant's standing in both runs, one row per dimension and entrant.
 
-        Columns: `dimension`, `entrant_id`, `rank_a`, `rank_b`, `mean_a`, `mean_b`, `difference`;
-        whoever is in one run alone has no value in the other.
+        Columns: `dimension`, `entrant_id`, `rank_a`, `rank_b`, `mean_a`, `mean_b`, `difference`; an
+        entrant in only one run has no values for the other.
         """
         rows = [
             {
@@ -270,7 +270,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class GateResult:
-    """Whether a run lets a candidate pass, and why.
+    """Whether a candidate passes a run's gate, and why.
 
     Attributes:
         values: Every number of it.
@@ -280,22 +280,22 @@ class GateResult:
 
     @property
     def passage(self) -> Passage:
-        """What the gate says: `not worse`, `worse` or `undecided`."""
+        """The gate's verdict: `not worse`, `worse` or `undecided`."""
         return self.values.passage
 
     @property
     def is_not_worse(self) -> bool:
-        """Whether the candidate passes; what is undecided does not."""
+        """Whether the candidate passes; an undecided one does not."""
         return self.passage is Passage.NOT_WORSE
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What the gate says, and what leaves it undecided."""
+        """The gate's verdict, and what leaves it undecided."""
         return tuple(gate_sentences(self.values))
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The candidate beside the baseline, a row a dimension.
+        """The candidate compared with the baseline, one row per dimension.
 
         Columns: `dimension`, `passage`, `difference`, `low`, `high`, `p_not_worse`, `p_worse`.
         """
@@ -322,7 +322,7 @@ class GateResult:
 
 
 def _frame(rows: list[dict[str, Any]], schema: pa.Schema) -> pd.DataFrame:
-    """Put rows into a frame in which an absent number stays absent and an integer an integer."""
+    """Make a frame of rows in which missing values stay missing and integers stay integers."""
     table = pa.Table.from_pylist(rows, schema=schema)
     frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
     return frame
