@@ -1,9 +1,9 @@
-"""A fixed sample of pairs that the judge is asked about anew on every occasion.
+"""Judging a fixed sample of pairs again, to measure the judge's noise and drift.
 
-The same pairs by the very same requests, such as on every scheduled rerun, against the verdicts
-that the tournament is rated by. What differs on the first occasion is the judge's own noise, its
-test–retest; what differs on later ones may be a drift. What is asked is paid for, and stored apart
-from those verdicts.
+On each occasion, such as a scheduled rerun, the judge gets exactly the same requests, and its
+verdicts are compared with those that the tournament is rated by. Differences on the first occasion
+are the judge's own noise (test–retest); on later ones they may be drift. The requests cost money,
+and their replies are stored separately.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,9 +55,9 @@ class RepeatOptions:
     """Options of one run.
 
     Attributes:
-        occasion: Names this time of asking, such as a rerun's id: the same occasion goes on with
-            what it began and pays for nothing twice, a new one asks anew. By default the occasion
-            that is still waiting for a batch, or else today's date in UTC.
+        occasion: The occasion's name, such as a rerun's id: an existing occasion continues and pays
+            for nothing twice, a new one asks again. By default the occasion still waiting for a
+            batch, or else today's date in UTC.
         wait_seconds: Wait this long for batches instead of the judge's waiting.slot_seconds.
     """
 
@@ -157,7 +157,7 @@ def choose_drift_check(
 def _settle_earlier(
     step: Step, anchors: _Anchors, *, occasion: str, ledger: "Ledger"
 ) -> list[Occasion]:
-    """Return the occasions before on which any pair was asked the same, in their order."""
+    """Return, in order, the earlier occasions on which any pair had the same requests."""
     plan = step.plan
     purposes = ledger.purposes_begun(plan.tournament_id, step.mode, step.name)
     begun = [name for purpose in purposes if (name := drift_check_of(purpose)) is not None]
@@ -208,7 +208,7 @@ def _is_settled_as_it_is(
 ) -> Callable[[PairToJudge], bool]:
     """Find the pairs whose verdicts answer the very requests that would be sent today.
 
-    Otherwise an edit of the rubric or of a response would be taken for a drift of the judge.
+    Otherwise an edit of the rubric or of a response would look like a drift of the judge.
     """
 
     def is_settled_as_it_is(pair: PairToJudge) -> bool:
@@ -231,7 +231,7 @@ def _judge_again(
     ledger: LedgerAccess,
     judge: JudgeAccess,
 ) -> tuple[list[Occasion], Metadata]:
-    """Return this occasion after those before it, and metadata on its bill."""
+    """Return all occasions, this one last, and metadata on its bill."""
     with ledger.open() as opened:
         occasion = choose_drift_check(
             options.occasion,
@@ -280,7 +280,7 @@ def _rows(step: Step, anchors: _Anchors, occasions: Sequence[Occasion]) -> Itera
 
 
 def _repeated(rows: Sequence[RetestRow]) -> list[RepeatedPair]:
-    """Return the pairs of the last occasion, each with what became of it on the one before."""
+    """Return the pairs of the last occasion, each with its outcome on the previous one."""
     last = max((row.occasion for row in rows), default=0)
     earlier = {pair_key(row): row.outcome for row in rows if row.occasion == last - 1}
     return [
@@ -330,7 +330,7 @@ def _check(step: Step, result: RepeatResult, description: str, occasion: str) ->
 
 
 def _numbers(result: RepeatResult) -> Metadata:
-    """Return numbers whose names stay from time to time, so that the UI plots them."""
+    """Return numbers under constant names, so that the UI plots them over time."""
     rates = {
         "flip_rate": result.flips.value,
         "flip_rate_low": result.flips.low,

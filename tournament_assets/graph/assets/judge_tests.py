@@ -1,6 +1,7 @@
-"""Testing the judge, on request: planted controls, and another mode's judge.
+"""Tests of the judge, on request: planted controls, and comparison with another mode's judge.
 
-What is asked here is paid for like everything else, and stored apart: no rating ever sees it.
+These requests cost money like all others; their replies are stored separately, and no rating uses
+them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,15 +55,14 @@ _SHOWN_COLUMNS = ("prompt_text", "response_a", "response_b", "gold_answer", "exp
 
 @dataclass(frozen=True, slots=True)
 class JudgeTest:
-    """Pairs that a step asks the judge about besides the tournament.
+    """Pairs outside the tournament that a step asks the judge about.
 
     Attributes:
-        rubric: What the judge is to go by.
-        purpose: What they are asked for, which keeps them apart.
-        wait_seconds: How long batches are waited for; None is as long as the config says.
+        purpose: Why they are asked, which keeps them separate from other requests.
+        wait_seconds: How long to wait for batches; None for the config's value.
         ledger: Where replies are kept.
-        judge: What leads to the services.
-        judge_model: The model that is asked, if it is not the configured one.
+        judge: Access to the services.
+        judge_model: The model to ask, if not the configured one.
     """
 
     step: Step
@@ -76,7 +76,7 @@ class JudgeTest:
     def settle(
         self, requests: Sequence[JudgeRequest], pairs: Sequence[PairToJudge]
     ) -> tuple[Settled, Metadata]:
-        """Ask what has not been asked; return the settled pairs, and metadata on the bill."""
+        """Send the requests not yet sent; return the settled pairs, and metadata on the bill."""
         step, config = self.step, self.step.plan.config
         if config.has_jury(step.mode):
             names = ", ".join(each.name for each in config.judges_of(step.mode))
@@ -211,8 +211,8 @@ def judge_agreement(
 ) -> Made[list[MeasureRow]]:
     """How far the judges of two modes agree on pairs that both were shown, word for word.
 
-    Nothing is asked. A mode that the same model judged, or by another rubric, says nothing
-    here; run the other mode with another judge model to have something to compare.
+    No request is sent. A mode with the same judge model or another rubric cannot be compared; run
+    the other mode with another judge model to have something to compare.
     """
     judged = {
         mode: _Judged(pairs, replies[mode], verdicts[mode])
@@ -245,7 +245,7 @@ def _are_two_judges(step: Step, own: "_Judged", mode: str, other: "_Judged") -> 
 
 
 class _Judged:
-    """What one mode's judge was shown and what came of it."""
+    """What one mode's judge was shown, and its verdicts."""
 
     def __init__(self, pairs: StoredTable, replies: StoredTable, verdicts: StoredTable) -> None:
         self.rubrics = set(texts_of(replies, "rubric_hash"))

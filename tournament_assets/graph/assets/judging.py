@@ -1,4 +1,4 @@
-"""From pairs to what the judge wrote about them: what it will cost, and the step that costs it."""
+"""From pairs to the judge's replies: the estimated cost, and the step that spends the money."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -75,10 +75,10 @@ def judging_estimate(
     options: EstimateOptions,
     ledger: LedgerAccess,
 ) -> Made[list[RequestsRow]]:
-    """What is still to be asked of the judge on each dimension, and what it will cost.
+    """The requests still to be sent to the judge on each dimension, and their cost.
 
-    Nothing is sent. What the ledger holds costs nothing; the rest is priced without caching
-    and for several shares of cache hits, which nobody can promise.
+    Nothing is sent. Replies in the ledger cost nothing; the rest is priced without caching and for
+    several rates of cache hits, none of which is guaranteed.
     """
     plan, mode = step.plan, step.mode
     with ledger.open() as opened:
@@ -135,11 +135,11 @@ def judge_requests(
     ledger: LedgerAccess,
     judge: JudgeAccess,
 ) -> Made[list[RequestsRow]]:
-    """What the judge is asked on all dimensions at once, and how much of it is answered.
+    """The requests to the judge on all dimensions at once, and how many are answered.
 
-    This is the step that costs money. Everything is sent before anything is waited for, so a mode
-    waits for its judge once, and not once for each dimension. Replies are kept in the ledger, where
-    `judge_replies` finds them; what the ledger holds already is not asked.
+    This is the step that costs money. All requests are sent before the step waits, so a mode waits
+    for its judge once, not once per dimension. Replies are kept in the ledger, where
+    `judge_replies` finds them; nothing that the ledger holds is asked again.
     """
     pairs = {dimension: pairs_of(table) for dimension, table in pairs_to_judge.items()}
     with ledger.open() as opened:
@@ -171,11 +171,10 @@ def _ask_in_rounds(
     judge: JudgeAccess,
     failed_since: datetime | None = None,
 ) -> "tuple[list[_DimensionWork], dict[JudgingScope, Tally]]":
-    """Ask until no reply calls for more: once, or as often as an adaptive run has rounds.
+    """Ask until nothing more is to be asked: once, or once per round of an adaptive run.
 
     Args:
-        look: Says what is to be asked by what the ledger holds.
-        options: What the run was told.
+        look: Returns what to ask, given what the ledger holds.
         ledger: Where the replies are.
         failed_since: Requests that failed since then are not asked again.
     """
@@ -231,14 +230,13 @@ _KEYS_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _DimensionWork:
-    """What one step asks of the judges about one dimension, and who is asked.
+    """One step's requests to the judges on one dimension.
 
     Attributes:
         options: The options of the run.
-        rubric: What the judge is to go by.
-        pairs: What is judged, as far as it is known.
-        identical: Those of the pairs that are settled without asking.
-        to_ask: What each of the judges is asked about the others.
+        pairs: The pairs to judge, as far as they are known.
+        identical: The pairs that are settled without asking.
+        to_ask: What to ask each judge about the other pairs.
     """
 
     step: Step
@@ -251,7 +249,7 @@ class _DimensionWork:
 
     @property
     def by_judge(self) -> list[JudgeWork]:
-        """What is asked about the others: one scope's work for each judge."""
+        """What to ask about the other pairs: one scope's work for each judge."""
         plan, mode, dimension = self.step.plan, self.step.mode, self.rubric.dimension
         return [
             JudgeWork(plan.verdict_scope(mode, dimension, judge), requests, judge)
@@ -278,11 +276,11 @@ def judge_replies(
     judge: JudgeAccess,
     started_at: datetime,
 ) -> Made[WrittenTable]:
-    """What the judges wrote, a row for each of a pair's presentations and reply to it.
+    """The judges' replies, one row for each presentation of a pair and each reply to it.
 
-    Replies that the ledger holds for the very same request are used: `judge_requests` has bought
-    them. What is missing nevertheless goes to the judge now, but for what has failed in this run
-    already. A reply without a verdict is asked for once more.
+    Replies that the ledger holds for exactly the same request are used: `judge_requests` has bought
+    them. Any still missing are requested now, except those that already failed in this run. A
+    request whose reply has no verdict is sent once more.
     """
     pairs = pairs_of(pairs_to_judge)
     with ledger.open() as opened:
@@ -383,9 +381,9 @@ def _ask(
 def judging_decisions(
     step: Step, pairs_to_judge: StoredTable, replies: StoredTable
 ) -> Made[list[DecisionRow]]:
-    """How far each two entrants were judged, and why no further; a row a round.
+    """How far every two entrants were judged, and why judging stopped; one row per round.
 
-    What was decided follows from the replies, the settings and a hash of the prompts' ids alone.
+    The decisions follow from the replies, the settings and a hash of the prompts' ids alone.
     """
     config = step.plan.config
     course = decide(
@@ -420,7 +418,7 @@ class _CountedReplies:
 
     Attributes:
         bill: What they were billed.
-        results: How many there are of each result's type.
+        results: Number of replies by type of result.
     """
 
     def __init__(self, rows: Iterable[JudgeReplyRow]) -> None:

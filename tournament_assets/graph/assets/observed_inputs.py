@@ -1,8 +1,8 @@
-"""What the graph reads from outside: bank, entrants, rubrics, price list, and what extras read.
+"""The graph's external inputs: bank, entrants, rubrics, price list, and those of extras.
 
-People edit these, so they are observed, not materialised. Each has a version that changes with what
-the graph makes of it, and with nothing else; after an edit and an observation, exactly what was
-made from the old version is out of date.
+People edit these, so they are observed, not materialised. Each has a version that changes only with
+the content that the graph uses; after an edit and an observation, exactly what was made from the
+old version is out of date.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -41,7 +41,7 @@ class InputVersion:
         partition: The entrant or dimension it belongs to, or `dimension|mode`; None where there is
             one for all.
         version: SHA-256 of the part of it that matters; None if it cannot be read.
-        label: What people call this version, such as a rubric's `v2`; empty if nothing.
+        label: Readable name of this version, such as a rubric's `v2`; empty if it has none.
         problem: Why it cannot be read; empty if it can.
     """
 
@@ -76,7 +76,7 @@ def entrants(plan: TournamentPlan) -> list[InputVersion]:
 
 
 def rubrics(plan: TournamentPlan) -> list[InputVersion]:
-    """The files that tell the judge how to judge each dimension, the judge's instructions too.
+    """The files that tell the judge how to judge each dimension, including its instructions.
 
     They are written by people, so they are observed, not materialised; after an edit and an
     observation, the replies of that dimension are out of date.
@@ -87,14 +87,14 @@ def rubrics(plan: TournamentPlan) -> list[InputVersion]:
 def price_list(plan: TournamentPlan) -> list[InputVersion]:
     """The newest dated list of prices.
 
-    A new one makes the estimate out of date, and nothing that was paid for.
+    A new list makes the estimate out of date, but nothing that was paid for.
     """
     return [InputVersion("price_list", None, prices_version(plan))]
 
 
 @cache
 def observed() -> Mapping[str, Callable[[TournamentPlan], list[InputVersion]]]:
-    """Return what reads each observed asset, by name."""
+    """Return the function that reads each observed asset, by name."""
     extras = (row.make for row in rows_of_extras("assets") if row.stored_as == "file")
     return {read.__name__: read for read in (prompt_file, entrants, rubrics, price_list, *extras)}
 
@@ -110,9 +110,9 @@ def read_inputs(plan: TournamentPlan, *assets: str) -> list[InputVersion]:
 
 
 def stamp_inputs(plan: TournamentPlan) -> str | None:
-    """Return what changes when the config or an input may have changed; None if one is missing.
+    """Return a stamp that changes when the config or an input may have; None if one is missing.
 
-    Nothing is read but the files' sizes and dates: this is for looking often.
+    It reads only the files' sizes and dates, so it is cheap to call often.
     """
     try:
         states = [
@@ -145,7 +145,7 @@ def _input_files(plan: TournamentPlan) -> Iterator[Path]:
 
 
 def ledger_files(plan: TournamentPlan) -> list[Path]:
-    """Return the files that change with the ledger; none where it is no file of the project."""
+    """Return the files that change with the ledger; empty if it is not a file of the project."""
     if plan.project.environment.get("TOURNAMENT_LEDGER_URL"):
         return []
     path = Path(default_ledger_url(plan.project.folder).removeprefix("sqlite:///"))
@@ -182,7 +182,7 @@ def _rubric(plan: TournamentPlan, dimension: str) -> InputVersion:
 
 
 def entrant_version(plan: TournamentPlan, entrant: AnyEntrant) -> str:
-    """Return the SHA-256 of all that an entrant's responses depend on, besides the prompts.
+    """Return the SHA-256 of everything but the prompts that an entrant's responses depend on.
 
     Raises:
         InputError: If its files are not there.

@@ -57,7 +57,7 @@ def _counts_by_source(prompts: Sequence[Prompt]) -> dict[str, int]:
 
 
 def _bank_integrity(prompts: Sequence[Prompt]) -> Check:
-    """Look for what a valid bank can still get wrong: one question under two ids."""
+    """Look for an error that a valid bank can still have: one question under two ids."""
     ids_by_text: dict[str, list[str]] = {}
     for prompt in prompts:
         ids_by_text.setdefault(" ".join(prompt.text.lower().split()), []).append(prompt.prompt_id)
@@ -79,9 +79,9 @@ def selected_prompts(
 ) -> Made[list[PromptRow]]:
     """The prompts of a mode, in bank order.
 
-    Pilot: a seeded draw of a fixed number from each source. Headline: the whole bank. A mode of
-    the config's own: either of the two, or a share of each source. Where `generation.n_samples` is
-    more than 1, a prompt has a row for every answer.
+    Pilot: a seeded draw of a fixed number from each source. Headline: the whole bank. A custom
+    mode: either of the two, or a share of each source. Where `generation.n_samples` is more than 1,
+    a prompt has one row per answer.
     """
     samples = select_prompts(config, mode, prompts_of(bank))
     prompts, n_samples = first_samples(samples), config.generation.n_samples

@@ -1,4 +1,4 @@
-"""What leaves the graph: the report, the run directory, and a run beside the one before."""
+"""The graph's outputs: report, run directory, and comparison with the previous run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,9 +74,9 @@ REPORT_TABLES = tuple(
 
 
 def report(step: Step, tables: Mapping[str, LoadedTable]) -> Made[WrittenTable]:
-    """The page people read, as Markdown and as one HTML file, with every battle in it.
+    """The report, as Markdown and as one HTML file, with every battle in it.
 
-    Many battles get pages of their own, which stand beside it in the run directory.
+    Many battles get separate pages, beside it in the run directory.
     """
     pages = iterate_pages(_page(step, tables))
     (_, html), (_, markdown) = next(pages), next(pages)
@@ -141,7 +141,7 @@ class ArtifactOptions:
     Attributes:
         output_dir: Where run directories go; `runs` in the project folder unless given.
         run_began_at: When the work began, ISO 8601; the start of this run unless given.
-        rerun: The rerun that this run is of, if any.
+        rerun: The rerun that this run belongs to, if any.
     """
 
     output_dir: str | None = None
@@ -157,7 +157,7 @@ def run_artifacts(
     ledger: LedgerAccess,
     started_at: datetime,
 ) -> Made[None]:
-    """The run's own directory: `runs/<mode>_<time>/`, which exists whole or not at all.
+    """The run directory `runs/<mode>_<time>/`, written completely or not at all.
 
     Every materialisation makes a new one; an earlier run is never overwritten.
     """
@@ -205,7 +205,7 @@ def _run_files(
 
 
 def gate_checks(plan: TournamentPlan) -> Mapping[str, str]:
-    """Return the check that lets a candidate pass, where the config has a gate."""
+    """Return the gate's check, if the config has a gate."""
     gate = plan.config.gate
     if gate is None:
         return {}
@@ -216,7 +216,7 @@ def gate_checks(plan: TournamentPlan) -> Mapping[str, str]:
 
 
 def _hold_gate(step: Step, folder: Path) -> list[Check]:
-    """Hold a new run against the config's gate: an error if it is worse, else a warning."""
+    """Check a new run against the config's gate: an error if it is worse, else a warning."""
     asked = step.plan.config.gate
     if asked is None:
         return []
@@ -227,7 +227,7 @@ def _hold_gate(step: Step, folder: Path) -> list[Check]:
         held = gates.hold_gate(run, gates.GateSettings(**asked.model_dump()), history=looks)
         gates.remember(looks_file, held, looks)
     except (InputError, OSError) as error:
-        # The run is written and paid for: what keeps it from the gate must not take it away.
+        # The run is written and paid for: a failure of the gate must not discard it.
         problem = f"{step.where}: undecided, the gate cannot be held: {error}"
         return [Check(_GATE_CHECK, passed=False, description=problem)]
     return [gate_check(held, where=step.where)]
@@ -289,7 +289,7 @@ def _summary(report: StoredTable) -> Markdown:
 
 
 def _directory_version(fingerprints: Mapping[str, str], report: StoredTable) -> str:
-    # These tell the time, so two runs with the same results would differ by them.
+    # These hold times, so two runs with the same results would differ in them.
     dated = ("manifest.json", "report.md", "report.html")
     pages = (fingerprint(page.content) for page in rows_of(ReportPageRow, report))
     files = (each for name, each in sorted(fingerprints.items()) if name not in dated)
@@ -297,10 +297,10 @@ def _directory_version(fingerprints: Mapping[str, str], report: StoredTable) -> 
 
 
 def run_comparison(step: Step) -> Made[list[MeasureRow]]:
-    """This run beside the one before it: what differs, what flipped, what moved, what it cost.
+    """This run compared with the previous one: what differs, flipped and moved, and the cost.
 
-    It reads the two run directories and nothing else, for information: nothing follows from
-    it. `tournament compare` does the same for any two.
+    It reads only the two run directories, and nothing depends on it. `tournament compare` does the
+    same for any two runs.
     """
     recorded = step.records("run_artifacts", step.mode) or {}
     if "directory" not in recorded:

@@ -107,11 +107,11 @@ def elo_ratings(
 ) -> Made[list[EloRow]]:
     """Elo ratings with both intervals, and the same for a sweep of K-factors.
 
-    The order interval and the SEM show only how much the order of the pairs matters. The
-    sampling interval comes from resampling whole prompts: it says how far the rating could be
-    off because only these prompts were judged. Where pairs stop early, a match that stands for
-    several prompts is played as often, and those are told apart of whom the judging decided it:
-    resamples of prompts know nothing of when a pair stopped.
+    The order interval and the SEM show only how much the order of the pairs matters. The sampling
+    interval comes from resampling whole prompts: it says how far the rating could be off because
+    only these prompts were judged. Where pairs stop early, a match that stands for several prompts
+    is played that many times, and two entrants count as separated if the judging decided so:
+    resampling prompts ignores when a pair stopped.
     """
     matches = code_judgments(judgments_of(verdicts), entrants=config.entrant_ids)
     settings = settings_of_run(config, mode=mode, n_permutations=traces.ratings.shape[0])
@@ -162,12 +162,11 @@ class RatingInputs:
 
 
 def ratings(step: Step, inputs: RatingInputs) -> Made[list[RatingRow]]:
-    """Everybody's rating by every method, on the Elo scale.
+    """Every entrant's rating by every method, on the Elo scale.
 
-    Bradley-Terry counts a tie as half a win and resamples prompts; beside it stand its sandwich
-    errors, Elo, Davidson, and the ratings as if all responses were equally long and laid out
-    alike, with what style was worth. Where a method has no rating, it is absent and a note says
-    why.
+    Bradley-Terry counts a tie as half a win and resamples prompts. Also given are its sandwich
+    errors, Elo, Davidson, and the ratings as if all responses had the same length and layout, with
+    the effect of style. A rating that a method cannot give is absent, and a note says why.
     """
     config, judgments = step.plan.config, judgments_of(inputs.verdicts)
     matches = code_judgments(judgments, entrants=config.entrant_ids)
@@ -201,7 +200,7 @@ def _rating_metadata(rows: Sequence[RatingRow]) -> Metadata:
 
 
 def _tie_parameter(rows: Sequence[RatingRow]) -> dict[str, float]:
-    # Absent or infinite is no number; the notes say it in words.
+    # Absent and infinite values are not numbers; the notes explain them.
     found = next((row.rating for row in rows if row.method == TIES), None)
     return {} if found is None or math.isinf(found) else {"davidson_tie_parameter": found}
 

@@ -90,9 +90,9 @@ _COVERAGE_COLUMNS = (
 
 
 def battles(verdicts: LargeTables) -> Made[WrittenTable]:
-    """Every settled pair as other tools know it; the ratings can be recomputed from it alone.
+    """Every settled pair in other tools' terms; the ratings can be recomputed from it alone.
 
-    Unjudged pairs are no battles. An inconsistent pair is a tie that says so.
+    Unjudged pairs are not battles. An inconsistent pair is a tie, marked as such.
     """
     rows = (
         BattleRow(**{name: getattr(battle, name) for name in SCHEMAS["battles"].names})
@@ -119,9 +119,9 @@ class LeaderboardInputs:
 
 
 def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[EloRow]]:
-    """Who is better on which quality: ranks, ratings and both intervals, by dimension.
+    """Who is better on which dimension: ranks, ratings and both intervals.
 
-    What was lost on the way stands first, where a reader must know of it.
+    Losses that a reader must know about come first.
     """
     config = step.plan.config
     judge_model = name_models(
@@ -220,7 +220,7 @@ def _ladders(ranked: Mapping[str, Sequence[EloRow]]) -> dict[str, Markdown]:
 
 
 def outage_metadata(outages: Sequence[Outage]) -> dict[str, Markdown]:
-    """Return what a materialisation says first, if there is anything to say."""
+    """Return the notices that a materialisation shows first, if any."""
     return {"outages": markdown_list(each.sentence for each in outages)} if outages else {}
 
 
@@ -231,10 +231,10 @@ def audit(
     verdicts: LargeTables,
     replies: LargeTables,
 ) -> Made[list[CoverageRow]]:
-    """What each entrant was planned for on each dimension, what became of it, and its score.
+    """Each entrant's planned pairs on each dimension, their outcomes, and its score.
 
-    Missing is counted by its reason and never as a tie or a zero; only the coverage-normalised
-    score, which divides by what was planned, makes it cost something.
+    Missing pairs are counted by reason, never as a tie or a zero; only the coverage-normalised
+    score, which divides by the planned pairs, penalises them.
     """
     config = step.plan.config
     answers = {entrant: _answers(frame) for entrant, frame in responses.items()}
@@ -330,8 +330,9 @@ def prompt_audit(
 ) -> Made[list[PromptFindingRow]]:
     """Every prompt across all entrants: broken ones, noisy ones, and those that decide.
 
-    Nobody wins, every judgment is inconsistent, the judge failed on it, an entrant fails in one
-    stratum only; how much it tells the entrants apart; and what would be rated without it.
+    It finds prompts where nobody wins, every judgment is inconsistent or the judge failed, and
+    strata in which one entrant fails; and shows how well each prompt separates the entrants, and
+    the ratings without it.
     """
     rows = [
         _finding_row(dimension, found)
@@ -374,9 +375,9 @@ def fair_comparison(
     responses: Frames,
     verdicts: LargeTables,
 ) -> Made[list[RatingRow]]:
-    """Everybody on the prompts that all share, on all judged pairs, and on all planned ones.
+    """The entrants on the prompts that all share, on all judged pairs, and on all planned ones.
 
-    Where the three disagree on who is ahead, what is missing decides, not who is better.
+    Where the three disagree on who is ahead, missing data decides, not quality.
     """
     rows = fair_rows(plan, mode, selected=selected, responses=responses, verdicts=verdicts)
     metadata: dict[str, Any] = {}
@@ -405,8 +406,7 @@ def fair_rows(
         excluded: Entrants to leave out, as if they had not taken part.
 
     Raises:
-        InputError: If somebody is to be left out who does not take part, or fewer than two are
-            left.
+        InputError: If an excluded entrant does not take part, or fewer than two are left.
     """
     config = plan.config
     prompts = list(rows_of(PromptRow, selected))

@@ -44,9 +44,8 @@ class ResponseOptions:
     """Options of one run.
 
     Attributes:
-        pay_again: Buy responses again whose paid results the service no longer keeps.
-        run_began_at: When the run that this step is a part of began, for a budget that is for one
-            run.
+        pay_again: Pay again for responses whose paid results the service no longer keeps.
+        run_began_at: When this step's run began, for a budget per run.
     """
 
     pay_again: bool = False
@@ -54,7 +53,7 @@ class ResponseOptions:
 
     @property
     def since(self) -> datetime:
-        """When the run began; now where nobody says."""
+        """When the run began; now if unknown."""
         began = self.run_began_at
         return datetime.fromisoformat(began) if began else datetime.now(UTC)
 
@@ -69,10 +68,10 @@ def entrant_responses(
 ) -> Made[list[ResponseRow]]:
     """One entrant's response to every selected prompt.
 
-    What the ledger holds for the same model, settings and prompt is used again; only the rest
-    is generated, and every response is in the ledger as soon as its batch is done, or as soon
-    as a server has sent it. What a provider answers in batches is paid for once, however often
-    the step is killed; it waits for them until `waiting.deadline_seconds`.
+    Responses that the ledger holds for the same model, settings and prompt are reused; only the
+    rest is generated, and every response is in the ledger as soon as its batch is done or a server
+    has sent it. A provider's batches are paid for once, however often the step is killed; it waits
+    for them until `waiting.deadline_seconds`.
     """
     entrant = get_entrant(step.plan.config.entrants, step.name)
     prompts = prompts_of(selected)
@@ -109,11 +108,11 @@ def _tell(step: Step, warnings: Sequence[str]) -> None:
 def entrant_requests(
     step: Step, selected: pd.DataFrame, options: ResponseOptions, resources: Resources
 ) -> Made[list[RequestsRow]]:
-    """What the entrants behind an API are asked, all at once, and how much of it is answered.
+    """The requests to all entrants behind an API at once, and how many are answered.
 
-    Everything is sent before anything is waited for, so a mode waits for its entrants once. None of
-    them holds a place in the pool `gpu` meanwhile. Responses are kept in the ledger, where
-    `entrant_responses` finds them; what the ledger holds already is not asked.
+    All requests are sent before the step waits, so a mode waits for its entrants once, and none of
+    them holds a slot in the pool `gpu` meanwhile. Responses are kept in the ledger, where
+    `entrant_responses` finds them; nothing that the ledger holds is asked again.
     """
     prompts, began = prompts_of(selected), options.run_began_at
     answered = answer_together(
@@ -189,7 +188,7 @@ def _metadata(plan: TournamentPlan, entrant: AnyEntrant, answers: CompletedRespo
 
 
 def _thought_metadata(responses: Sequence[GeneratedResponse]) -> Metadata:
-    """Describe how much thinking aloud was cut; nothing where nothing was."""
+    """Describe how much thinking aloud was cut; empty if none was."""
     words = [
         response.diagnostics["thought_words"]
         for response in responses
@@ -201,7 +200,7 @@ def _thought_metadata(responses: Sequence[GeneratedResponse]) -> Metadata:
 
 
 def _jury_metadata(responses: Sequence[GeneratedResponse]) -> Metadata:
-    """Describe what heads and juries did; nothing where there were none."""
+    """Describe what heads and juries did; empty if there were none."""
     metadata: dict[str, Json] = {}
     heads = count_heads(responses)
     if heads:

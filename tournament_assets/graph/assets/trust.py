@@ -39,7 +39,7 @@ from tournament_assets.verdicts.table_rows import judgments_of, settled_rows
 
 @dataclass(frozen=True, slots=True)
 class MeasureInputs:
-    """What is known of the judge on one dimension; tests of it only where they were made.
+    """What is known about the judge on one dimension, with its tests if they were run.
 
     Attributes:
         replies: Table `judge_replies`.
@@ -75,10 +75,10 @@ def trust_checks(plan: TournamentPlan) -> Mapping[str, str]:
 def measures(step: Step, inputs: MeasureInputs) -> Made[list[MeasureRow]]:
     """Whether the judge can be trusted on one dimension: a light for every measure.
 
-    Where several judge, how far every two of them agree, and all together, has no light: agreement
-    among judges is not agreement with people.
+    With several judges, their agreement (of every two, and of all) has no light: agreement among
+    judges is not agreement with people.
 
-    Tests of the judge cost money and run on request. Until they have, for these very requests
+    Tests of the judge cost money and run on request. Until they have run for exactly these requests
     and this rubric, their lights say "not measured", which is never green.
     """
     config = step.plan.config

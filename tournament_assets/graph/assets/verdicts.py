@@ -39,11 +39,11 @@ def has_jury(plan: TournamentPlan) -> bool:
 
 
 def jury(step: Step, replies: StoredTable) -> Made[list[MeasureRow]]:
-    """What each judge's verdicts are about, and what its word weighs.
+    """Each judge's discrimination, slot odds and weight.
 
-    Discrimination is how much a judge's verdicts are about the entrants, relative to the others;
-    slot odds are those by which it prefers what is shown first between equals. Both come from the
-    judges' verdicts alone. A mode that one judge judges has nothing to weigh, and no rows.
+    Discrimination is how strongly a judge's verdicts depend on the entrants, relative to the other
+    judges; slot odds are its odds of preferring the response shown first between equals. Both are
+    estimated from the judges' verdicts alone. A mode with one judge has no rows.
     """
     config = step.plan.config
     if not config.has_jury(step.mode):
@@ -81,12 +81,12 @@ def judge_verdicts(
 ) -> Made[WrittenTable]:
     """Every pair settled from its replies, at no cost.
 
-    Both replies mean the same entrant: it wins. Both say tie: a tie. They disagree:
-    inconsistent. One says nothing readable: unjudged, which is never counted as a tie. Both
-    responses are the same text: the judge was not asked, and nobody won. Several judges settle
-    a pair each by itself and then together, by the mean of their shares, weighted as `jury` says:
-    whoever has more than half of it has won. Where pairs stop early, a
-    verdict may stand for several prompts: its weight says how many.
+    Both replies name the same entrant: it wins. Both say tie: a tie. They disagree: inconsistent.
+    One says nothing readable: unjudged, which is never counted as a tie. Both responses are the
+    same text: the judge was not asked, and nobody won. Several judges first settle a pair
+    separately, then together, by the mean of their shares weighted as in `jury`: an entrant with
+    more than half wins. Where pairs stop early, a verdict may stand for several prompts: its weight
+    says how many.
     """
     config = step.plan.config
     counted = _Counted(rows_of(JudgeReplyRow, replies))
@@ -118,7 +118,7 @@ def judge_verdicts(
 def _together(
     by_judge: Iterable[VerdictRow], step: Step, jury: pd.DataFrame | None
 ) -> Iterator[VerdictRow]:
-    """Yield a row a pair: the judge's, or the one that several judges settle together."""
+    """Yield one row per pair: the judge's, or the one that several judges settle together."""
     config = step.plan.config
     if not config.has_jury(step.mode) or jury is None:
         yield from by_judge
@@ -140,7 +140,7 @@ class _Counted:
 
     Attributes:
         presentations: How many there are; several replies to one follow one another.
-        identical: How many of them nobody was asked about: both responses are one text.
+        identical: How many were not asked about, because both responses are the same text.
         unread: How many wait for a reply that was paid for and could not be read.
     """
 

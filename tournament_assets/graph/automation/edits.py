@@ -1,4 +1,4 @@
-"""What an edit makes out of date: said within a minute, and run again where a mode says so."""
+"""Reporting what an edit makes out of date within a minute, and rerunning it if a mode says so."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,14 +32,14 @@ from tournament_assets.tournament.fingerprints import fingerprint
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What came of a look at a tournament.
+    """The result of one look at a tournament.
 
     Attributes:
         said: What was found, in words.
-        waits: Whether another look is worth its time although nothing changes.
-        events: What Dagster is to be told: observations, and what the check says.
-        requests: Runs that are to begin.
-        seen: What the next look has to know of this one.
+        waits: Whether to look again even if nothing changes.
+        events: Events to report to Dagster: observations, and the check's result.
+        requests: Runs to begin.
+        seen: State for the next look.
     """
 
     said: str
@@ -58,7 +58,7 @@ def look_at_inputs(
 
     Args:
         instance: Where materialisations and runs are recorded.
-        seen: What the look before left; empty at first.
+        seen: State from the previous look; empty at first.
     """
     book = RecipeBook(plan, instance, known=read_inputs(plan))
     changed, not_loaded = not_yet_observed(book), _config_not_loaded(plan)
@@ -87,10 +87,9 @@ _SETTLING = "an input has changed; it has to stay as it is for one tick"
 
 
 def state_of(plan: TournamentPlan, instance: dg.DagsterInstance) -> str | None:
-    """Return what has to change for another look to be worth its time; None if it cannot be said.
+    """Return a state that changes when another look is worthwhile; None if it is unknown.
 
-    That is a file among the inputs, the ledger, the config, a setting of the program's, and any
-    event.
+    It covers the input files, the ledger, the config, the program's settings, and all events.
     """
     files = stamp_inputs(plan)
     if files is None:
@@ -102,7 +101,7 @@ def state_of(plan: TournamentPlan, instance: dg.DagsterInstance) -> str | None:
 def _begin(book: RecipeBook, mode: Mode) -> tuple[list[dg.RunRequest], str]:
     """Return the first runs of a rerun, or none and why.
 
-    What has failed for the very same inputs and settings is not begun again: it would be for ever.
+    A rerun that failed with the same inputs and settings is not begun again: it would never end.
     """
     if book.kept(Place(ROOT, mode)) is None:
         return [], "it has never run; begin it by hand"

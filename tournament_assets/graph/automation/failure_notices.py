@@ -1,9 +1,8 @@
-"""Telling people of trouble: a run that has failed, or a config that cannot be loaded.
+"""Notices of trouble: a run that has failed, or a config that cannot be loaded.
 
-Of runs Dagster's own e-mail and Slack sensors tell, and what a run that was executed here says of
-its failure and of its checks. A broken config takes down itself alone. The tournament that it
-describes is missing until it is repaired; in its place stands an asset, with a check that has
-failed, that says in which line of which file the trouble is.
+Dagster's own e-mail and Slack sensors report failed runs; a run executed in this process reports
+its own failure and checks. A broken config affects no other. Its tournament is missing until it is
+repaired; in its place is an asset whose failed check names the file and line.
 """
 
 import html
@@ -31,13 +30,13 @@ _MOST_CHARACTERS = 1000
 
 
 def build_failure_sensors(environment: Mapping[str, str]) -> list[dg.SensorDefinition]:
-    """Build the sensors that tell of failed runs, for what the environment names; often none.
+    """Build the sensors that report failed runs to the services that the environment names.
 
     Args:
-        environment: The environment variables. What they hold is kept in memory only.
+        environment: The environment variables. Their values are kept in memory only.
 
     Raises:
-        InputError: If only a part of what a service needs is set, or its library is missing.
+        InputError: If a service's settings are incomplete, or its library is missing.
     """
     sensors: list[dg.SensorDefinition] = []
     if _is_wanted(_SLACK, environment):
@@ -61,7 +60,7 @@ def describe_failure(context: dg.RunFailureSensorContext) -> str:
 
 
 def _name(run: dg.DagsterRun) -> str:
-    """Return what people call a run: its tournament and stage, where it has any."""
+    """Return a run's readable name: its tournament and stage, if it has any."""
     return " ".join(run.tags.get(name, "") for name in ("tournament", "stage")).strip() or (
         run.job_name
     )
@@ -145,7 +144,7 @@ def raise_failure(result: dg.ExecuteInProcessResult, stage: Stage, label: str) -
         label: Its partition as people read it; empty if it has none.
 
     Raises:
-        WorkError: Always; `InterruptedWorkError` where somebody stopped it.
+        WorkError: Always; `InterruptedWorkError` if it was stopped.
     """
     for event in result.all_events:
         data = event.event_specific_data
@@ -175,7 +174,7 @@ def _own_message(message: str) -> str:
 
 
 def failed_checks(result: dg.ExecuteInProcessResult, *, only_errors: bool = False) -> list[str]:
-    """Return what the checks of a run found, a sentence each.
+    """Return the failed checks of a run, one sentence each.
 
     Args:
         only_errors: Leave out those that only warn.
@@ -197,7 +196,7 @@ class BrokenConfig:
     """A config that cannot be loaded.
 
     Attributes:
-        name: What it is called among assets: its file's name, of letters that Dagster takes.
+        name: Its asset's name: the file's name in characters that Dagster accepts.
         problems: What is wrong with it, one sentence each: file, line, found, expected.
     """
 
@@ -236,7 +235,7 @@ def name_broken_config(path: Path, taken: Collection[str]) -> str:
 
 
 def build_problem_asset(broken: BrokenConfig) -> dg.AssetSpec:
-    """Build the asset that stands for a config that cannot be loaded; nothing can run it."""
+    """Build the placeholder asset for a config that cannot be loaded; it cannot be run."""
     reference = dg.LocalFileCodeReference(
         file_path=str(broken.path), line_number=broken.line, label=broken.path.name
     )
@@ -281,7 +280,7 @@ def build_problem_checks(broken: Sequence[BrokenConfig]) -> list[dg.AssetChecksD
 
 
 def build_problem_sensor(broken: Sequence[BrokenConfig]) -> list[dg.SensorDefinition]:
-    """Build the sensor that lets that check fail without anybody's help, if there is one."""
+    """Build the sensor that reports that check's failure automatically, if there is one."""
     if not broken:
         return []
 

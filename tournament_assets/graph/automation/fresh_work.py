@@ -1,8 +1,8 @@
-"""What of a run that somebody asked for is there already, and would only be made again.
+"""Which parts of a requested run are stored already and need not be made again.
 
-Recipes say what an edit made out of date. A person who asks for a run also relies on what a recipe
-does not hold: that the stored file is still there, that the same program with the same options made
-it, and that nothing was left open which another attempt might settle. In doubt it runs.
+Recipes show what an edit made out of date. A requested run also depends on what a recipe does not
+record: that the stored file still exists, that the same program with the same options made it, and
+that another attempt could settle nothing more. When in doubt, it runs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,13 +38,13 @@ _ASKED_AGAIN = frozenset({"response_coverage", "no_empty_response"})
 
 @dataclass(frozen=True)
 class FreshWork:
-    """What of a mode has to run.
+    """The parts of a mode that have to run.
 
     Attributes:
         instance: Where materialisations are recorded.
         storage: Where assets are kept: a folder or a URL.
-        options: By asset the options of the run that differ from their defaults.
-        always: Assets that run whatever is recorded of them.
+        options: The run's options that differ from their defaults, by asset.
+        always: Assets that always run.
     """
 
     plan: TournamentPlan
@@ -56,7 +56,7 @@ class FreshWork:
     _found: dict[str, Sequence[dg.AssetCheckEvaluation]] = field(default_factory=dict)
 
     def to_run(self, stage: Stage) -> WorkOfStage:
-        """Return by partition what of a stage has to run; no assets are all of them."""
+        """Return the assets of a stage that have to run, by partition; empty means all."""
         book = RecipeBook(self.plan, self.instance, known=self._inputs)
         return find_out_of_date(book, stage, self.mode, distrusts=self._distrusts)
 

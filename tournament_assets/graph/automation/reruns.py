@@ -1,9 +1,9 @@
 """Reruns: the stages of one mode in order, as ordinary runs that run tags tie together.
 
-All that is known about a rerun stands in its runs and their tags, so a daemon that is restarted has
-forgotten nothing, and the tag `tournament/rerun` shows a whole rerun among the runs of the UI.
+A rerun's whole state is in its runs and their tags, so a restarted daemon forgets nothing, and the
+tag `tournament/rerun` finds all its runs in the UI.
 
-What of a stage is out of date, the recipes say (`graph/recipe_book.py`).
+The recipes (`graph/recipe_book.py`) determine which parts of a stage are out of date.
 """
 
 import json
@@ -41,15 +41,15 @@ def find_out_of_date(
     *,
     distrusts: Callable[[str, dg.EventLogRecord], bool] = lambda _name, _record: False,
 ) -> "WorkOfStage":
-    """Return what of a stage has to run, by partition, for a mode to rest on its present inputs.
+    """Return the assets of a stage that must run, by partition, to bring a mode up to date.
 
     Args:
         book: The recipes.
-        distrusts: Whether what is recorded of an asset has to be made again whatever its recipe.
+        distrusts: Whether an asset must be made again whatever its recipe.
 
     Returns:
-        For each partition that has to run, the assets that have to, in the stage's order; no assets
-        are all of them.
+        For each partition that has to run, its assets that have to, in the stage's order; empty
+        means all.
     """
     names = [name for name in stage.assets if not book.rows[name].on_request]
     found = {
@@ -71,25 +71,25 @@ STAGE_TAG = "stage"
 SCOPE_TAG = "tournament/scope"
 REASON_TAG = "tournament/reason"
 EDITED_TAG = "tournament/edited"
-"""What the inputs and settings were when a rerun began because of an edit."""
+"""The state of inputs and settings when a rerun began because of an edit."""
 PARTITIONS_TAG = "tournament/partitions"
-"""All partitions of the stage, each with the assets that run there, none being all of them: so a
-stage of which only some runs were begun is known, and is begun whole with what it was to run."""
+"""All partitions of the stage, each with the assets that run there (empty means all), so that a
+stage of which only some runs were begun is recognised and completed."""
 FINISHED_TAG = "tournament/finished"
-"""On the last runs of a rerun that had nothing to do in the stages after theirs."""
+"""On the last runs of a rerun that had nothing to do in the later stages."""
 RERUN_TAGS = (
     *("tournament", "mode", RERUN_TAG, STAGE_TAG),
     *(SCOPE_TAG, REASON_TAG, EDITED_TAG, PARTITIONS_TAG),
 )
-"""What a run that stands for another one of a rerun takes over from it."""
+"""The tags that a run takes over from the rerun's run that it replaces."""
 
 Scope = Literal["all", "out_of_date"]
 Reason = Literal["schedule", "edit", "hand"]
 PartitionKey = dg.MultiPartitionKey | str
 WorkOfStage = Mapping[PartitionKey, Sequence[dg.AssetKey]]
-"""By partition what a rerun has to run of a stage; no assets are all of them."""
+"""The assets of a stage that a rerun has to run, by partition; empty means all."""
 Choice = Callable[[dg.DagsterInstance, TournamentPlan, Stage, Mode], WorkOfStage]
-"""Says, from the instance, what there is to run; nothing skips the stage."""
+"""Returns what has to run, given the instance; an empty result skips the stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +137,8 @@ CHOICES: Mapping[Scope, Choice] = {"all": choose_everything, "out_of_date": choo
 def name_rerun(plan: TournamentPlan, mode: Mode, reason: Reason, began_at: datetime) -> str:
     """Return a rerun's id, such as `demo_headline_20261121T060000Z`.
 
-    Another reason than a schedule is said: one that begins in the second of a scheduled one is
-    another.
+    The id names any reason but a schedule, so that it differs from a scheduled rerun of the same
+    second.
     """
     suffix = "" if reason == "schedule" else f"_{reason}"
     return f"{plan.tournament_id}_{mode}_{began_at.astimezone(UTC):%Y%m%dT%H%M%SZ}{suffix}"
@@ -156,7 +156,7 @@ def begin_rerun(
 
     Args:
         mode: The mode to rerun.
-        began_at: Names the rerun: asked twice for the same moment, it is the same rerun.
+        began_at: Identifies the rerun: two requests for the same moment are the same rerun.
         reason: Why: a schedule reruns everything, an edit what it made out of date.
         edited: What the inputs and settings are, where an edit is the reason.
     """
@@ -174,8 +174,8 @@ def begin_rerun(
 def build_beginning_jobs(plan: TournamentPlan) -> list[dg.JobDefinition]:
     """Build the jobs that begin a rerun: of everything, and of what is out of date.
 
-    They observe every input, and fail if one cannot be used. Where no schedule and no edit is the
-    reason, somebody has pressed the button.
+    They observe every input, and fail if one cannot be used. Without a schedule or an edit as the
+    reason, somebody pressed the button.
     """
     return [
         _build_beginning_job(plan, "all", "run all stages of a mode, to a new run directory"),
@@ -219,7 +219,7 @@ def beginning_job(plan: TournamentPlan, scope: Scope) -> str:
 
 
 def _begin_by_hand(context: dg.OpExecutionContext, plan: TournamentPlan, scope: Scope) -> None:
-    """Make a run that somebody has pressed the beginning of a rerun.
+    """Turn a run that somebody launched by hand into the beginning of a rerun.
 
     Raises:
         WorkError: If a rerun of the mode is unfinished.
@@ -242,7 +242,7 @@ def request_stage_after(
     instance: dg.DagsterInstance,
     choice: Choice,
 ) -> list[dg.RunRequest]:
-    """Return the runs of the next stage that has any to run; none if no later stage has."""
+    """Return the runs of the next stage with work to do; empty if no later stage has any."""
     for index, stage in enumerate(build_rerun_stages(plan)):
         is_passed_over = DRIFT_ASSET in stage.assets and not _looks_at_judge(rerun, plan)
         if index > stage_index and not is_passed_over:
@@ -253,7 +253,7 @@ def request_stage_after(
 
 
 def _looks_at_judge(rerun: RerunIdentity, plan: TournamentPlan) -> bool:
-    """Whether a rerun asks if the judge has drifted: an edit is no occasion for it."""
+    """Return whether a rerun tests the judge for drift: one begun by an edit does not."""
     return rerun.reason == "schedule" and plan.config.judging.tests.anchor_pairs > 0
 
 
@@ -310,7 +310,7 @@ def _tags(
 def _rerun_config(
     plan: TournamentPlan, stage: Stage, assets: Sequence[dg.AssetKey], rerun: RerunIdentity
 ) -> JsonObject:
-    """Return the run config of a run: what its steps have to know of the rerun around them."""
+    """Return the run config that tells a run's steps about their rerun."""
     moment = began_at_text(rerun.began_at)
     told = {"run_began_at": moment, "rerun": rerun.rerun_id, "occasion": rerun.rerun_id}
     return op_configs(plan, [key.path[-1] for key in assets] or stage.assets, told)
@@ -322,9 +322,9 @@ def began_at_text(began_at: datetime) -> str:
 
 
 PARTITION_TAG = "dagster/partition"
-"""Where Dagster itself notes a run's partition."""
+"""Dagster's own tag for a run's partition."""
 _PARENT_TAG = "dagster/parent_run_id"
-"""Where Dagster itself notes which run was executed again."""
+"""Dagster's own tag for the run that was executed again."""
 _STOPPED = frozenset({dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED})
 
 
@@ -340,7 +340,7 @@ class RerunState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rerun:
-    """One rerun, as its runs tell it.
+    """One rerun, reconstructed from its runs.
 
     Attributes:
         identity: What its runs have in common.
@@ -348,13 +348,13 @@ class Rerun:
         stage: The name of the stage that was begun last.
         stage_index: Which stage that is; None if this version has none of that name.
         stage_title: What that stage does.
-        partitions: All partitions of that stage, and by name the assets that run there, none being
-            all of them.
+        partitions: All partitions of that stage, with the names of the assets that run there; empty
+            means all.
         newest_runs: By partition, the newest run of that stage.
         newest_run_created_at: When the newest of its runs was begun.
-        updated_at: When the newest change to any of its runs was noted.
-        superseded_by: The newest rerun of the mode, if it began later. One rerun of a mode lives at
-            a time: an older one that is executed again does not go on.
+        updated_at: When any of its runs last changed.
+        superseded_by: The newest rerun of the mode, if it began later. Only one rerun of a mode is
+            active: an older one that is executed again does not continue.
     """
 
     identity: RerunIdentity
@@ -370,7 +370,7 @@ class Rerun:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether something of it runs, or is going to without anybody's help."""
+        """Whether any of its runs is running, or will start by itself."""
         return self.state is RerunState.RUNNING or (
             self.state is RerunState.BETWEEN_STAGES and self.superseded_by is None
         )
@@ -433,7 +433,7 @@ def find_reruns(
 def refuse_superseded(
     instance: dg.DagsterInstance, plan: TournamentPlan, run: dg.DagsterRun
 ) -> None:
-    """Stop a run that was executed again for a rerun whose place a later one has taken.
+    """Refuse a run that was executed again for a rerun that a later one has superseded.
 
     Raises:
         WorkError: If it is one.
@@ -452,7 +452,7 @@ def refuse_superseded(
 def find_rerun_stopped_at(
     instance: dg.DagsterInstance, plan: TournamentPlan, *, mode: str, asset: str, partition: str
 ) -> Rerun | None:
-    """Return the newest rerun that making an asset's partition has stopped, or None."""
+    """Return the newest rerun that stopped at an asset's partition, or None."""
     stages = enumerate(build_rerun_stages(plan))
     making = [index for index, stage in stages if asset in stage.assets]
     stopped = [
