@@ -40,17 +40,17 @@ _CORE: dict[str, tuple[str, str]] = {
     "run": ("cli.running:run_command", "Materialise a tournament, prompts to leaderboard."),
 }
 _COMMANDS = _CORE | named_rows_of_extras("commands")
-"""Where every command is, and what the list says of it: only one that is called is imported."""
+"""Each command's module and help line: only a command that is called is imported."""
 
 _errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Search for unused cycles of objects more rarely, and not in what is loaded already.
+    """Collect garbage cycles less often, and not among what is loaded already.
 
-    Modules are a million objects that stay; searching them again and again is a fourteenth of a
-    rerun's processor time, and a tenth of what a short command takes.
+    Loaded modules are a million permanent objects; scanning them repeatedly takes a fourteenth of a
+    rerun's processor time, and a tenth of a short command's.
     """
     thresholds = gc.get_threshold()
     gc.freeze()

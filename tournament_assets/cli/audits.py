@@ -80,7 +80,7 @@ def audit_command(
 
 
 def _read_audit(config_path: Path, mode: Mode) -> AuditReport:
-    """Read both audits from what was materialised; nothing is computed anew."""
+    """Read both stored audits, without computing anything anew."""
     plan = build_plan(load_config(config_path), os.environ)
     stored = StoredTables(plan, mode, environment=os.environ)
     frames = {name: stored.of_mode(name) for name in ("audit", "prompt_audit")}
@@ -144,13 +144,14 @@ def fair_comparison_command(
 def load_fair_report(
     config_path: Path, mode: Mode, *, excluded: Sequence[str], environment: Mapping[str, str]
 ) -> FairReport:
-    """Return a mode's fair comparison: the stored one, or made anew where somebody is left out.
+    """Return a mode's fair comparison: the stored one, or a new one if entrants are left out.
 
     Args:
         excluded: Entrants to leave out.
 
     Raises:
-        InputError: If the config cannot be used, nothing is stored, or nobody can be left out so.
+        InputError: If the config cannot be used, nothing is stored, or these entrants cannot be
+            left out.
     """
     plan = build_plan(load_config(config_path), environment)
     stored = StoredTables(plan, mode, environment=environment)

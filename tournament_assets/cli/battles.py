@@ -132,7 +132,7 @@ def battles_export_command(
 ) -> None:
     """Write the battles of FILE as a file of another tool.
 
-    The command counts the values that the format has no place for.
+    Values that the format cannot hold are counted.
     """
     battles = _read(file, from_format, reading)
     table = battles.table
@@ -223,9 +223,9 @@ def battles_rate_command(
 ) -> None:
     """Rate the battles of FILES together: Elo and Bradley-Terry, each with its intervals.
 
-    A file that a run wrote says how it was rated, and gives the run's numbers to the bit. Options
-    override what the file says. Files of other tools are rated by the defaults of a tournament's
-    config.
+    A file that a run wrote records how it was rated, and reproduces the run's numbers bit for bit.
+    Options override what the file says. Files of other tools are rated by the defaults of a
+    tournament's config.
     """
     reading = {name: others.pop(name) for name in ("source", "baseline", "prompt_column")}
     battles = pool_battles([_read(file, format_name, reading) for file in files])

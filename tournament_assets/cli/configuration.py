@@ -1,8 +1,8 @@
 """`tournament init`, `configuration` and `dagster-home`: what a run begins with.
 
-Of `configuration`, types, defaults and limits come from the pydantic models, and meanings from
-their docstrings, so that no second text has to follow the first. `docs/configuration.md` is what it
-prints, and a test holds that page current.
+For `configuration`, types, defaults and limits come from the pydantic models, and meanings from
+their docstrings, so that nothing is documented twice. `docs/configuration.md` is what it prints,
+and a test holds that page current.
 """
 
 import inspect
@@ -80,7 +80,7 @@ def render_page() -> str:
 
 
 def _models_below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
-    """Yield a model and all that its fields hold, each before what it holds, some twice."""
+    """Yield a model and all models in its fields, parents first, some of them twice."""
     yield model
     for field in model.model_fields.values():
         for inner in _models_in(field.annotation):

@@ -49,8 +49,8 @@ def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
 
     A reply counts only for the very same request. Files of an earlier cache, whose rows are named
     by 12 hexadecimal digits (responses_<entrant>.jsonl as well), are matched by prompt, pair, order
-    and texts; what does not match is counted. What a gateway said in the judge's place is kept
-    as a failure: see `tournament rejudge`.
+    and texts; what does not match is counted. A gateway's message in place of the judge's reply is
+    kept as a failure: see `tournament rejudge`.
     """
     with opened_ledger(config_path, os.environ) as (plan, ledger):
         reports = import_files(files, plan, ledger=ledger)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the one way in which they show what they found."""
+"""Options that several commands share, and how their reports are shown."""
 
 import json
 import sys
@@ -42,7 +42,7 @@ markdown_option = click.option(
 
 
 def open_console(width: int = 100) -> Console:
-    """Return where tables are printed: as wide as the terminal, or so wide where there is none."""
+    """Return a console as wide as the terminal, or of the given width without a terminal."""
     return Console(width=None if sys.stdout.isatty() else width, highlight=False)
 
 
@@ -54,14 +54,12 @@ def show_report(
     markdown_path: Path | None = None,
     width: int = 120,
 ) -> None:
-    """Print a report as tables or as JSON, and write it as a page where one is wanted.
+    """Print a report as tables or as JSON, and write it as a page if one is wanted.
 
     Args:
-        document: The report.
-        values: Makes what is printed as JSON.
-        as_json: Whether that is wanted.
-        markdown_path: Where the page goes; None for nowhere.
-        width: Of the tables, in characters, where there is no terminal.
+        values: Returns the values to print as JSON.
+        markdown_path: Where to write the page; None for nowhere.
+        width: Width of the tables in characters, if there is no terminal.
 
     Raises:
         InputError: If the page cannot be written.

@@ -1,7 +1,7 @@
-"""Makes Dagster's assets of the rows of the graph's table.
+"""Build Dagster's assets from the rows of the graph's table.
 
-Dagster decides by data versions what is out of date downstream. With a hash of the contents, a
-rerun that changes nothing leaves everything downstream fresh.
+Dagster uses data versions to decide what is out of date downstream. As they are hashes of the
+contents, a rerun that changes nothing leaves everything downstream fresh.
 """
 
 import inspect
@@ -84,10 +84,9 @@ def build_assets(
     refuse_run: RefuseRun,
     resource_prefix: str = "",
 ) -> list[Any]:
-    """Make the assets of one tournament of the rows that it has.
+    """Build the assets of one tournament from its rows.
 
     Args:
-        rows: The rows that it has.
         refuse_run: Raises where a run must not begin a step.
         resource_prefix: What the keys of its resources begin with.
     """
@@ -109,7 +108,7 @@ def settings_version(plan: TournamentPlan, row: AssetRow) -> str | None:
 
 
 def check_result(check: Check) -> dg.AssetCheckResult:
-    """Return what a check found as Dagster takes it."""
+    """Return a check's result in Dagster's type."""
     severity = dg.AssetCheckSeverity.ERROR if check.is_error else dg.AssetCheckSeverity.WARN
     return dg.AssetCheckResult(
         check_name=check.name,
@@ -121,7 +120,7 @@ def check_result(check: Check) -> dg.AssetCheckResult:
 
 
 def check_evaluation(key: dg.AssetKey, check: Check) -> dg.AssetCheckEvaluation:
-    """Return what a check of an asset found as an event, for those that report it themselves."""
+    """Return a check's result as an event, for callers that report it themselves."""
     result = check_result(check)
     return dg.AssetCheckEvaluation(
         asset_key=key,
@@ -218,10 +217,10 @@ def _build_asset(
 def _refuse_in_backfill(
     context: dg.AssetExecutionContext, row: AssetRow, checks: Iterable[Check]
 ) -> None:
-    """Fail, if a check fails that is to stop what comes next.
+    """Fail in a backfill if a blocking check failed.
 
-    A backfill goes on with whatever was materialised, in a run of its own, and never asks for the
-    checks: there a blocking check holds up only what is in the same run.
+    A backfill continues with whatever was materialised, in a separate run, and ignores the checks:
+    there a blocking check stops only steps of the same run.
     """
     refused = [
         each
@@ -237,7 +236,7 @@ def _refuse_in_backfill(
 def _build_reported(
     plan: TournamentPlan, row: AssetRow, rows: Mapping[str, AssetRow], resource_prefix: str
 ) -> dg.AssetSpec:
-    """Make the asset of what a job of its own reports."""
+    """Build the asset that a separate job reports."""
     sources = [*row.input_rows().values(), *(Input(name) for name in row.after)]
     upstream = {
         each.asset: edge_between(rows[each.asset].axes, row.axes, over=each.over)
@@ -259,9 +258,9 @@ def _build_reported(
 def build_reporting_op(
     plan: TournamentPlan, row: AssetRow, *, refuse_run: RefuseRun, resource_prefix: str = ""
 ) -> dg.OpDefinition:
-    """Make the step that makes what is made on request, stores it and reports it.
+    """Build the step that makes an asset on request, stores it and reports it.
 
-    It reads and writes where the assets' own steps do. All that it reads has the axes that it has.
+    It reads and writes where the assets' own steps do. All its inputs have its axes.
 
     Args:
         row: What is made.
@@ -332,9 +331,9 @@ def build_reporting_op(
 def build_reported_checks(
     plan: TournamentPlan, rows: Iterable[AssetRow]
 ) -> list[dg.AssetChecksDefinition]:
-    """Make the checks of what jobs of their own report, so that the UI shows what they found.
+    """Build the checks of assets that separate jobs report, so that the UI shows their results.
 
-    Executed in the UI, a check says again what was found last, and asks nobody.
+    Executed in the UI, a check repeats its last result, without asking the judge.
     """
     return [
         _build_reported_check(plan, row, name, description)
@@ -345,7 +344,7 @@ def build_reported_checks(
 
 
 def build_up_to_date_check(plan: TournamentPlan) -> dg.AssetChecksDefinition:
-    """Make the check that says what of a tournament is out of date, and why."""
+    """Build the check that reports which parts of a tournament are out of date, and why."""
 
     def look(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         return check_result(up_to_date(RecipeBook(plan, context.instance)))
@@ -405,7 +404,7 @@ def _one_line(row: AssetRow) -> str:
 
 
 def _build_observed(plan: TournamentPlan, row: AssetRow) -> dg.SourceAsset:
-    """Make the observed asset of an input; what cannot be read is not observed."""
+    """Build the observed asset of an input; an unreadable input is not observed."""
 
     def observe() -> Any:
         found = {each.partition: each.version for each in row.make(plan) if each.version}
@@ -471,7 +470,7 @@ def _arguments(
     context: _Context,
     given: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return what the row's function asked for."""
+    """Return the arguments of the row's function."""
     wanted = row.wanted
     surroundings = _surroundings(plan, row, context)
     arguments = {name: read() for name, read in surroundings.items() if name in wanted}

@@ -1,6 +1,6 @@
-"""What a function of the graph returns, in plain values: Dagster's own are made of it elsewhere.
+"""What an asset's function returns, in plain values without Dagster's types.
 
-A value, what a person would ask about it, and what its checks found.
+A value, its metadata, and its checks' results.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,12 +41,12 @@ Metadata: TypeAlias = Mapping[str, "Json | Path | Markdown"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
         name: The check's name, as its asset's row has it.
         passed: Whether it is green.
-        description: A sentence that says it.
+        description: The result in a sentence.
         metadata: The numbers behind it.
         is_error: Whether it stops what comes next, where it is a blocking check.
     """
@@ -66,7 +66,7 @@ class Made(Generic[Value]):
         value: What is stored: rows, a table, a table already written, arrays, or nothing.
         metadata: What the UI shows of it, by name; a path is shown as one.
         checks: What its checks found.
-        version: Hash of the contents, where it does not follow from `value`.
+        version: Hash of the contents, if it does not follow from `value`.
     """
 
     value: Value
@@ -76,7 +76,7 @@ class Made(Generic[Value]):
 
 
 def as_stored(made: Made[Any], name: str, *, is_table: bool) -> Made[Any]:
-    """Return what was made as it is stored: a table of the rows, with the contents' version.
+    """Return a value in its stored form: a table of the rows, with the contents' version.
 
     Args:
         made: What an asset's function returned.
@@ -84,7 +84,7 @@ def as_stored(made: Made[Any], name: str, *, is_table: bool) -> Made[Any]:
         is_table: Whether it is a table.
 
     Raises:
-        TypeError: If nothing says which version it is.
+        TypeError: If its version is unknown.
     """
     value, version, counted = made.value, made.version, {}
     if is_table:
@@ -134,7 +134,7 @@ def markdown_table(
     limit: int = _SHOWN_ROWS,
     total: int | None = None,
 ) -> Markdown:
-    """Show the first rows of a table where a reader of the UI sees them at once.
+    """Return the first rows of a table as Markdown that the UI shows at once.
 
     Cells are escaped: a model's words can neither break the table nor bring HTML into the page.
 
@@ -162,7 +162,7 @@ def markdown_list(sentences: Iterable[str]) -> Markdown:
 
 
 def known(values: Mapping[str, Kept | None]) -> dict[str, Kept]:
-    """Return the values that are there: the UI plots numbers and has no place for None."""
+    """Return the values that are not None, as the UI plots only numbers."""
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -35,7 +35,7 @@ class Edge:
     """How an asset's partitions lead to those of another.
 
     Attributes:
-        mapping: What Dagster is told; None where each leads to the one of its name.
+        mapping: Dagster's partition mapping; None if each leads to the one of the same name.
         over: The axis along which a partition downstream loads several; None if it loads one.
     """
 
@@ -51,7 +51,7 @@ def edge_between(
     Args:
         upstream: The axes of the asset that is read.
         downstream: The axes of the asset that reads it.
-        over: An axis of both that is not to stay the same: all of it is read.
+        over: A shared axis that does not stay the same: all its partitions are read.
     """
     shared = [axis for axis in upstream if axis in downstream and axis != over]
     loaded_over = axis_loaded_over(upstream, downstream, over=over)
@@ -72,7 +72,7 @@ def loaded_over(
     axes: Sequence[Axis],
     names: Sequence[str],
 ) -> dict[str, Any]:
-    """Return what several upstream partitions hold, by their names along an axis, in config order.
+    """Return the values of several upstream partitions, by name along an axis, in config order.
 
     Dagster hands over a mapping from `dimension|mode`, the axes in alphabetical order, in no
     particular order, and for a single partition the bare object, whatever the annotation says.

@@ -58,7 +58,7 @@ from tournament_assets.verdicts.judge_requests import UNBUDGETED_TAG
 _LOG = logging.getLogger(__name__)
 
 StepListener = Callable[[str, str], object]
-"""Told what a step does, and its partition as people read it."""
+"""Called with what a step does, and its partition's readable name."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class PlainRun:
         mode: The mode that ran.
         values: Tables as data frames, large ones as files to read from, traces as arrays.
         versions: Hashes of their contents, by asset and partition likewise.
-        metadata: What a person would ask about each, by asset and partition likewise.
+        metadata: Metadata of each, by asset and partition likewise.
         checks: What the checks of each found.
     """
 
@@ -164,10 +164,10 @@ def run_plainly(
 
     Args:
         environment: The environment variables: keys, addresses, the ledger.
-        until: Make this asset and what it needs; all that a run makes unless given.
-        given: What is taken as it is and not made, by asset and the partition's entrant or
-            dimension: a list of rows, a data frame, a stored table or traces. What only it would
-            have needed is not made either.
+        until: Make only this asset and what it needs; by default everything.
+        given: Values to use instead of making them, by asset and the partition's entrant or
+            dimension: a list of rows, a data frame, a stored table or traces. Whatever only they
+            would have needed is not made either.
         folder: Where tables are kept, in the layout in which Dagster keeps them; nowhere unless
             given.
         on_start: Told of every step and partition before it begins.
@@ -238,7 +238,7 @@ class _Engine:
         return ("",) if axis is None else axis_names(self._plan.config, axis)
 
     def take(self, given: Mapping[tuple[str, str], Any]) -> None:
-        """Take values that are not made."""
+        """Use given values instead of making them."""
         for (asset, name), value in given.items():
             if (row := self._rows.get(asset)) is None or name not in self.names_of(row):
                 raise InputError(

@@ -1,9 +1,9 @@
-"""What a tournament's partitions were made from, as recorded, and what they would be made from now.
+"""The recorded and current recipes of a tournament's partitions.
 
 Every materialisation carries its recipe (`graph/recipes.py`) as the metadata `made_from`, and as a
-tag what it was made with: the program, the options of the run, and for what people read also the
-whole config, the prices and the versions that it names. What is out of date is known by the first;
-a person who asks for a run asks for it with this program and these options.
+tag what it was made with: the program, the run's options, and for documents also the whole config,
+the prices and the versions that they name. The recipe decides what is out of date; a requested run
+must match the tag as well.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -50,8 +50,8 @@ class RecipeBook:
     Attributes:
         plan: The tournament.
         instance: Where materialisations are recorded.
-        told: The rubrics that a run was told, where they are not to be read from the files.
-        known: Every input as it is now; read when they are asked for unless given.
+        told: The rubrics passed to a run, to use instead of those in the files.
+        known: The current inputs; read on demand unless given.
     """
 
     plan: TournamentPlan
@@ -146,7 +146,7 @@ class RecipeBook:
         )
 
     def places_of(self, mode: Mode) -> list[Place]:
-        """Return all that a run of a mode makes, each after what it reads."""
+        """Return every place that a run of a mode makes, each after its inputs."""
         return [
             Place(name, join_partition(dict(zip(row.axes, values, strict=True))))
             for name, row in self.rows.items()
@@ -170,9 +170,9 @@ def _foreign_version(key: dg.AssetKey, instance: dg.DagsterInstance) -> str | No
 
 
 def up_to_date(book: RecipeBook) -> Check:
-    """Describe in one line what of the modes that have run is out of date, and why.
+    """Describe in one line what is out of date in the modes that have run, and why.
 
-    An entrant whose files are not on this machine is passed over: another one may have them.
+    Entrants whose files are not on this machine are skipped: another machine may have them.
     """
     causes: dict[str, list[str]] = {}
     for mode in book.plan.config.mode_names:
@@ -194,7 +194,7 @@ def up_to_date(book: RecipeBook) -> Check:
 
 
 def rubrics_told(options: Mapping[str, Any]) -> dict[str, Rubric]:
-    """Return the rubrics that a run was told, by dimension; none if it reads them by itself.
+    """Return the rubrics passed to a run, by dimension; empty if it reads them itself.
 
     Args:
         options: The options of an asset that asks the judge.

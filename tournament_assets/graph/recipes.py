@@ -1,9 +1,9 @@
 """What a partition of an asset is made from, and which partitions are out of date.
 
-A partition's recipe is what decides what it holds: its settings, among them the version of what
-reads replies, and the versions of everything that it reads, observed inputs too. Every
-materialisation carries its recipe, and is out of date if that differs from the recipe of now. Runs,
-reruns, edits and checks all ask here; nothing in here knows Dagster.
+A partition's recipe is everything that determines its contents: its settings, including the version
+of the reply parser, and the versions of all its inputs, observed ones too. Every materialisation
+carries its recipe, and is out of date if the current recipe differs. Runs, reruns, edits and checks
+all use this module, which does not depend on Dagster.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint, short
 
 Recipe = Mapping[str, str]
-"""The version of everything that decides what a partition holds, by what it is."""
+"""The version of everything that determines a partition's contents, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,8 @@ def find_out_of_date(
 ) -> list[Place]:
     """Return which of some partitions have to be made, in the order in which they are made.
 
-    What reads one that is out of date is made with it: whether it changes shows only then.
+    Partitions that read an out-of-date one are included: whether it changes shows only once it is
+    made.
 
     Args:
         places: The partitions, each after what it reads.

@@ -1,4 +1,4 @@
-"""What a row of the graph's table says, of an asset and of a job."""
+"""The rows of the graph's table: assets and jobs."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +41,7 @@ def axis_loaded_over(
 
 
 class Log(Protocol):
-    """Where a function says what is happening."""
+    """The log of an asset's function."""
 
     def info(self, message: str) -> None:
         """Say something."""
@@ -52,7 +52,7 @@ class Log(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is known of the step that a function is called in, for those that need much of it.
+    """The step in which a function is called, for functions that need much of it.
 
     Attributes:
         mode: The partition's mode.
@@ -89,7 +89,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input that is more than the partitions that belong to the asset's own.
+    """An input that is not simply the partitions that match the asset's own.
 
     Attributes:
         asset: What is loaded.
@@ -106,33 +106,33 @@ class Input:
 class AssetRow:
     """One asset: where it stands in the graph, and the function that makes it.
 
-    The function is given by name what it asks for: `plan` or its `config`; its partition's `mode`
-    and `dimension`, or a whole `step`; its inputs, one by one, as the dataclass `inputs`, or what
-    that leaves as the mapping `tables`, and of several partitions a mapping by entrant, dimension
-    or mode, in config order; `options` of the run, a dataclass; the resources `ledger`, `judge` and
-    `generator`, or all as `resources`; and `started_at`, when the run began. It returns a `Made`.
-    Its docstring is what the UI shows.
+    The function is passed the arguments that it names: `plan` or its `config`; its partition's
+    `mode` and `dimension`, or a whole `step`; its inputs, one by one, as the dataclass `inputs`, or
+    what that leaves as the mapping `tables`, and of several partitions a mapping by entrant,
+    dimension or mode, in config order; `options` of the run, a dataclass; the resources `ledger`,
+    `judge` and `generator`, or all as `resources`; and `started_at`, when the run began. It returns
+    a `Made`. Its docstring is what the UI shows.
 
     Attributes:
         make: The function; the asset has its name, and so has the schema of its table.
         stage: The asset group, without the tournament's id.
         job: The job that makes it, without the tournament's id.
         axes: What there is a partition for.
-        inputs: What is loaded for it, by argument; the edge follows from the axes of both ends.
-        after: What it depends on without loading it.
+        inputs: Assets to load, by argument; the edge follows from the axes of both ends.
+        after: Assets that it depends on without loading them.
         upstream: The keys of what it loads of the project around; the function is given them all
             as the mapping `upstream`.
         settings: What of a plan decides what it holds, besides its inputs; its code version.
         checks: Descriptions of the checks it reports, by name.
         blocking_checks: Descriptions of those that stop what comes next if they fail as errors.
         stored_as: A Parquet table, npz arrays, a run's directory, or a file that people edit.
-        kinds: What the UI marks it with.
+        kinds: Labels in the UI.
         pool: The concurrency pool it runs in, of a plan.
-        op_tags: What its step asks of the machine it runs on.
+        op_tags: Requirements of its step on the machine that runs it.
         when: Whether a tournament has it.
-        note: What the table in the documentation says of it besides.
-        on_request: Whether its own job alone makes it: to the graph it comes from outside, so that
-            no button of the UI runs it, and it is never missing or out of date.
+        note: Additional note for the table in the documentation.
+        on_request: Whether only its own job makes it: to the graph it is external, so that no
+            button in the UI runs it, and it is never missing or out of date.
         prepares: The asset that it is made for: it runs where that one does, and not where that
             one asks nothing or only what failed.
         names: What of a plan its text names besides its inputs: part of what it is made with.

@@ -1,4 +1,4 @@
-"""What a person may ask of one run; without Dagster.
+"""The options of a run, independent of Dagster.
 
 Every asset is told by name those of a run's options that its function has (`AssetRow.told`).
 """
@@ -17,7 +17,7 @@ from tournament_assets.tournament.judges import Rubric
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What a person may ask of one run.
+    """The options of one run.
 
     Attributes:
         config_path: The tournament's configuration.
@@ -27,11 +27,11 @@ class RunOptions:
         limit_pairs: Keep only the first pairs of each dimension.
         skip_judging: Rate what the ledger holds, ask nothing.
         partial: Rate although some presentations have no reply yet.
-        rejudge: Ask what failed again, one by one, instead of what was never answered.
+        rejudge: Resend failed requests, one by one, instead of those never answered.
         pay_again: Ask again for paid results that the service no longer keeps or does not hand out.
         no_budget: Let a headline be paid for without a budget.
         output_dir: Where the run directory goes.
-        everything: Run also what is fresh.
+        everything: Also run what is fresh.
     """
 
     config_path: Path
@@ -57,9 +57,9 @@ class RunOptions:
     def told(
         self, plan: TournamentPlan, rubrics: Mapping[str, Rubric], began_at: datetime
     ) -> JsonObject:
-        """Return what the run tells its assets, by the names of their options.
+        """Return the options that the run passes to its assets, by name.
 
-        What was not asked is left out.
+        Unset options are left out.
 
         Args:
             rubrics: What the judge is told, by dimension, as it was when the run began.

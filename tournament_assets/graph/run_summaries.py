@@ -1,4 +1,4 @@
-"""What a finished run has to show, whichever engine ran it."""
+"""The summary of a finished run, whichever engine ran it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def summarise_run(
     metadata: Mapping[str, Sequence[Mapping[str, Any]]],
     warnings: Sequence[str],
 ) -> RunSummary:
-    """Return what a finished run has to show.
+    """Return the summary of a finished run.
 
     Args:
         mode: The mode that ran.

@@ -1,6 +1,6 @@
-"""Which of a tournament's settings decide what is made, besides the inputs.
+"""The settings of a tournament that determine each asset's contents, besides its inputs.
 
-An asset is out of date when these are others than when it was made.
+An asset is out of date if they have changed since it was made.
 """
 
 from typing import Any

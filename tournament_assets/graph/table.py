@@ -74,7 +74,7 @@ JOBS = (
         ),
     ),
 )
-"""In the order they run: a job holds one shape of partitions.
+"""The jobs in run order; the assets of a job all have the same partitions.
 
 The inputs come first, observed by the jobs that begin a rerun. The price of judging is known before
 anything is asked, and a price that the budget does not allow ends the run there.
@@ -130,7 +130,7 @@ def _entrant_kinds(plan: TournamentPlan) -> set[str]:
 
 # What was paid for again when everybody was asked is not to be paid for a third time.
 _BOUGHT_BEFORE = frozenset({"pay_again"})
-# No pool: a step that waits for a judge keeps nobody else from anything.
+# No pool: a step that waits for a judge blocks nothing else.
 _rating = partial(AssetRow, stage="ratings", job="judging", axes=MODE_BY_DIMENSION)
 
 

@@ -1,1 +1,1 @@
-"""A run before, after and behind it: its price, what it needs, what it was made of."""
+"""What surrounds a run: price estimates, preflight checks, provenance, and ledger transfers."""

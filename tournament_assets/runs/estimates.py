@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 FindShares = Callable[[Rubric], Mapping[tuple[str, str], Sequence[float]]]
-"""Says what shares of a win the first of every two entrants had, by the two."""
+"""Returns the first entrant's shares of a win for every two entrants."""
 
 
 def estimate_pairs(
@@ -160,7 +160,7 @@ def _course_so_far(
 
 
 def _shares_of_pilot(plan: TournamentPlan, *, ledger: Ledger) -> FindShares:
-    """Return what reads from the ledger what the pilot's judge said."""
+    """Return a function that reads the pilot's verdicts from the ledger."""
     config = plan.config
     bank, prompts = load_bank_and_selection(plan, "pilot")
     responses = {
@@ -178,7 +178,7 @@ def _shares_of_pilot(plan: TournamentPlan, *, ledger: Ledger) -> FindShares:
 
 
 class _JudgeToPrice:
-    """What one judge is to be asked, and its prices.
+    """The requests to one judge, and its prices.
 
     Args:
         judge: Who is asked, and about which share of the pairs.
@@ -257,8 +257,8 @@ def estimate_judging(
 ) -> JudgingEstimate:
     """Count the requests that a mode would send, with the responses that exist so far.
 
-    Nothing is generated, sent or written. Weights that are not there yet are no problem. See
-    `estimate_pairs` for the arguments.
+    Nothing is generated, sent or written. Weights may be missing. See `estimate_pairs` for the
+    arguments.
 
     Raises:
         InputError: If the bank, a rubric or a recorded file cannot be used.

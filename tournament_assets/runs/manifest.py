@@ -1,4 +1,4 @@
-"""What a finished run says of itself: what it rests on, how it is made again, and its manifest."""
+"""The manifest of a finished run: what it is based on, and how to reproduce it."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What a mode's results rest on, and how they came about; by dimension where one is named.
+    """What a mode's results are based on, and how they were made.
 
     Attributes:
-        summaries: What is said of the judge's replies, by dimension.
+        summaries: Summaries of the judge's replies, by dimension.
         inputs: The hash of everything that decides a result, as `input_hashes` returns it.
         versions: What it was made with.
         left_out: Pairs that a limit left out, by dimension.
         not_needed: Pairs that were not needed, by dimension, where pairs stop early.
         pending: Presentations without a reply yet, by dimension.
         costs: Requests, tokens and dollars, by dimension.
-        command: The command that makes the results again.
+        command: The command that reproduces the results.
     """
 
     summaries: Mapping[str, ReplySummary]
@@ -81,7 +81,7 @@ def run_facts(
     records: Records,
     decisions: Frames | None = None,
 ) -> RunFacts:
-    """Return what a mode's results rest on.
+    """Return the facts that a mode's results are based on.
 
     Args:
         responses: Table `entrant_responses` of each entrant.
@@ -137,11 +137,11 @@ def run_manifest(
     Args:
         facts: What its results rest on.
         bank: Table `prompt_bank`.
-        outages: What must be said of it first.
+        outages: Notices that come first.
         audit: Table `audit`.
         lights: What the lights on the judge show, all dimensions.
         n_permutations: Orderings that were rated.
-        waste: What was paid for without use.
+        waste: Spending without use.
         started_at: When the work began, ISO 8601.
         finished_at: When it ended.
         rerun: The rerun that it is the result of; None for a run that a person began.
@@ -202,7 +202,7 @@ def _made_again_by(
     left_out: Mapping[str, int],
     records: Records,
 ) -> str:
-    """Return the command that makes these results again, with what the run was told besides."""
+    """Return the command that reproduces these results, with the run's options."""
     command = rerun_command(plan, mode)
     models = {model for each in summaries.values() for model in each.judge_models}
     if len(models) == 1 and models != {plan.config.lead(mode).model}:
@@ -248,6 +248,6 @@ def _lights(lights: Sequence[MeasureRow], dimension: str) -> dict[str, str]:
 
 
 def _prompts_planned(audit: pd.DataFrame, *, n_entrants: int) -> dict[str, int]:
-    """Return on how many prompts each two entrants should have been judged, by dimension."""
+    """Return the number of prompts planned for every two entrants, by dimension."""
     rows = rows_of(CoverageRow, audit)
     return {row.dimension: row.pairs_planned // max(n_entrants - 1, 1) for row in rows}

@@ -1,7 +1,7 @@
-"""Everything that must be right before anything is spent, looked at all at once.
+"""Checks of everything that must be right before money is spent, all at once.
 
-`tournament doctor` looks too, and at what does not stop a run. Nothing is spent: a judging service
-is asked for nothing but whether it knows a model.
+`tournament doctor` uses them too, and checks what does not stop a run. They cost nothing: a judging
+service is only asked whether it knows a model.
 """
 
 import shutil
@@ -57,7 +57,7 @@ def refuse_bad_input(
 ) -> None:
     """Read every input of a tournament, and spend nothing.
 
-    A server that answers for an entrant is looked at if the ledger lacks some of its responses.
+    A server that answers for an entrant is checked if the ledger lacks some of its responses.
 
     Args:
         mode: The mode that is about to run.
@@ -157,7 +157,7 @@ _LEAST_FREE_GIB = 5.0
 
 
 class Health(StrEnum):
-    """How something stands."""
+    """The status of a check."""
 
     WELL = "ok"
     LOOK = "look"
@@ -167,12 +167,12 @@ class Health(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
         health: How it stands.
         said: What was found.
-        advice: What to do; empty where nothing is to be done.
+        advice: What to do; empty if nothing.
     """
 
     subject: str
@@ -182,7 +182,7 @@ class Finding:
 
 
 def diagnose_packages() -> Iterator[Finding]:
-    """Name which versions are installed, as far as they matter."""
+    """Return the installed versions that matter."""
     for name in _PACKAGES:
         try:
             yield Finding(name, Health.WELL, version(name))

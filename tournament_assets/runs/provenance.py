@@ -1,4 +1,4 @@
-"""What a result rests on: its inputs' hashes, what was left out, what it cost, and what made it."""
+"""The provenance of a result: input hashes, what was left out, costs, and what made it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BilledReply:
-    """What of the table `judge_replies` tells its bill, and what a run says of it."""
+    """The columns of table `judge_replies` that its bill and summary need."""
 
     prompt_id: str
     sample: int
@@ -69,7 +69,7 @@ class _Answered:
 
 
 class Bill:
-    """What replies were billed, whenever they were paid; shared requests count once.
+    """The bill of replies, whenever they were paid; shared requests count once.
 
     Attributes:
         usage: The tokens of all of them.
@@ -122,7 +122,7 @@ class Bill:
         return total
 
     def metadata(self, config: TournamentConfig) -> JsonObject:
-        """Return what a person would ask about it."""
+        """Return the bill as metadata for the UI."""
         usage, cost = self.usage, self.cost_usd(config)
         written, cached = usage.cache_creation_input_tokens, usage.cache_read_input_tokens
         read = usage.input_tokens + written + cached
@@ -249,7 +249,7 @@ def _version_of(distribution: str) -> str | None:
 
 
 Recorded = Mapping[str, object]
-"""What a materialisation says of itself."""
+"""A materialisation's metadata."""
 Records = Callable[[str, str | None], Recorded | None]
 """Returns what is recorded of an asset's partition, newest first; None if there is nothing."""
 
@@ -260,10 +260,10 @@ LargeTables = Mapping[str, AnyTable]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReplySummary:
-    """What is said of the table `judge_replies` of one dimension, from one reading of it.
+    """A summary of one dimension's table `judge_replies`, from a single pass over it.
 
     Attributes:
-        pairs: How many pairs it has; rows are more, two or more a pair.
+        pairs: Number of pairs; each has two or more rows.
         pending: Presentations without a reply yet.
         identical: Presentations that were not asked about, because both responses are the same.
         requests: Different requests that got a reply.
@@ -318,7 +318,7 @@ def judge_models(summaries: Mapping[str, ReplySummary]) -> str:
 
 
 def rerun_command(plan: TournamentPlan, mode: Mode) -> str:
-    """Return the command that makes a mode's results again."""
+    """Return the command that reproduces a mode's results."""
     return f"tournament run --config {plan.config_path.as_posix()} --mode {mode}"
 
 

@@ -72,7 +72,7 @@ _TIME_NAMES = ("received_at", "created_at", "timestamp")
 
 @dataclass(frozen=True, slots=True)
 class MatchedRows:
-    """What a file holds that is wanted today.
+    """The rows of a file that answer today's requests.
 
     Attributes:
         unmatched: Rows that answer nothing that would be asked today.
@@ -143,7 +143,7 @@ def _match_judgments(
 def _asked_today(
     plan: TournamentPlan, dimension: str, *, ledger: "Ledger"
 ) -> dict[tuple[str, str, str], list[_Asked]]:
-    """Return today's requests by the prompt and the entrants, the one that is shown first first."""
+    """Return today's requests by prompt and entrants, in the order they are shown."""
     load_rubric(plan.config, plan.project, dimension)  # says what is wrong with it
     rubric = (plan.project.folder / plan.config.dimensions[dimension].rubric).read_text("utf-8")
     asked: dict[tuple[str, str, str], list[_Asked]] = {}
@@ -200,7 +200,7 @@ def _short_keys(pair: PairToJudge, rubric: str, model: str, *, swap: bool) -> fr
 def _find(
     row: Mapping[str, Any], asked: Mapping[tuple[str, str, str], list[_Asked]]
 ) -> _Asked | None:
-    """Return the request of today that a row answers, if that is beyond doubt."""
+    """Return the request of today that a row answers, if it is unambiguous."""
     swap = row.get("position_swap", row.get("presentation") == Presentation.BA.value)
     names = (row.get("entrant_a"), row.get("entrant_b"))
     texts = (row.get("response_a"), row.get("response_b"))
@@ -322,7 +322,7 @@ _NOT_ASKED = frozenset({"identical", "pending"})
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What came of one file.
+    """The result of importing one file.
 
     Attributes:
         added: Replies that the ledger did not hold.
@@ -393,7 +393,7 @@ def _records(
 def import_files(
     paths: Sequence[Path], plan: TournamentPlan, *, ledger: "Ledger"
 ) -> list[ImportReport]:
-    """Keep what is in some files, exports of a ledger and files of an earlier cache alike.
+    """Import files into the ledger: exports of a ledger, and files of an earlier cache.
 
     Raises:
         InputError: With every problem of the first file that has any.
@@ -448,12 +448,12 @@ def recover_replies(
     log: Callable[[str], None],
     judge_model: str | None = None,
 ) -> RecoveryReport:
-    """Take back what all modes of a tournament, and its entrants, have paid for and forgotten.
+    """Recover replies that a tournament's modes and entrants paid for and the ledger lost.
 
     Args:
         ledger: Where replies are put.
         judge: Leads to the services: those of the judges of all modes and of bought entrants.
-        judge_model: Another judge than the configured ones.
+        judge_model: A judge to ask instead of the configured ones.
 
     Raises:
         InputError: If the bank, a rubric or a recorded file cannot be used, or there is no key.
@@ -512,7 +512,7 @@ def recover_replies(
 
 
 def missing_responses(plan: TournamentPlan, *, ledger: "Ledger") -> dict[str, int]:
-    """Return how many responses do not exist, by entrant; what they make up cannot be planned.
+    """Return the number of missing responses, by entrant; their pairs cannot be planned.
 
     Raises:
         InputError: If the bank or a recorded file cannot be used.

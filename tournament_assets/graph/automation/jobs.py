@@ -1,6 +1,6 @@
 """The jobs of a tournament, its stages in the order they run, and the inputs as they are now.
 
-What a person asks of a run of the stages is told to their assets here.
+This also passes a run's options to the assets of its stages.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,8 +30,8 @@ class Stage:
         job_name: The job that materialises it; the UI hides it, and shows its runs by their assets.
         title: What it does, for people.
         assets: What it materialises or observes.
-        partition_axis: What there is a partition for, besides the mode.
-        description: What the UI says of the job.
+        partition_axis: The axis of its partitions besides the mode.
+        description: The job's description in the UI.
     """
 
     name: str
@@ -73,11 +73,11 @@ def stage_making(plan: TournamentPlan, asset: str) -> Stage:
 def op_configs(
     plan: TournamentPlan, names: Iterable[str], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the run config by which some assets are told the options of a run.
+    """Return the run config that passes a run's options to some assets.
 
     Args:
         names: The assets that run.
-        options: What was asked of the run, by name.
+        options: The run's options, by name.
     """
     rows = rows_of(plan)
     told = {name: rows[name].told(options) for name in names}
@@ -165,7 +165,7 @@ def _build_reporting_job(
 
 
 def build_rejudge_job(plan: TournamentPlan) -> Any:
-    """Build the job that asks what failed again; Dagster has no public name for its type."""
+    """Build the job that resends failed requests; Dagster has no public name for its type."""
     stage = stage_making(plan, "judge_replies")
     return dg.define_asset_job(
         f"{plan.tournament_id}_rejudge",
@@ -181,7 +181,7 @@ def build_rejudge_job(plan: TournamentPlan) -> Any:
 def observations(
     plan: TournamentPlan, inputs: Iterable[InputVersion]
 ) -> Iterator[dg.AssetObservation]:
-    """Return what Dagster is to know of inputs; one that cannot be read is not observed."""
+    """Return the observations of inputs for Dagster; an unreadable input is not observed."""
     for each in inputs:
         if each.version is not None:
             yield dg.AssetObservation(
@@ -193,9 +193,9 @@ def observations(
 
 
 def not_yet_observed(book: RecipeBook) -> list[InputVersion]:
-    """Return the inputs whose newest observation, by whomever, is of another version.
+    """Return the inputs whose newest observation is of another version.
 
-    What cannot be read now is not among them.
+    Inputs that cannot be read now are left out.
     """
     return [
         each

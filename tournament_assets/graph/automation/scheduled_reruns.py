@@ -1,7 +1,7 @@
-"""What goes on by itself: a tournament's schedules, and the sensor that finishes what was begun.
+"""Automation: a tournament's schedules, and the sensor that finishes what was begun.
 
-Schedules begin reruns of modes. One sensor takes them from stage to stage, collects batches that
-nobody waits for, and says what an edit made out of date.
+Schedules begin reruns of modes. One sensor takes them from stage to stage, collects batches that no
+run waits for, and reports what an edit made out of date.
 """
 
 import json
@@ -49,7 +49,7 @@ _DAEMON_SECONDS = 300
 
 
 def schedule_problems(config: TournamentConfig) -> list[tuple[KeyPath, str]]:
-    """Name which configured schedules Dagster cannot fire, each with the place of its cron."""
+    """Return the configured schedules that Dagster cannot fire, each with the place of its cron."""
     problems: list[tuple[KeyPath, str]] = []
     for mode, wanted in _schedules_of(config).items():
         try:
@@ -123,7 +123,7 @@ def _build_schedule(
 
 _INTERVAL_SECONDS = 15
 CLOCKS_DIFFER = timedelta(minutes=5)
-"""The machines that note a run's changes need not have the same time."""
+"""The clocks of the machines that record a run's changes may differ."""
 BEGINNING_TAKES = timedelta(minutes=10)
 """Whoever was interrupted while it began the runs of a stage goes on with that by itself."""
 
@@ -228,8 +228,8 @@ def continue_reruns(
 
     Args:
         instance: Where the runs are.
-        since: Until when the look before has seen everything; what has not changed since is not
-            looked at.
+        since: The time until which the previous look has seen everything; reruns unchanged since
+            are skipped.
         choices: What a rerun of each scope runs in a stage; a rerun of another scope stays where
             it is.
     """
@@ -314,7 +314,7 @@ def resume_judging(
 ) -> Look:
     """Collect judge batches that have ended and that no run waits for.
 
-    Those of a step that gave up its place, and those of a run that was killed.
+    They were left by steps that gave up their place, and by runs that were killed.
     """
     tournament = plan.config
     with ledger.open() as opened:
@@ -433,7 +433,7 @@ def _request_run(
 def diagnose_automation(
     plans: Iterable[TournamentPlan], instance: dg.DagsterInstance
 ) -> Iterator[Finding]:
-    """Look at whether what the configs want to go on by itself is on, and would be noticed.
+    """Check that the automation that the configs want is on, and its failures would be noticed.
 
     Args:
         instance: Where Dagster keeps what is on.
