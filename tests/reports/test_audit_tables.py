@@ -127,7 +127,7 @@ def test_prompts_are_shown_by_what_they_can_change_and_movers_by_how_far() -> No
 
 def test_a_prompt_whose_move_is_not_known_is_no_mover_by_zero_points() -> None:
     unknown = prompt_row(FindingKind.MOVES_RATING, "p3", value=None, entrants=("ada",))
-    titles = dict(prompts_section([*PROMPTS, unknown]).tables)
+    titles = dict(prompts_section([*PROMPTS, unknown], limit=12).tables)
     movers = titles["Prompts without which ratings move most"]
     assert [row[1] for row in movers.rows] == ["p2", "p1"]
 
@@ -162,7 +162,7 @@ def test_an_order_that_one_prompt_decides_stands_before_forty_prompts_that_nobod
 
 
 def test_nothing_to_say_is_said_without_empty_tables() -> None:
-    section = prompts_section([])
+    section = prompts_section([], limit=12)
     assert len(section.sentences) == 1
     assert section.tables == ()
 

@@ -28,15 +28,11 @@ from tournament_assets.tournament.json_lines import JsonObject, numbered_lines, 
 from tournament_assets.tournament.prompts import AnswerKey
 
 BattleFormat = ArenaFormat | RowFormat
-_ALL: tuple[BattleFormat, ...] = (
-    TOURNAMENT,
-    JUDGEARENA,
-    PLAIN,
-    *rows_of_extras("formats"),
-)
-FORMATS: Mapping[str, BattleFormat] = {each.name: each for each in _ALL}
+FORMATS: Mapping[str, BattleFormat] = {
+    each.name: each for each in (TOURNAMENT, JUDGEARENA, PLAIN, *rows_of_extras("formats"))
+}
 """Every format by its name."""
-WRITTEN_FORMATS = tuple(each.name for each in _ALL if each.written)
+WRITTEN_FORMATS = tuple(each.name for each in FORMATS.values() if each.written)
 """Those that battles are written in."""
 
 
@@ -101,11 +97,11 @@ def detect_format(path: Path) -> BattleFormat:
         InputError: If it could be of none, or of more than one.
     """
     if path.is_dir():
-        found = [each for each in _ALL if each.is_folder]
+        found = [each for each in FORMATS.values() if each.is_folder]
         content = "a folder"
     else:
         sample = sample_file(path)
-        found = [each for each in _ALL if each.recognises(sample)]
+        found = [each for each in FORMATS.values() if each.recognises(sample)]
         columns = ", ".join(sorted(sample.columns))[:200] or "no columns"
         content = f"{sample.kind} with {columns}"
     if len(found) != 1:

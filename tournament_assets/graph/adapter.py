@@ -241,6 +241,7 @@ def _build_reported(
     upstream = {
         each.asset: edge_between(rows[each.asset].axes, row.axes, over=each.over)
         for each in sources
+        if each.asset in rows
     }
     return dg.AssetSpec(
         asset_key(plan, row.name),

@@ -33,6 +33,7 @@ from tournament_assets.graph.rows import (
     JobRow,
 )
 from tournament_assets.project.plan import TournamentPlan, upstream_assets
+from tournament_assets.reports.run.section_table import SECTIONS
 from tournament_assets.runs.provenance import read_versions, version_values
 from tournament_assets.storage.tables import STREAMED
 from tournament_assets.tournament.entrants import (
@@ -359,7 +360,7 @@ _CORE = (
     ),
     _report(
         publishing.report,
-        inputs={name: name for name in publishing.REPORT_TABLES},
+        inputs={name: name for name in publishing.tables_of(SECTIONS)},
         settings=settings.reporting_settings,
         kinds={"html", "markdown"},
         # What is made of it follows; asking git is not for every step.

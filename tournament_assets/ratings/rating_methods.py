@@ -258,10 +258,10 @@ def _effect(
 
 
 METHODS: Mapping[str, RatingMethod] = {
-    ELO: RatingMethod("Elo", _elo),
     BRADLEY_TERRY: RatingMethod("Bradley-Terry", _bradley_terry),
     SANDWICH: RatingMethod("Bradley-Terry sandwich", _sandwich),
+    ELO: RatingMethod("Elo", _elo),
     DAVIDSON: RatingMethod("Davidson", _davidson),
     STYLE: RatingMethod("Bradley-Terry at equal style", _style),
 }
-"""All rating methods, by name."""
+"""All rating methods, by name, in the order of table "ratings"."""

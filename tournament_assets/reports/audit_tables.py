@@ -230,7 +230,7 @@ def choose_findings(folded: Sequence[AlikeFindings], limit: int) -> list[AlikeFi
     return [folded[index] for index in sorted(in_turn[:limit])]
 
 
-def prompts_section(prompt_audit: Sequence[PromptFindingRow], *, limit: int = 12) -> ReportSection:
+def prompts_section(prompt_audit: Sequence[PromptFindingRow], *, limit: int) -> ReportSection:
     """Return "Strata and the prompts that decide".
 
     Args:

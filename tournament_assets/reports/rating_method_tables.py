@@ -99,15 +99,16 @@ def side_by_side_cells(rows: Sequence[RatingRow], order: Sequence[str]) -> Repor
         order: The entrants, in the order of the rows.
     """
     found = _by_method(rows)
+    compared = [each for each in COMPARED if each in found]
     return rating_table(
-        [found[ELO][entrant] for entrant in order],
+        [found[BRADLEY_TERRY][entrant] for entrant in order],
         {
             "entrant": CELLS["entrant"],
             **{
                 METHODS[each].title: beside(found[each], CELLS["rating (rank)"])
-                for each in COMPARED
+                for each in compared
             },
-            "Bradley-Terry sandwich interval": beside(found[SANDWICH], CELLS["interval"]),
+            "Bradley-Terry sandwich interval": beside(found.get(SANDWICH, {}), CELLS["interval"]),
         },
     )
 
@@ -132,13 +133,14 @@ def disagreement_sentences(rows: Sequence[RatingRow]) -> list[str]:
         One sentence per pair, or one saying that there is no such pair.
     """
     found = _by_method(rows)
-    entrants = list(found.get(ELO, {}))
+    compared = [name for name in COMPARED if name in found]
+    entrants = list(found[compared[0]]) if compared else []
     sentences = []
     is_compared = False
     for a, b in combinations(entrants, 2):
         models = [
             model
-            for model in COMPARED
+            for model in compared
             if found[model][a].rating is not None and found[model][b].rating is not None
         ]
         is_compared = is_compared or len(models) > 1
@@ -196,7 +198,7 @@ def comparison_notes(rows: Sequence[RatingRow]) -> list[str]:
     groups: dict[tuple[str, bool], dict[str, list[str]]] = {}
     found = _by_method(rows)
     # Bradley-Terry's interval here is the sandwich's, which has a note where there is none.
-    for model, own in ((name, found[name]) for name in (ELO, SANDWICH, DAVIDSON)):
+    for model, own in ((name, found.get(name, {})) for name in (ELO, SANDWICH, DAVIDSON)):
         for row in own.values():
             if row.note is not None:
                 group = groups.setdefault((row.note, row.rating is None), {})

@@ -180,9 +180,8 @@ def length_of(frame: pd.DataFrame, *, n_judged: int) -> Estimate:
         frame: The table `ratings`.
         n_judged: Pairs it was fitted to.
     """
-    row = next(
-        row
-        for row in rows_of(RatingRow, frame)
-        if (row.method, row.entrant_id) == (EFFECT, "words")
-    )
+    rows = rows_of(RatingRow, frame)
+    row = next((row for row in rows if (row.method, row.entrant_id) == (EFFECT, "words")), None)
+    if row is None:
+        return Estimate(note="no method rated at equal style")
     return Estimate(row.rating, row.low, row.high, 0 if row.rating is None else n_judged, row.note)

@@ -216,7 +216,7 @@ def measure_judge(
 
 
 def lights_of(tables: Iterable[AnyTable]) -> list[MeasureRow]:
-    """Return the rows that have a light, in the order of the panel.
+    """Return the rows of measures that are in the panel and have a light, in its order.
 
     Args:
         tables: Tables of measures, of any dimensions.
@@ -224,5 +224,6 @@ def lights_of(tables: Iterable[AnyTable]) -> list[MeasureRow]:
     places = {name: place for place, name in enumerate(MEASURES)}
     rows = (row for table in tables for row in rows_of(MeasureRow, table))
     return sorted(
-        (row for row in rows if row.state is not None), key=lambda row: places[row.measure]
+        (row for row in rows if row.state is not None and row.measure in places),
+        key=lambda row: places[row.measure],
     )

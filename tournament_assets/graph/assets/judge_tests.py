@@ -196,6 +196,7 @@ def _control_metadata(step: Step, results: Sequence[SettledControl]) -> Metadata
     lights = [
         MEASURES[name].light(each, config.checks, dimension=step.name)
         for name, each in found.items()
+        if name in MEASURES
     ]
     return {
         **known({name: each.value for name, each in found.items()}),

@@ -1,6 +1,6 @@
 """The graph's outputs: report, run directory, and comparison with the previous run."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from tournament_assets.reports.report_tables import document_markdown
 from tournament_assets.reports.run.page import READS, iterate_pages
 from tournament_assets.reports.run.run_files import RunTables, build_run_files
 from tournament_assets.reports.run.section_table import SECTIONS
-from tournament_assets.reports.sections import Page, in_order
+from tournament_assets.reports.sections import Page, SectionRow, in_order
 from tournament_assets.run_comparison import comparison as comparing
 from tournament_assets.run_comparison import gate as gates
 from tournament_assets.run_comparison.comparison import RunComparison, compare_runs
@@ -61,16 +61,11 @@ _LISTED_JUDGMENTS = 20
 _GATE_CHECK = "gate"
 
 
-REPORT_TABLES = tuple(
-    dict.fromkeys(
-        (
-            *READS,
-            *("selected_prompts", "judging_decisions"),
-            *(name for row in SECTIONS for name in row.reads),
-        )
-    )
-)
-"""The tables of a mode that the page and its facts are made from."""
+def tables_of(sections: Iterable[SectionRow]) -> tuple[str, ...]:
+    """Return the tables of a mode that a page of these sections and its facts are made from."""
+    facts = ("selected_prompts", "judging_decisions")
+    own = (name for row in sections for name in row.reads)
+    return tuple(dict.fromkeys((*READS, *facts, *own)))
 
 
 def report(step: Step, tables: Mapping[str, LoadedTable]) -> Made[WrittenTable]:

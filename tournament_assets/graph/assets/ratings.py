@@ -19,10 +19,8 @@ from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.matches import code_judgments, code_samples, pairwise_winrates
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
-    DAVIDSON,
     EFFECT,
-    ELO,
-    SANDWICH,
+    METHODS,
     STYLE,
     TIES,
     Evidence,
@@ -143,9 +141,6 @@ def _elo_metadata(primary: Sequence[EloRow]) -> Metadata:
     }
 
 
-_METHODS = (BRADLEY_TERRY, SANDWICH, ELO, DAVIDSON, STYLE)
-
-
 @dataclass(frozen=True, slots=True)
 class RatingInputs:
     """What one dimension is rated from.
@@ -179,7 +174,7 @@ def ratings(step: Step, inputs: RatingInputs) -> Made[list[RatingRow]]:
     )
     rows = rating_rows(
         evidence,
-        _METHODS,
+        tuple(METHODS),
         dimension=step.name,
         settings=settings_of_run(config, mode=step.mode),
     )

@@ -56,9 +56,9 @@ class MeasureInputs:
     verdicts: StoredTable
     matches: StoredTable
     ratings: pd.DataFrame
-    repeats: pd.DataFrame | None
-    controls: pd.DataFrame | None
-    judges: pd.DataFrame | None
+    repeats: pd.DataFrame | None = None
+    controls: pd.DataFrame | None = None
+    judges: pd.DataFrame | None = None
     decisions: pd.DataFrame | None = None
 
 

@@ -18,7 +18,7 @@ SECTIONS = (
     SectionRow("trust", trust_section, doubts=trust_doubts),
     SectionRow("audit", missing_section, doubts=audit_doubts),
     SectionRow("fair_comparison", partial(fair_section, strata_by=("source",))),
-    SectionRow("strata", prompts_section),
+    SectionRow("strata", partial(prompts_section, limit=12)),
     SectionRow("verdict", dimension_sections.verdict_section),
     SectionRow("numbers", dimension_sections.numbers_section),
     SectionRow("unseparated", dimension_sections.unseparated_section),
