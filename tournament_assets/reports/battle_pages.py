@@ -20,7 +20,7 @@ import pandas as pd
 from tournament_assets.reports.rendering import show_controls
 from tournament_assets.storage.atomic_files import WaitingContent
 from tournament_assets.storage.tables import AnyTable, join_pairs, rows_of
-from tournament_assets.tournament.asset_rows import MatchRow, ResponseRow, VerdictRow
+from tournament_assets.tournament.asset_rows import JudgeReplyRow, MatchRow, ResponseRow, VerdictRow
 from tournament_assets.tournament.prompts import AnswerKey, answer_key
 
 _BATTLE_COLUMNS = (
@@ -95,17 +95,6 @@ class _Numbered:
         return None if text is None else self.place(text)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reply:
-    prompt_id: str
-    sample: int
-    entrant_a: str
-    entrant_b: str
-    request_key: str
-    attempt: int
-    reply: str | None
-
-
 def verdicts_with_replies(verdicts: AnyTable, replies: AnyTable) -> Iterator[AnsweredVerdict]:
     """Yield the rows of table "judge_verdicts", each with the replies that count.
 
@@ -113,7 +102,9 @@ def verdicts_with_replies(verdicts: AnyTable, replies: AnyTable) -> Iterator[Ans
         verdicts: Table "judge_verdicts" of one dimension.
         replies: Table "judge_replies" of the same dimension.
     """
-    for verdict, answers in join_pairs(rows_of(VerdictRow, verdicts), rows_of(_Reply, replies)):
+    for verdict, answers in join_pairs(
+        rows_of(VerdictRow, verdicts), rows_of(JudgeReplyRow, replies)
+    ):
         texts = {(row.request_key, row.attempt): row.reply for row in answers}
         yield AnsweredVerdict(
             **asdict(verdict),

@@ -31,7 +31,7 @@ from tournament_assets.storage.tables import (
     pair_key,
     rows_of,
 )
-from tournament_assets.tournament.asset_rows import JudgeReplyRow, PromptRow
+from tournament_assets.tournament.asset_rows import JudgeReplyRow, PromptRow, ResponseRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import combine
 from tournament_assets.tournament.json_lines import JsonObject
@@ -60,12 +60,6 @@ class BilledReply:
     output_tokens: int | None
     cache_creation_input_tokens: int | None
     cache_read_input_tokens: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Answered:
-    prompt_id: str
-    sample: int
 
 
 class Bill:
@@ -331,7 +325,7 @@ def pairs_left_out(
 ) -> dict[str, int]:
     """Count the pairs that a run with `limit_pairs` did not judge, by dimension."""
     answered = set.intersection(
-        *(set(map(answer_key, rows_of(_Answered, frame))) for frame in responses.values())
+        *(set(map(answer_key, rows_of(ResponseRow, frame))) for frame in responses.values())
     )
     prompts = [row for row in rows_of(PromptRow, selected) if answer_key(row) in answered]
     pairs_per_prompt = comb(len(plan.config.entrant_ids), 2)

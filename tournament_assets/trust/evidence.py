@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pandas as pd
 
@@ -18,37 +18,15 @@ from tournament_assets.ratings.rating_methods import EFFECT
 from tournament_assets.ratings.style_control import count_style
 from tournament_assets.storage.tables import AnyTable, PairKey, rows_of, texts_of
 from tournament_assets.tournament.asset_rows import (
+    MatchRow,
     MeasureRow,
     RatingRow,
     RetestRow,
+    VerdictRow,
 )
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Outcome, Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class RatedPair:
-    """The columns of table `judge_verdicts` with what the judge was asked and what it said."""
-
-    prompt_id: str
-    sample: int
-    entrant_a: str
-    entrant_b: str
-    request_key_ab: str
-    request_key_ba: str
-    verdict_ab: Verdict
-    verdict_ba: Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class _Responses:
-    prompt_id: str
-    sample: int
-    entrant_a: str
-    entrant_b: str
-    response_a: str
-    response_b: str
 
 
 def repeats_of(
@@ -66,7 +44,7 @@ def repeats_of(
     rows = [row for row in rows_of(RetestRow, frame) if row.occasion == 1]
     first: dict[tuple[str | None, str | None], tuple[Verdict, Verdict]] = {
         (row.request_key_ab, row.request_key_ba): (row.verdict_ab, row.verdict_ba)
-        for row in rows_of(RatedPair, verdicts)
+        for row in rows_of(VerdictRow, verdicts)
     }
     pairs = [
         RepeatedPair(row.prompt_id, row.expected, row.outcome)
@@ -159,7 +137,7 @@ def longer_responses(matches: AnyTable) -> dict[PairKey, Outcome]:
     words: dict[str, int] = {}
     names: dict[str, str] = {}
     longer: dict[PairKey, Outcome] = {}
-    for row in rows_of(_Responses, matches):
+    for row in rows_of(MatchRow, matches):
         for text in (row.response_a, row.response_b):
             if text not in words:
                 words[text] = count_style(text).words

@@ -1,7 +1,6 @@
 """Conversion between the tables of prompts, pairs, replies and verdicts and their objects.
 
-Rows are written and read as their classes (`tournament.asset_rows`); a reader that needs few
-columns uses a narrower class.
+Rows are written and read as their classes (`tournament.asset_rows`).
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
 
@@ -36,7 +34,7 @@ from tournament_assets.tournament.asset_rows import (
 )
 from tournament_assets.tournament.judges import Rubric
 from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
+from tournament_assets.tournament.verdicts import Judgment, Verdict
 
 
 def prompt_rows(prompts: list[Prompt]) -> list[PromptRow]:
@@ -77,37 +75,6 @@ def prompts_of(frame: pd.DataFrame) -> list[Prompt]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadVerdict:
-    prompt_id: str
-    sample: int
-    source: str
-    entrant_a: str
-    entrant_b: str
-    verdict_ab: Verdict
-    verdict_ba: Verdict
-    outcome: Outcome
-    share: float | None
-    request_key_ab: str
-    request_key_ba: str
-    attempt_ab: int
-    attempt_ba: int
-
-
-@dataclass(frozen=True, slots=True)
-class _ReadReply:
-    prompt_id: str
-    sample: int
-    entrant_a: str
-    entrant_b: str
-    request_key: str
-    attempt: int
-    result_type: str
-    stop_reason: str | None
-    reply: str | None
-    channel: str | None
-
-
 def pair_readings(
     verdicts: AnyTable, replies: AnyTable, *, reply_format: ReplyFormat
 ) -> list[PairReading]:
@@ -137,13 +104,13 @@ def pair_readings(
             ),
         )
         for row, answers in join_pairs(
-            rows_of(_ReadVerdict, verdicts), rows_of(_ReadReply, replies)
+            rows_of(VerdictRow, verdicts), rows_of(JudgeReplyRow, replies)
         )
     ]
 
 
 def _read_presentation(
-    answers: Sequence[_ReadReply],
+    answers: Sequence[JudgeReplyRow],
     request_key: str,
     verdict: Verdict,
     counted: int,

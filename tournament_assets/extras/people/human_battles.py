@@ -67,10 +67,7 @@ from tournament_assets.storage.tables import (
     rows_of,
     to_arrow,
 )
-from tournament_assets.tournament.asset_rows import (
-    MeasureRow,
-    RatingRow,
-)
+from tournament_assets.tournament.asset_rows import MatchRow, MeasureRow, RatingRow, VerdictRow
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError, LedgerError
@@ -372,7 +369,7 @@ class HumanLabels:
         for label in self.labels:
             said.setdefault(pair_key(label.pair), []).append(label)
         pairs = []
-        for row in rows_of(_Settled, verdicts):
+        for row in rows_of(VerdictRow, verdicts):
             own = said.get(pair_key(row), [])
             pairs.append(
                 CalibratedPair(
@@ -394,29 +391,6 @@ class HumanLabels:
                 )
             )
         return pairs
-
-
-@dataclass(frozen=True, slots=True)
-class _Settled:
-    prompt_id: str
-    sample: int
-    source: str
-    entrant_a: str
-    entrant_b: str
-    outcome: Outcome
-    share: float | None
-    weight: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    prompt_id: str
-    sample: int
-    entrant_a: str
-    entrant_b: str
-    prompt_text: str
-    response_a: str
-    response_b: str
 
 
 def _records(ledger: "Ledger") -> "LabelRecords":
@@ -446,7 +420,7 @@ def labels_as_judged(labels: "Sequence[Label]", matches: AnyTable) -> HumanLabel
     labelled = {pair_key(label.pair): label for label in labels}
     current = {
         names
-        for row in rows_of(_Texts, matches)
+        for row in rows_of(MatchRow, matches)
         if (names := pair_key(row)) in labelled
         and labelled[names].pair.is_of(
             prompt=row.prompt_text, response_a=row.response_a, response_b=row.response_b
@@ -475,7 +449,7 @@ def label_worths(
             share=row.share,
             sample=row.sample,
         )
-        for row in rows_of(_Settled, verdicts)
+        for row in rows_of(VerdictRow, verdicts)
         if row.outcome != Outcome.SAME_TEXT
     ]
     pairs = label_pairs(judged, HumanLabels(tuple(labels)).votes)

@@ -19,10 +19,9 @@ from tournament_assets.storage.tables import (
     pair_key,
     rows_of,
 )
-from tournament_assets.tournament.asset_rows import JudgeReplyRow, MeasureRow
+from tournament_assets.tournament.asset_rows import JudgeReplyRow, MeasureRow, VerdictRow
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.trust.evidence import (
-    RatedPair,
     controls_of,
     judges_of,
     length_of,
@@ -123,7 +122,7 @@ def _evidence(step: Step, inputs: MeasureInputs) -> JudgeEvidence:
 
 
 def _judged_pairs(verdicts: StoredTable, lengths: Mapping[PairKey, Outcome]) -> list[JudgedPair]:
-    rows = rows_of(RatedPair, verdicts)
+    rows = rows_of(VerdictRow, verdicts)
     return [
         JudgedPair(
             judgment,
