@@ -7,8 +7,10 @@ import sys
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+import sqlalchemy as sa
 from dagster._utils.interrupts import capture_interrupts
 
 from tests.projects import SmallProject, make_project
@@ -93,3 +95,17 @@ def test_an_interrupt_while_an_object_is_collected_prints_no_traceback(
         Collected(ValueError())
     Collected(KeyboardInterrupt())
     assert reported == [ValueError, KeyboardInterrupt]
+
+
+def test_an_interrupt_while_a_connection_closes_prints_no_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pool = sa.create_engine("sqlite://", poolclass=sa.NullPool)
+    for error in (KeyboardInterrupt, ValueError):
+        with (
+            noticed_interrupts(),
+            suppress(KeyboardInterrupt),
+            patch.object(pool.dialect, "do_close", side_effect=error),
+        ):
+            pool.connect().close()
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ValueError]

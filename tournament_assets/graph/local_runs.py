@@ -3,6 +3,7 @@
 Runs of processes that died are ended, and an interrupt is noticed whatever else is done with it.
 """
 
+import logging
 import signal
 import socket
 import sys
@@ -16,6 +17,9 @@ from tournament_assets.ledger.leases import has_died
 
 PROCESS_TAG = "tournament/process"
 """Whose run it is: what `own_identity` says."""
+
+_POOLS = ("NullPool", "QueuePool", "SingletonThreadPool", "StaticPool")
+"""SQLAlchemy's pools log whatever arrives while they close a connection, and raise it."""
 
 
 def close_runs_of_dead_processes(instance: dg.DagsterInstance) -> None:
@@ -59,11 +63,19 @@ def noticed_interrupts() -> Iterator[Callable[[], bool]]:
             if unraisable.exc_type is not KeyboardInterrupt:
                 report_before(unraisable)
 
+        def is_reported(record: logging.LogRecord) -> bool:
+            return not (record.exc_info and record.exc_info[0] is KeyboardInterrupt)
+
+        loggers = [logging.getLogger(f"sqlalchemy.pool.impl.{each}") for each in _POOLS]
+        for logger in loggers:
+            logger.addFilter(is_reported)
         before = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
         report_before, sys.unraisablehook = sys.unraisablehook, report
         try:
             yield has_come
         finally:
             sys.unraisablehook = report_before
+            for logger in loggers:
+                logger.removeFilter(is_reported)
             signal.set_wakeup_fd(before)
             has_come()
