@@ -32,12 +32,10 @@ class Reference:
     Attributes:
         stored: Every stored file.
         billed: How often each question is billed.
-        seconds: How long it took.
     """
 
     stored: Mapping[str, bytes]
     billed: Mapping[str, int]
-    seconds: float
 
 
 class RealProject:
@@ -46,14 +44,13 @@ class RealProject:
     Args:
         folder: An empty folder.
         nursery: Who runs the judge.
-        processing_seconds: How long a batch takes.
 
     Attributes:
         judge: The judge.
     """
 
-    def __init__(self, folder: Path, nursery: Nursery, processing_seconds: float) -> None:
-        self.judge = Judge(nursery, folder, processing_seconds=processing_seconds, faults=_FAULTS)
+    def __init__(self, folder: Path, nursery: Nursery) -> None:
+        self.judge = Judge(nursery, folder, processing_seconds=_PROCESSING_SECONDS, faults=_FAULTS)
         self._log = folder / "run.log"
         self._project = make_project(
             folder / "project", service="anthropic", dimensions=("factuality",)
@@ -75,11 +72,11 @@ class RealProject:
         """What the runs have printed."""
         return self._log.read_text()
 
-    def start(self, *command: str) -> "subprocess.Popen[bytes]":
-        """Start a run in a session of its own; by default, that of the command line."""
+    def start(self) -> "subprocess.Popen[bytes]":
+        """Start a run of the command line in a session of its own."""
         with self._log.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, *(command or self._run_command())],
+                [sys.executable, *self._run_command()],
                 cwd=self._project.folder,
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
@@ -173,12 +170,10 @@ class RealProject:
 
 
 @contextmanager
-def real_project(
-    nursery: Nursery, *, processing_seconds: float = _PROCESSING_SECONDS
-) -> Iterator[RealProject]:
+def real_project(nursery: Nursery) -> Iterator[RealProject]:
     """Make a project; nothing of it is left afterwards, no process either."""
     with tempfile.TemporaryDirectory(prefix="tournament-torture-") as folder:
-        project = RealProject(Path(folder), nursery, processing_seconds)
+        project = RealProject(Path(folder), nursery)
         try:
             yield project
         finally:
@@ -188,12 +183,9 @@ def real_project(
 def run_unkilled(nursery: Nursery) -> Reference:
     """Let a run come to its end."""
     with real_project(nursery) as project:
-        began = time.monotonic()
         problems = project.finish()
         assert not problems, problems
-        return Reference(
-            project.project.stored_files(), project.accounts.billed, time.monotonic() - began
-        )
+        return Reference(project.project.stored_files(), project.accounts.billed)
 
 
 def kill(process: "subprocess.Popen[bytes]") -> bool:

@@ -11,7 +11,7 @@ import pytest
 from tests.torture.bench import Bench, Kill, Outcome
 from tests.torture.conftest import Setup
 from tests.torture.forking import Nursery
-from tests.torture.real_runs import kill, real_project, run_unkilled
+from tests.torture.real_runs import Reference, kill, real_project, run_unkilled
 from tests.torture.scenarios import CHUNK_ROWS, FORGOTTEN, HIDING, SCENARIOS
 
 EVERY = "TORTURE" in os.environ
@@ -123,10 +123,14 @@ def test_a_ledger_that_is_lost_and_not_filled_again_is_paid_for_twice_and_seen(
     assert (balance.requests_twice, balance.direct_twice) == (28, 1)
 
 
+@pytest.fixture(scope="module")
+def unkilled(nursery: Nursery) -> Reference:
+    return run_unkilled(nursery)
+
+
 def test_a_run_that_is_killed_while_it_judges_leaves_the_next_one_to_end_as_if_nothing_had_been(
-    nursery: Nursery,
+    nursery: Nursery, unkilled: Reference
 ) -> None:
-    whole = run_unkilled(nursery)
     with real_project(nursery) as project:
         process = project.start()
         project.wait_for_batch(process)
@@ -134,7 +138,23 @@ def test_a_run_that_is_killed_while_it_judges_leaves_the_next_one_to_end_as_if_n
         assert kill(process)
         assert not any("judge_replies" in name for name in project.project.stored_files())
         assert project.finish() == []
-        assert project.compare(whole) == (0, 0, 0, [])
+        assert project.compare(unkilled) == (0, 0, 0, [])
+
+
+def test_a_run_whose_judge_is_killed_goes_on_or_says_so_and_nothing_is_lost(
+    nursery: Nursery, unkilled: Reference
+) -> None:
+    with real_project(nursery) as project:
+        process = project.start()
+        project.wait_for_batch(process)
+        project.judge.kill()
+        time.sleep(0.5)
+        project.judge.restart()
+        assert not process.wait(400) or "the work failed" in project.said
+        assert project.finish() == []
+        # A judge that began again has forgotten its prompt cache: the same replies cost more.
+        found = project.compare(unkilled, may_differ=("judge_replies", "report"))
+        assert found == (0, 0, 0, [])
 
 
 def test_the_same_holds_on_postgresql(set_up: Setup) -> None:

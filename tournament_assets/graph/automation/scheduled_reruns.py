@@ -411,7 +411,7 @@ def _request_run(
 ) -> dg.RunRequest:
     # A run that fails is tried again, and not every minute.
     hour = datetime.now(UTC).strftime("%Y-%m-%dT%H")
-    # Several judges are asked as a whole, and finds what each of its judges has answered.
+    # A jury is resumed as a whole: what each of its judges has answered is found then.
     config = {} if scope.judge_model else {"judge_model": batches[0].judge_model}
     # What was begun was allowed when it was begun.
     allowed = {UNBUDGETED_TAG: "yes"}
