@@ -33,7 +33,7 @@ from tournament_assets.judging.settlement.sessions import (
 )
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
-from tournament_assets.providers.openers import OPENERS
+from tournament_assets.providers.openers import open_service
 from tournament_assets.tournament.errors import TournamentError
 from tournament_assets.tournament.judge_services import ServiceConnection
 
@@ -153,7 +153,7 @@ def _live(
 def connect(service: str, judge_url: str) -> Iterator[AsksDirectly]:
     """Connect to the judge in the protocol of a service."""
     url = judge_url if service == "anthropic" else f"{judge_url}/v1"
-    with OPENERS[service](ServiceConnection("any", url, Path())) as opened:
+    with open_service(service, ServiceConnection("any", url, Path())) as opened:
         yield opened
 
 

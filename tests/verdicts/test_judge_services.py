@@ -19,7 +19,6 @@ from tournament_assets.judging.batch_service import (
     TokenUsage,
 )
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.providers.openers import OPENERS
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import (
     SERVICES,
@@ -32,6 +31,7 @@ KEY = "toy-key-0123456789"
 TOY = JudgeService(
     name="toy",
     label="a toy that prefers the longer response",
+    opener=f"{__name__}:open_toy",
     source="of the toy",
     key_variable="TOY_KEY",
     url_variable="TOY_URL",
@@ -103,7 +103,6 @@ def test_a_row_of_the_table_makes_a_service_judge_a_tournament(
     with pytest.raises(InputError, match="'toy'"):
         project.run("headline")
     monkeypatch.setitem(SERVICES, "toy", TOY)
-    monkeypatch.setitem(OPENERS, "toy", open_toy)
     with pytest.raises(InputError, match="TOY_KEY"):
         project.run("headline")
     monkeypatch.setenv("TOY_KEY", KEY)  # Dagster is told the name of the variable

@@ -6,47 +6,22 @@ A service's SDK is imported when it is opened, so that definitions load without 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 
 from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.judge_services import ServiceConnection
+from tournament_assets.tournament.judge_services import SERVICES, ServiceConnection
 from tournament_assets.tournament.judges import Judge
 
-Opener = Callable[[ServiceConnection], AbstractContextManager[AsksDirectly]]
 
-
-def _loopback(connection: ServiceConnection) -> AbstractContextManager[AsksDirectly]:
-    from tournament_assets.providers.anthropic.message_batches import open_loopback
-
-    return open_loopback(connection)
-
-
-def _anthropic(connection: ServiceConnection) -> AbstractContextManager[AsksDirectly]:
-    from tournament_assets.providers.anthropic.message_batches import open_anthropic
-
-    return open_anthropic(connection)
-
-
-def _openai_batch(connection: ServiceConnection) -> AbstractContextManager[AsksDirectly]:
-    from tournament_assets.providers.openai.services import open_batches
-
-    return open_batches(connection)
-
-
-def _openai_api(connection: ServiceConnection) -> AbstractContextManager[AsksDirectly]:
-    from tournament_assets.providers.openai.services import open_chat
-
-    return open_chat(connection)
-
-
-OPENERS: dict[str, Opener] = {
-    "loopback": _loopback,
-    "anthropic": _anthropic,
-    "openai_batch": _openai_batch,
-    "openai_api": _openai_api,
-}
-"""The function that opens each service of `tournament.judge_services.SERVICES`."""
+def open_service(name: str, connection: ServiceConnection) -> AbstractContextManager[AsksDirectly]:
+    """Connect to a service by its name in a config."""
+    module, _, function = SERVICES[name].opener.partition(":")
+    opener: Callable[..., AbstractContextManager[AsksDirectly]] = getattr(
+        import_module(module), function
+    )
+    return opener(connection)
 
 
 def judge_problems(config: Judge, environment: Mapping[str, str]) -> list[str]:
@@ -92,4 +67,4 @@ class JudgeConnection:
             folder=self.loopback_folder,
             key_variable=config.key_variable,
         )
-        return OPENERS[config.row.name](connection)
+        return open_service(config.row.name, connection)

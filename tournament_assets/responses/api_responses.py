@@ -31,7 +31,7 @@ from tournament_assets.judging.settlement.sessions import (
     WaitingPolicy,
 )
 from tournament_assets.judging.settlement.settlement import settle_requests
-from tournament_assets.providers.openers import OPENERS
+from tournament_assets.providers.openers import open_service
 from tournament_assets.providers.response_reading import NoResponse, read_response
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.responses.local_responses import CompletedResponses, Work
@@ -225,7 +225,7 @@ def service_problems(
         return () if problem is None else (problem,)
     problems: list[str] = []
     try:
-        with OPENERS[entrant.service](server_connection(entrant, environment)) as server:
+        with open_service(entrant.service, server_connection(entrant, environment)) as server:
             server.check_model(entrant.model)
     except InputError as error:
         problems += error.problems
@@ -351,7 +351,7 @@ def _connect(
     if isinstance(entrant, OpenAiApiEntrant):
         connection = server_connection(entrant, environment)
         source = f"{entrant.model} behind {origin_of(connection.base_url) or 'a server'}"
-        with OPENERS[entrant.service](connection) as service:
+        with open_service(entrant.service, connection) as service:
             yield service, source
         return
     problem = missing_key(entrant, judge.variables)

@@ -1,7 +1,7 @@
 """The services that judge, and that models play through: a row each.
 
-To add one, write a folder in `providers/` with a function that opens it, name the function in
-`providers/openers.py`, and add a row here; no other code names a service.
+To add one, write a folder in `providers/` with a function that opens it, and add a row here; no
+other code names a service.
 """
 
 from collections.abc import Mapping
@@ -40,6 +40,8 @@ class JudgeService:
     Attributes:
         name: What a config calls it.
         label: What every artifact says about who judged.
+        opener: The module and function that open it, given a `ServiceConnection`; imported then,
+            so that definitions load without its SDK.
         source: Where a model's own responses come from, after the model's name.
         key_variable: The environment variable with the key; empty if it needs none.
         keeps_key_to_itself: Whether that key is for its own address alone: at a `base_url` the
@@ -65,6 +67,7 @@ class JudgeService:
 
     name: str
     label: str
+    opener: str
     source: str
     key_variable: str = ""
     keeps_key_to_itself: bool = False
@@ -120,6 +123,7 @@ class JudgeService:
 LOOPBACK = JudgeService(
     name="loopback",
     label="loopback (lexical, not a language model)",
+    opener="tournament_assets.providers.anthropic.message_batches:open_loopback",
     source="of the loopback service, which is no language model",
     model_prefix="loopback",
     is_free=True,
@@ -131,6 +135,7 @@ LOOPBACK = JudgeService(
 ANTHROPIC = JudgeService(
     name="anthropic",
     label="Claude through the Message Batches API",
+    opener="tournament_assets.providers.anthropic.message_batches:open_anthropic",
     source="through the Message Batches API",
     key_variable="ANTHROPIC_API_KEY",
     url_variable="ANTHROPIC_BASE_URL",
@@ -139,6 +144,7 @@ ANTHROPIC = JudgeService(
 OPENAI_API = JudgeService(
     name="openai_api",
     label="a model behind a server that speaks OpenAI's protocol",
+    opener="tournament_assets.providers.openai.services:open_chat",
     source="through chat completions",
     key_variable="OPENAI_API_KEY",
     keeps_key_to_itself=True,
@@ -150,6 +156,7 @@ OPENAI_API = JudgeService(
 OPENAI_BATCH = JudgeService(
     name="openai_batch",
     label="a model through OpenAI's Batch API",
+    opener="tournament_assets.providers.openai.services:open_batches",
     source="through the Batch API",
     key_variable="OPENAI_API_KEY",
     keeps_key_to_itself=True,
