@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -20,8 +20,7 @@ from tournament_assets.battles.columnar import Columns, read_frame
 from tournament_assets.battles.columns import BATTLE_SCHEMA, Preferences
 from tournament_assets.battles.files import BattleFile
 from tournament_assets.battles.rating import (
-    EVERY_METHOD,
-    Method,
+    battle_methods,
     rate_battles,
     require_resamples,
 )
@@ -100,7 +99,7 @@ def open_run(directory: str | Path) -> "Run":
 
 def rate(
     battles: pd.DataFrame,
-    method: Method | Sequence[Method] = "bradley-terry",
+    method: str | Sequence[str] = "bradley-terry",
     *,
     dimensions: Sequence[str] = (),
     settings: RatingSettings | None = None,
@@ -128,10 +127,10 @@ def rate(
         >>> battles = pd.DataFrame({"model_a": ["ada"], "model_b": ["bob"], "winner": ["model_a"]})
         >>> ta.rate(battles, method="elo").frame
     """
-    methods: Sequence[Method] = (method,) if isinstance(method, str) else tuple(method)
-    if unknown := [each for each in methods if each not in get_args(Method)]:
+    methods: Sequence[str] = (method,) if isinstance(method, str) else tuple(method)
+    if unknown := [each for each in methods if each not in battle_methods()]:
         raise InputError(
-            f"the rating method is {each!r}; expected one of {', '.join(EVERY_METHOD)}"
+            f"the rating method is {each!r}; expected one of {', '.join(battle_methods())}"
             for each in unknown
         )
     if missing := [name for name in ("model_a", "model_b", "winner") if name not in battles]:

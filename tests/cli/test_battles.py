@@ -276,7 +276,7 @@ def test_every_model_and_every_two_can_be_asked_for(tmp_path: Path) -> None:
     assert pairs["ada", "bob"]["win_rate_a"] == pytest.approx(18 / 35)
     assert 0.5 < pairs["bob", "cyd"]["p_a_above_b"] <= 1
     printed = run("rate", path, "--method", "all", "--pairs", *QUICK)
-    for words in ("davidson", "P(A above B)", "51.4 %", "56.9 %"):
+    for words in ("Davidson", "P(A above B)", "51.4 %", "56.9 %"):
         assert words in printed
 
 

@@ -9,10 +9,9 @@ import pandas as pd
 
 from tests.rows import table_of
 from tests.tournament.test_config import load
-from tournament_assets.ratings.rating_methods import ELO, SANDWICH
+from tournament_assets.ratings.rating_methods import ELO, SANDWICH, compared_methods
 from tournament_assets.reports.battle_pages import BattleTables
 from tournament_assets.reports.leaderboard import build_leaderboard
-from tournament_assets.reports.rating_method_tables import COMPARED
 from tournament_assets.reports.report_tables import ReportSection
 from tournament_assets.reports.run.page import iterate_pages
 from tournament_assets.reports.run.section_table import SECTIONS
@@ -122,7 +121,7 @@ def ratings_table(means: Mapping[str, float], *, dimension: str = "factuality") 
     """Build table "ratings" of methods that agree; equals tie in a third of their battles."""
     best_first = sorted(means.items(), key=lambda item: -item[1])
     rows = [rating_row("ties", "ties", 1.0, None, dimension=dimension)]
-    for method in (*COMPARED, SANDWICH):
+    for method in (*compared_methods(), SANDWICH):
         for rank, (name, mean) in enumerate(best_first, start=1):
             row = rating_row(name, method, mean, rank, dimension=dimension)
             if method == SANDWICH:

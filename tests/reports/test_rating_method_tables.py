@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from tournament_assets.ratings.rating_methods import compared_methods
 from tournament_assets.reports.rating_method_tables import (
     CELLS,
-    COMPARED,
     NO_DISAGREEMENT,
     NOTHING_TO_COMPARE,
     ONE_METHOD,
@@ -36,7 +36,7 @@ def rated(means: Mapping[str, float]) -> list[RatingRow]:
 def turned(above: Mapping[str, str], names: Sequence[str] = ("ada", "bob")) -> list[RatingRow]:
     """Build rows of two entrants; `above` says whom a method puts above the other, if anybody."""
     rows = [rating_row("ties", "ties", 1.0, None)]
-    for method in (*COMPARED, "sandwich"):
+    for method in (*compared_methods(), "sandwich"):
         first = above.get(method)
         for name in names:
             below = [other for other in names if other != name and first == name]

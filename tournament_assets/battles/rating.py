@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +24,12 @@ from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
-    DAVIDSON,
     EFFECT,
+    ELO,
     STYLE,
     TIES,
     Evidence,
+    compared_methods,
     rating_rows,
 )
 from tournament_assets.ratings.rating_tables import (
@@ -44,11 +45,7 @@ from tournament_assets.tournament.formatting import format_confidence
 from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.prompts import AnswerKey
 
-Method = Literal["elo", "bradley-terry", "davidson"]
-METHODS: tuple[Method, ...] = ("elo", "bradley-terry")
-"""The default rating methods."""
-EVERY_METHOD: tuple[Method, ...] = (*METHODS, "davidson")
-_NAMES = {"bradley-terry": BRADLEY_TERRY, "davidson": DAVIDSON}
+USUAL_METHODS = ("elo", "bradley-terry")
 Responses = Mapping[tuple[str, AnswerKey], str]
 """What each model wrote, by model and prompt."""
 
@@ -115,12 +112,17 @@ class BattleRatings:
         return values
 
 
+def battle_methods() -> dict[str, str]:
+    """Return the rating methods that battles can be rated by, by the names that people use."""
+    return {name.replace("_", "-"): name for name in compared_methods()}
+
+
 def rate_battles(
     table: pa.Table,
     *,
     settings: RatingSettings,
     dimensions: Sequence[str] = (),
-    methods: Sequence[Method] = METHODS,
+    methods: Sequence[str] = USUAL_METHODS,
     preferences: Preferences = "share",
     pairs: bool = False,
     responses: Responses | None = None,
@@ -131,7 +133,7 @@ def rate_battles(
         table: The battles, in the order in which the run rated them.
         settings: How.
         dimensions: Only these; all if empty.
-        methods: Which ratings.
+        methods: Which ratings, by the names of `battle_methods`.
         preferences: Whether a preference shares a win, where a battle has one, or is ignored.
         pairs: Compare each two models, too.
         responses: What was written; with it everyone is also rated at equal style.
@@ -189,7 +191,7 @@ def _rate(
     dimension: str | None,
     settings: RatingSettings,
     *,
-    methods: Sequence[Method],
+    methods: Sequence[str],
     preferences: Preferences,
     pairs: bool,
     responses: Responses | None,
@@ -210,7 +212,7 @@ def _rate(
             responses=responses,
         ),
         [
-            *(_NAMES[each] for each in EVERY_METHOD if each in methods and each != "elo"),
+            *(name for each, name in battle_methods().items() if each in methods and name != ELO),
             *([STYLE] if responses is not None else []),
         ],
         dimension=named,

@@ -18,10 +18,10 @@ from tournament_assets.battles.columns import (
 )
 from tournament_assets.battles.files import BattleFile, FormatOptions
 from tournament_assets.battles.rating import (
-    EVERY_METHOD,
-    METHODS,
+    USUAL_METHODS,
     BattleRatings,
     anchor_ratings,
+    battle_methods,
     rate_battles,
     require_resamples,
 )
@@ -34,7 +34,13 @@ from tournament_assets.battles.registry import (
     write_battles,
 )
 from tournament_assets.cli.options import json_option
-from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, DAVIDSON, EFFECT, STYLE
+from tournament_assets.ratings.rating_methods import (
+    BRADLEY_TERRY,
+    EFFECT,
+    METHODS,
+    STYLE,
+    compared_methods,
+)
 from tournament_assets.reports.leaderboard import elo_table, for_terminal
 from tournament_assets.reports.rating_method_tables import CELLS, ONE_METHOD, beside, rating_table
 from tournament_assets.reports.rendering import escape_terminal, show_controls
@@ -160,7 +166,7 @@ def battles_export_command(
 )
 @click.option(
     "--method",
-    type=click.Choice(["both", "elo", "bradley-terry", "davidson", "all"]),
+    type=click.Choice(["both", *battle_methods(), "all"]),
     default="both",
     show_default=True,
     help="both: Elo and Bradley-Terry; Bradley-Terry alone is faster for millions of battles.",
@@ -237,9 +243,7 @@ def battles_rate_command(
         battles.table,
         settings=settings,
         dimensions=dimensions,
-        methods={"both": METHODS, "all": EVERY_METHOD}.get(
-            method, [each for each in EVERY_METHOD if each == method]
-        ),
+        methods={"both": USUAL_METHODS, "all": [*battle_methods()]}.get(method, [method]),
         preferences=preferences,
         pairs=pairs,
         responses=None if responses is None else read_responses(responses),
@@ -318,11 +322,9 @@ def print_battle_ratings(
 
 
 def _more_tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
-    if davidson := ratings.by(DAVIDSON):
-        yield (
-            "davidson: ties at a rate of their own",
-            rating_table(davidson, ONE_METHOD, n_labels=2),
-        )
+    for name in compared_methods():
+        if name != BRADLEY_TERRY and (rows := ratings.by(name)):
+            yield str(METHODS[name]), rating_table(rows, ONE_METHOD, n_labels=2)
     if style := [*ratings.by(STYLE), *ratings.by(EFFECT)]:
         yield (
             "at equal style (Elo points; a feature's are what one unit of it was worth)",

@@ -74,11 +74,17 @@ class RatingMethod:
 
     Attributes:
         title: Its display name.
-        rate: Returns its rows, given the evidence and the settings.
+        rate: Returns its rows, in Elo points, given the evidence and the settings.
+        counts: What it does with pairs without a winner, to follow its title. Methods that say so
+            need nothing but the matches, and stand side by side.
     """
 
     title: str
     rate: Callable[[Evidence, RatingSettings], Iterable[RatingRow]]
+    counts: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.title} {self.counts}"
 
 
 def rating_rows(
@@ -258,10 +264,27 @@ def _effect(
 
 
 METHODS: Mapping[str, RatingMethod] = {
-    BRADLEY_TERRY: RatingMethod("Bradley-Terry", _bradley_terry),
+    BRADLEY_TERRY: RatingMethod(
+        "Bradley-Terry",
+        _bradley_terry,
+        counts="counts a pair without a winner as half a win for each",
+    ),
     SANDWICH: RatingMethod("Bradley-Terry sandwich", _sandwich),
-    ELO: RatingMethod("Elo", _elo),
-    DAVIDSON: RatingMethod("Davidson", _davidson),
+    ELO: RatingMethod(
+        "Elo", _elo, counts="leaves out pairs without a winner and moves at most K points a match"
+    ),
+    DAVIDSON: RatingMethod(
+        "Davidson",
+        _davidson,
+        counts="gives ties a rate of their own and goes by wins against losses",
+    ),
     STYLE: RatingMethod("Bradley-Terry at equal style", _style),
 }
 """All rating methods, by name, in the order of table "ratings"."""
+
+
+def compared_methods() -> list[str]:
+    """Return the names of the methods that stand side by side: Elo, then those of the table."""
+    return sorted(
+        (name for name, each in METHODS.items() if each.counts), key=lambda name: name != ELO
+    )

@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
-    DAVIDSON,
     ELO,
     METHODS,
     SANDWICH,
     TIES,
+    compared_methods,
 )
 from tournament_assets.reports.report_tables import ReportTable
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow
@@ -26,8 +26,6 @@ from tournament_assets.tournament.formatting import (
 Row = TypeVar("Row", EloRow, RatingRow)
 Cell = Callable[[RatingRow], str]
 
-COMPARED = (ELO, BRADLEY_TERRY, DAVIDSON)
-"""The methods shown side by side."""
 NO_DISAGREEMENT = "No two models disagree on who is above whom."
 NOTHING_TO_COMPARE = "No two models rate the same two entrants, so there is nothing to compare."
 
@@ -99,7 +97,7 @@ def side_by_side_cells(rows: Sequence[RatingRow], order: Sequence[str]) -> Repor
         order: The entrants, in the order of the rows.
     """
     found = _by_method(rows)
-    compared = [each for each in COMPARED if each in found]
+    compared = [each for each in compared_methods() if each in found]
     return rating_table(
         [found[BRADLEY_TERRY][entrant] for entrant in order],
         {
@@ -133,7 +131,7 @@ def disagreement_sentences(rows: Sequence[RatingRow]) -> list[str]:
         One sentence per pair, or one saying that there is no such pair.
     """
     found = _by_method(rows)
-    compared = [name for name in COMPARED if name in found]
+    compared = [name for name in compared_methods() if name in found]
     entrants = list(found[compared[0]]) if compared else []
     sentences = []
     is_compared = False
@@ -174,7 +172,7 @@ def scale_sentence(rows: Sequence[RatingRow], *, upper: str, lower: str) -> str 
     """
     found = _by_method(rows)
     gaps = {}
-    for model in COMPARED:
+    for model in compared_methods():
         own = found.get(model, {})
         above, below = (own[name].rating if name in own else None for name in (upper, lower))
         if above is not None and below is not None:
@@ -182,10 +180,9 @@ def scale_sentence(rows: Sequence[RatingRow], *, upper: str, lower: str) -> str 
     if len(gaps) < 2:
         return None
     return (
-        f"The same pairs put {upper} {join_names([*gaps.values()])} Elo points above {lower}: Elo "
-        "leaves out pairs without a winner and moves at most K points a match, Bradley–Terry "
-        "counts them as half a win for each, and Davidson gives ties a rate of their own and goes "
-        "by wins against losses; the win share depends on no such choice."
+        f"The same pairs put {upper} {join_names([*gaps.values()])} Elo points above {lower}: "
+        f"{join_names([str(METHODS[model]) for model in gaps])}; the win share depends on no such "
+        "choice."
     )
 
 
@@ -198,13 +195,11 @@ def comparison_notes(rows: Sequence[RatingRow]) -> list[str]:
     groups: dict[tuple[str, bool], dict[str, list[str]]] = {}
     found = _by_method(rows)
     # Bradley-Terry's interval here is the sandwich's, which has a note where there is none.
-    for model, own in ((name, found.get(name, {})) for name in (ELO, SANDWICH, DAVIDSON)):
-        for row in own.values():
+    for model in compared_methods():
+        for row in found.get(SANDWICH if model == BRADLEY_TERRY else model, {}).values():
             if row.note is not None:
                 group = groups.setdefault((row.note, row.rating is None), {})
-                group.setdefault(BRADLEY_TERRY if model == SANDWICH else model, []).append(
-                    row.entrant_id
-                )
+                group.setdefault(model, []).append(row.entrant_id)
     notes: list[str] = []
     for (reason, is_unrated), by_model in groups.items():
         models_of: dict[tuple[str, ...], list[str]] = {}

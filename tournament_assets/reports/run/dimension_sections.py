@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from tournament_assets.judging.costs.prices import format_usd
+from tournament_assets.ratings.rating_methods import METHODS, compared_methods
 from tournament_assets.reports.figures.canvas import DARK, LIGHT, DrawsInPalette, to_pngs
 from tournament_assets.reports.figures.figures import (
     EntrantEconomy,
@@ -307,7 +308,11 @@ def models_section(leaderboard: Leaders, ratings: Strengths, *, confidence: floa
     return ReportSection(
         "Models side by side",
         (
-            *render_sentences("models_note.jinja", confidence=format_confidence(confidence)),
+            *render_sentences(
+                "models_note.jinja",
+                words=join_names([str(METHODS[name]) for name in compared_methods()]),
+                confidence=format_confidence(confidence),
+            ),
             *(
                 f"{name}: {' '.join([*said[name], *comparison_notes(ratings[name])])}"
                 for name in leaderboard
