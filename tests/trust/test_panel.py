@@ -50,7 +50,11 @@ def panel(
     pairs: list[JudgedPair], thresholds: CheckThresholds = STRICT, **evidence: Any
 ) -> dict[tuple[str, str | None], MeasureRow]:
     found = JudgeEvidence(
-        pairs=pairs, entrants=NAMES, resampling=Resampling(100), **{**NOTHING, **evidence}
+        pairs=pairs,
+        entrants=NAMES,
+        resampling=Resampling(100),
+        replies=make_table("judge_replies", []),
+        **{**NOTHING, **evidence},
     )
     rows = measure_judge(found, thresholds, dimension="f")
     return {(row.measure, row.subject): row for row in rows}

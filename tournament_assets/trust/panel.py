@@ -25,6 +25,7 @@ from tournament_assets.audits.judge_tests import (
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.ratings.matches import code_judgments, code_samples
 from tournament_assets.ratings.sandwich import SamplingLuck, sampling_luck
+from tournament_assets.storage.tables import AnyTable
 from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.formatting import format_kappa, format_share
 from tournament_assets.tournament.verdicts import Judgment, Outcome
@@ -46,6 +47,7 @@ class JudgeEvidence:
         repeats: Pairs that were judged a second time.
         controls: Planted controls.
         judges: Kappa with every other judge, by model.
+        replies: The table `judge_replies`, for measures of what was written or what it took.
         by_judge: Every pair by each judge of a panel, for measuring position bias; None with one
             judge.
         not_needed: Number of pairs not needed and of planned pairs, where pairs stop early; None
@@ -59,6 +61,7 @@ class JudgeEvidence:
     repeats: Sequence[RepeatedPair] | str
     controls: Sequence[SettledControl] | str
     judges: Mapping[str, Estimate] | str
+    replies: AnyTable
     by_judge: Sequence[JudgedPair] | None = None
     not_needed: tuple[int, int] | None = None
 

@@ -112,6 +112,7 @@ def _evidence(step: Step, inputs: MeasureInputs) -> JudgeEvidence:
         repeats=repeats_of(inputs.repeats, verdicts, job=f"{step.plan.tournament_id}_test_judge"),
         controls=controls_of(inputs.controls, inputs.replies, job=job),
         judges=judges_of(inputs.judges, judge_models=judge_models_of(verdicts), job=job),
+        replies=inputs.replies,
         by_judge=(
             _pairs_by_judge(inputs.replies, config.judging.reply_format)
             if config.has_jury(step.mode)
