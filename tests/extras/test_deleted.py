@@ -1,18 +1,15 @@
 """The package without one of its extras, or without any: what is left runs as before."""
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-import tournament_assets
+from tests.extras.copies import copy_of_package, run_script
 from tests.projects import make_project
 from tournament_assets.tournament.extras import installed_extras
 
-PACKAGE = Path(tournament_assets.__file__).parent
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -40,21 +37,11 @@ main()
     ],
 )
 def test_what_is_left_loads_and_runs(deleted: Sequence[str], tmp_path: Path) -> None:
-    copy = tmp_path / "copy" / PACKAGE.name
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    copy = copy_of_package(tmp_path)
     for name in deleted:
         shutil.rmtree(copy / "extras" / name)
     project = make_project(tmp_path / "project", dimensions=("factuality",))
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(project.folder)],
-        cwd=copy.parent,
-        env={"PATH": "", "HOME": str(tmp_path), "PYTHONPATH": str(copy.parent)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    file, extras, jobs, run, *listed = done.stdout.splitlines()
+    file, extras, jobs, run, *listed = run_script(SCRIPT, copy, project).splitlines()
     assert Path(file).parent == copy
     assert extras.split() == [name for name in installed_extras() if name not in deleted]
     assert "small_run" in jobs.split()

@@ -21,6 +21,7 @@ from tournament_assets.project.plan import select_prompts
 from tournament_assets.project.project_files import find_entrant_files
 from tournament_assets.responses.local_responses import Generator, complete_responses
 from tournament_assets.storage.tables import decode_parquet
+from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
     answer_key,
@@ -201,7 +202,7 @@ def begin(project: SmallProject, ledger: Ledger) -> list[GeneratedResponse]:
     """Generate the jury's responses to the pilot's prompts, outside of any run."""
     plan = build_plan(load_config(project.config_path), {})
     entrant = next(each for each in plan.config.entrants if each.entrant_id == "jury")
-    assert entrant.loader == "custom_poe"
+    assert isinstance(entrant, CustomPoeEntrant)
     bank = parse_prompt_bank([(f"bank:{n}", row) for n, row in enumerate(bank_rows())])
     return complete_responses(
         entrant,

@@ -34,7 +34,7 @@ from tournament_assets.ratings.significance import (
 from tournament_assets.tournament import judge_services
 from tournament_assets.tournament.asset_rows import PromptRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.entrants import AnyEntrant, LocalEntrant, RecordedEntrant
+from tournament_assets.tournament.entrants import AnyEntrant, ApiEntrant, LocalEntrant
 from tournament_assets.tournament.errors import Problems
 from tournament_assets.tournament.estimates import Rating
 from tournament_assets.tournament.places import Location
@@ -128,12 +128,10 @@ def judge_family(judge_model: str, *, named: Mapping[str, str]) -> str | None:
 
 
 def _names_of(entrant: AnyEntrant) -> list[str]:
-    if isinstance(entrant, RecordedEntrant):
-        # A file of responses identifies its model only by name.
-        return [entrant.entrant_id]
     if isinstance(entrant, LocalEntrant):
         return _names_of_place(entrant.weights)
-    return [entrant.model]
+    # A file of responses, say, identifies its model only by name.
+    return [entrant.model if isinstance(entrant, ApiEntrant) else entrant.entrant_id]
 
 
 def _names_of_place(weights: Location) -> list[str]:

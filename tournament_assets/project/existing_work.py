@@ -19,7 +19,7 @@ from tournament_assets.judging.requests.verdict_parsing import FailureClass
 from tournament_assets.judging.settlement.recovery import find_failed_requests
 from tournament_assets.project.plan import TournamentPlan, requests_for_pairs, select_prompts
 from tournament_assets.project.project_files import (
-    find_entrant_files,
+    entrant_fingerprint,
     load_bank,
     load_rubric,
 )
@@ -27,7 +27,6 @@ from tournament_assets.project.recorded_responses import load_recorded_responses
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
     AnyEntrant,
-    ApiEntrant,
     RecordedEntrant,
     answers_once,
 )
@@ -78,16 +77,11 @@ def known_responses(
         path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
         recorded = load_recorded_responses(path, entrant, prompts=bank).responses
         return {answer_key(row): row.text for row in recorded if answer_key(row) in wanted}
-    if isinstance(entrant, ApiEntrant):
-        content_hash = entrant.content_hash
-    else:
-        try:
-            content_hash = find_entrant_files(entrant, plan.project).fingerprint
-        except InputError:
-            return {}
-    kept = ledger.responses(
-        entrant.fingerprint(content_hash), [prompt.fingerprint for prompt in prompts]
-    )
+    try:
+        identity = entrant_fingerprint(entrant, plan.project)
+    except InputError:
+        return {}
+    kept = ledger.responses(identity, [prompt.fingerprint for prompt in prompts])
     return {answer_key(response): response.text for response in kept.values()}
 
 

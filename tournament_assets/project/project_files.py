@@ -13,13 +13,21 @@ from tournament_assets.generation.models.entrant_weights import (
     check_adapter,
     check_weights,
     find_shards,
+    fingerprint_file,
     has_chat_template,
 )
 from tournament_assets.judging.requests.system_prompt import parse_instructions
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.entrants import LocalEntrant, VanillaHfEntrant
+from tournament_assets.tournament.entrants import (
+    AnyEntrant,
+    ApiEntrant,
+    LocalEntrant,
+    RecordedEntrant,
+    VanillaHfEntrant,
+)
 from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, NeededShards
 from tournament_assets.tournament.json_lines import read_json_lines
 from tournament_assets.tournament.judges import Rubric, parse_rubric
@@ -179,6 +187,35 @@ def prepare_dagster_home(project: Path, configured: str | None) -> Path:
         packaged = resources.files("tournament_assets") / "data" / "dagster.yaml"
         write_bytes_atomically(settings, packaged.read_bytes())
     return home.resolve()
+
+
+def entrant_fingerprint(entrant: AnyEntrant, project: Project) -> str:
+    """Return the SHA-256 of everything but the prompts that an entrant's responses depend on.
+
+    Raises:
+        InputError: If its files are not there.
+    """
+    if isinstance(entrant, ApiEntrant):
+        return entrant.fingerprint(entrant.content_hash)
+    if isinstance(entrant, LocalEntrant):
+        return entrant.fingerprint(find_entrant_files(entrant, project).fingerprint)
+    if isinstance(entrant, RecordedEntrant) and entrant.responses.asset is not None:
+        # What the asset holds has a data version of its own, on the edge to the responses.
+        return entrant.fingerprint(fingerprint({"asset": entrant.responses.asset}))
+    hashes = [fingerprint_file(path) for path in places_of(entrant, project)]
+    return entrant.fingerprint(hashes[0] if len(hashes) == 1 else fingerprint(hashes))
+
+
+def places_of(entrant: AnyEntrant, project: Project) -> list[Path]:
+    """Return where the files are that an entrant names.
+
+    Raises:
+        InputError: If one is not there.
+    """
+    return [
+        project.resolve(place, what=f"{entrant.entrant_id}'s {name}")
+        for name, place in entrant.files.items()
+    ]
 
 
 def find_entrant_files(entrant: LocalEntrant, project: Project) -> EntrantFiles:

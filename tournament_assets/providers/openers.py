@@ -6,8 +6,8 @@ A service's SDK is imported when it is opened, so that definitions load without 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 
 from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.tournament.errors import InputError
@@ -17,10 +17,8 @@ from tournament_assets.tournament.judges import Judge
 
 def open_service(name: str, connection: ServiceConnection) -> AbstractContextManager[AsksDirectly]:
     """Connect to a service by its name in a config."""
-    module, _, function = SERVICES[name].opener.partition(":")
-    opener: Callable[..., AbstractContextManager[AsksDirectly]] = getattr(
-        import_module(module), function
-    )
+    opener: Callable[..., AbstractContextManager[AsksDirectly]]
+    opener = resolve_name(SERVICES[name].opener)
     return opener(connection)
 
 

@@ -1,10 +1,11 @@
-"""Lets entrants answer prompts, each by the method of its loader."""
+"""Lets entrants answer prompts, each by the function that its class names."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from pkgutil import resolve_name
 from typing import Any
 
 from tournament_assets.judging.settlement.sessions import Piece, Sleep, one_at_a_time, run_together
@@ -21,6 +22,7 @@ from tournament_assets.responses.local_responses import (
 from tournament_assets.tournament.entrants import (
     AnyEntrant,
     ApiEntrant,
+    LocalEntrant,
     RecordedEntrant,
     answers_once,
 )
@@ -49,72 +51,75 @@ class Resources:
     judge: JudgeAccess
 
 
-def answer_prompts(
-    entrant: AnyEntrant,
-    *,
-    prompts: Sequence[Prompt],
-    bank: Sequence[Prompt],
-    plan: TournamentPlan,
-    resources: Resources,
-    may_pay_again: bool,
-    since: datetime,
-    log: Callable[[str], None],
-    upstream: Mapping[str, object],
-    sleep: Sleep = time.sleep,
-) -> CompletedResponses:
-    """Take an entrant's existing responses, and get the rest.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Responses that are wanted of an entrant.
 
-    Args:
+    Attributes:
+        prompts: What it is to answer.
         bank: All prompts that a recorded file may answer.
         resources: What answering may need.
         may_pay_again: Whether paid results that a service no longer keeps may be bought again.
         since: When the run began, for a budget that is for one run.
         upstream: What assets of the project around hold, by key.
         sleep: Waits for a service.
+    """
+
+    prompts: Sequence[Prompt]
+    bank: Sequence[Prompt] = ()
+    plan: TournamentPlan
+    resources: Resources
+    may_pay_again: bool
+    since: datetime
+    log: Callable[[str], None]
+    upstream: Mapping[str, object] = field(default_factory=dict)
+    sleep: Sleep = time.sleep
+
+
+def answer_prompts(entrant: AnyEntrant, wanted: Wanted) -> CompletedResponses:
+    """Take an entrant's existing responses, and get the rest, as its class says.
 
     Raises:
         InputError: If the entrant's files or its server's address cannot be used.
         GenerationError: If it cannot answer; what it answered is kept.
         BudgetError: If its responses would cost more than `generation.budget.usd` leaves.
     """
-    if answers_once(entrant) and any(each.sample > 1 for each in prompts):
-        answered = answer_prompts(
-            entrant,
-            prompts=first_samples(prompts),
-            bank=bank,
-            plan=plan,
-            resources=resources,
-            may_pay_again=may_pay_again,
-            since=since,
-            log=log,
-            upstream=upstream,
-            sleep=sleep,
-        )
-        return replace(answered, responses=repeat_for_samples(answered.responses, prompts))
-    if isinstance(entrant, RecordedEntrant):
-        return _read_recorded(entrant, prompts=prompts, bank=bank, plan=plan, upstream=upstream)
-    with resources.ledger.open() as ledger:
-        if isinstance(entrant, ApiEntrant):
-            return complete_by_service(
-                entrant,
-                prompts=prompts,
-                ledger=ledger,
-                judge=resources.judge,
-                judges=plan.config.judges,
-                environment=plan.project.environment,
-                may_pay_again=may_pay_again,
-                log=log,
-                terms=response_terms(plan, since=since),
-                sleep=sleep,
-            )
+    if answers_once(entrant) and any(each.sample > 1 for each in wanted.prompts):
+        firsts = replace(wanted, prompts=first_samples(wanted.prompts))
+        answered = answer_prompts(entrant, firsts)
+        return replace(answered, responses=repeat_for_samples(answered.responses, wanted.prompts))
+    completed: CompletedResponses = resolve_name(entrant.answered_by)(entrant, wanted)
+    return completed
+
+
+def generate_here(entrant: LocalEntrant, wanted: Wanted) -> CompletedResponses:
+    """Generate on this machine what the ledger lacks."""
+    with wanted.resources.ledger.open() as ledger:
         return complete_responses(
             entrant,
-            files=find_entrant_files(entrant, plan.project),
-            prompts=prompts,
+            files=find_entrant_files(entrant, wanted.plan.project),
+            prompts=wanted.prompts,
             ledger=ledger,
-            config=plan.config.generation,
-            log=log,
-            generator=resources.generator,
+            config=wanted.plan.config.generation,
+            log=wanted.log,
+            generator=wanted.resources.generator,
+        )
+
+
+def ask_service(entrant: ApiEntrant, wanted: Wanted) -> CompletedResponses:
+    """Ask a service for what the ledger lacks."""
+    with wanted.resources.ledger.open() as ledger:
+        return complete_by_service(
+            entrant,
+            prompts=wanted.prompts,
+            ledger=ledger,
+            judge=wanted.resources.judge,
+            judges=wanted.plan.config.judges,
+            environment=wanted.plan.project.environment,
+            may_pay_again=wanted.may_pay_again,
+            log=wanted.log,
+            terms=response_terms(wanted.plan, since=wanted.since),
+            sleep=wanted.sleep,
         )
 
 
@@ -123,15 +128,7 @@ def served_entrants(plan: TournamentPlan) -> list[ApiEntrant]:
     return [entrant for entrant in plan.config.entrants if isinstance(entrant, ApiEntrant)]
 
 
-def answer_together(
-    plan: TournamentPlan,
-    *,
-    prompts: Sequence[Prompt],
-    resources: Resources,
-    may_pay_again: bool,
-    since: datetime,
-    log: Callable[[str], None],
-) -> dict[str, CompletedResponses]:
+def answer_together(wanted: Wanted) -> dict[str, CompletedResponses]:
     """Let every entrant that a service answers for answer, all at once; return it by entrant.
 
     Raises:
@@ -139,53 +136,37 @@ def answer_together(
         GenerationError: If one of them cannot answer; what the others answered is kept.
         BudgetError: If responses would cost more than `generation.budget.usd` leaves.
     """
-    told = one_at_a_time(log)
+    told = one_at_a_time(wanted.log)
 
     def answer(entrant: AnyEntrant, sleep: Sleep) -> CompletedResponses:
-        return answer_prompts(
-            entrant,
-            prompts=prompts,
-            bank=(),
-            plan=plan,
-            resources=resources,
-            may_pay_again=may_pay_again,
-            since=since,
-            log=told,
-            upstream={},
-            sleep=sleep,
-        )
+        return answer_prompts(entrant, replace(wanted, log=told, sleep=sleep))
 
-    entrants = served_entrants(plan)
+    entrants = served_entrants(wanted.plan)
     pieces = [Piece(entrant.entrant_id, partial(answer, entrant)) for entrant in entrants]
     answered = run_together(pieces, log=told)
     return {each.entrant_id: done for each, done in zip(entrants, answered, strict=True)}
 
 
-def _read_recorded(
-    entrant: RecordedEntrant,
-    *,
-    prompts: Sequence[Prompt],
-    bank: Sequence[Prompt],
-    plan: TournamentPlan,
-    upstream: Mapping[str, object],
-) -> CompletedResponses:
-    wanted = {prompt.prompt_id for prompt in prompts}
+def read_recorded(entrant: RecordedEntrant, wanted: Wanted) -> CompletedResponses:
+    """Read what something else has generated, from a file or an asset."""
+    plan = wanted.plan
     asset = entrant.responses.asset
     if asset is not None:
         title = f"the asset {asset}"
         file = parse_samples(
-            _rows_of_asset(asset, upstream[asset]),
+            _rows_of_asset(asset, wanted.upstream[asset]),
             title=title,
             format_name=entrant.format,
             columns=entrant.columns,
         )
-        recorded = match_responses(file, entrant, title=title, prompts=bank)
+        recorded = match_responses(file, entrant, title=title, prompts=wanted.bank)
     else:
         path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
         title = "a recorded file"
-        recorded = load_recorded_responses(path, entrant, prompts=bank)
+        recorded = load_recorded_responses(path, entrant, prompts=wanted.bank)
+    asked = {prompt.prompt_id for prompt in wanted.prompts}
     return CompletedResponses(
-        responses=[each for each in recorded.responses if each.prompt_id in wanted],
+        responses=[each for each in recorded.responses if each.prompt_id in asked],
         generated=0,
         device=title,
         reasons=recorded.missing,

@@ -277,7 +277,7 @@ def estimate_judging(
             priced.append(_estimate_responses(plan, entrant, asked, ledger=ledger))
         if not isinstance(entrant, RecordedEntrant):
             # Each stands for a text of its own, so that no two of them are one request.
-            length = round(entrant.max_new_tokens * CHARACTERS_PER_TOKEN)
+            length = round(entrant.longest_response * CHARACTERS_PER_TOKEN)
             for prompt in prompts:
                 if answer_key(prompt) not in known:
                     sample = 1 if answers_once(entrant) else prompt.sample

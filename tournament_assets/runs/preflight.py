@@ -21,6 +21,7 @@ from tournament_assets.project.project_files import (
     entrant_file_problems,
     load_bank,
     load_rubrics,
+    places_of,
 )
 from tournament_assets.project.recorded_responses import load_recorded_responses
 from tournament_assets.providers.openers import JudgeConnection, judge_problems
@@ -28,7 +29,7 @@ from tournament_assets.responses.api_responses import missing_key, service_probl
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
-    ApiEntrant,
+    AnyEntrant,
     LocalEntrant,
     OpenAiApiEntrant,
     RecordedEntrant,
@@ -94,28 +95,25 @@ def refuse_bad_input(
     problems.raise_if_any()
 
 
-def _entrant_problems(plan: TournamentPlan, bank: list[Prompt]) -> list[str]:
-    found: list[str] = []
+def _entrant_problems(plan: TournamentPlan, bank: list[Prompt]) -> Iterator[str]:
     local: list[LocalEntrant] = []
     for entrant in plan.config.entrants:
-        if isinstance(entrant, RecordedEntrant):
-            found.extend(_recorded_problems(plan, entrant, bank))
-        elif not isinstance(entrant, ApiEntrant):
+        if isinstance(entrant, LocalEntrant):
             local.append(entrant)
+        else:
+            yield from _file_problems(plan, entrant, bank)
     asked = plan.project.environment.get("TOURNAMENT_DEVICE")
     problem = device_problem(asked) if local and asked else None
     if problem is not None:
-        found.append(problem)
-    return [*found, *entrant_file_problems(local, plan.project)]
+        yield problem
+    yield from entrant_file_problems(local, plan.project)
 
 
-def _recorded_problems(
-    plan: TournamentPlan, entrant: RecordedEntrant, bank: list[Prompt]
-) -> Sequence[str]:
+def _file_problems(plan: TournamentPlan, entrant: AnyEntrant, bank: list[Prompt]) -> Sequence[str]:
     try:
-        path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
-        if bank:
-            load_recorded_responses(path, entrant, prompts=bank)
+        places = places_of(entrant, plan.project)
+        if bank and isinstance(entrant, RecordedEntrant):
+            load_recorded_responses(places[0], entrant, prompts=bank)
     except InputError as error:
         return error.problems
     return ()

@@ -35,7 +35,7 @@ from tournament_assets.project.existing_work import (
 )
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import (
-    find_entrant_files,
+    entrant_fingerprint,
     load_rubric,
 )
 from tournament_assets.project.recorded_responses import load_recorded_responses
@@ -49,7 +49,6 @@ from tournament_assets.storage.judgment_files import JudgmentRecord, read_judgme
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
-    ApiEntrant,
     RecordedEntrant,
 )
 from tournament_assets.tournament.errors import InputError
@@ -269,16 +268,11 @@ def _match_responses(path: Path, name: str, plan: TournamentPlan) -> MatchedRows
         )
     bank, prompts = load_bank_and_selection(plan, "headline")
     recorded: dict[str, str] | None = None
-    content_hash = ""
     if isinstance(entrant, RecordedEntrant):
         # The config's own file says what it responds; a row can only agree.
         own = plan.project.resolve(entrant.responses, what=f"{name}'s responses")
         of_entrant = load_recorded_responses(own, entrant, prompts=bank).responses
         recorded = {each.prompt_id: each.text for each in of_entrant}
-    elif isinstance(entrant, ApiEntrant):
-        content_hash = entrant.content_hash
-    else:
-        content_hash = find_entrant_files(entrant, plan.project).fingerprint
     planned = {answer_key(prompt): prompt for prompt in prompts}
     found: dict[str, GeneratedResponse] = {}
     n_rows = unmatched = 0
@@ -311,7 +305,7 @@ def _match_responses(path: Path, name: str, plan: TournamentPlan) -> MatchedRows
         n_rows,
         unmatched,
         responses=tuple(found.items()),
-        entrant_fingerprint=entrant.fingerprint(content_hash),
+        entrant_fingerprint=entrant_fingerprint(entrant, plan.project),
     )
 
 

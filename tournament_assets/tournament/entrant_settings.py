@@ -1,6 +1,7 @@
 """The settings that every entrant has, and which of them count in its fingerprint."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
@@ -22,12 +23,17 @@ StopStrings = Annotated[
 class EntrantSpec(Frozen):
     """Structural description of an entrant; each loader adds the fields it needs.
 
+    A field that is a `Location` names a file: its content counts in what the responses depend on.
+
     Attributes:
+        answered_by: The module and function that get its responses, given the entrant and a
+            `responses.entrant_responses.Wanted`; imported then.
         entrant_id: Stable identifier used in tables, file names and reports.
         loader: Which recipe turns the description into responses.
         description: What a reader should know about it.
     """
 
+    answered_by: ClassVar[str]
     entrant_id: str = Field(pattern=IDENTIFIER_PATTERN)
     loader: str
     description: str = ""
@@ -38,6 +44,16 @@ class EntrantSpec(Frozen):
         return self.model_dump(
             mode="json", exclude={"entrant_id", "description"}, exclude_none=True
         )
+
+    @property
+    def files(self) -> Mapping[str, Location]:
+        """The places of the files that it is made of, by the fields that name them."""
+        return {name: value for name, value in self if isinstance(value, Location)}
+
+    @property
+    def longest_response(self) -> int:
+        """The tokens that a response is assumed to have before it is there."""
+        return int(getattr(self, "max_new_tokens", 256))
 
     def settings_without(self, *names: str) -> JsonObject:
         """Return the settings for a fingerprint, without its names and the given fields."""
@@ -51,8 +67,7 @@ class EntrantSpec(Frozen):
         Args:
             content_hash: SHA-256 of the weights or the recorded file the entrant reads.
         """
-        files = [name for name, value in self if isinstance(value, Location)]
-        settings = self.settings_without(*files)
+        settings = self.settings_without(*self.files)
         return fingerprint({"settings": settings, "content": content_hash})
 
 

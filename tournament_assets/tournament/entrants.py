@@ -6,7 +6,7 @@ planned on a machine that cannot load any model.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Union
 
 from pydantic import Field, field_validator, model_validator
 
@@ -19,6 +19,7 @@ from tournament_assets.tournament.entrant_settings import (
     refuse_narrowed_greed,
 )
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.extras import rows_of_extras
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
 from tournament_assets.tournament.judge_services import ANTHROPIC, OPENAI_API, owner_of
@@ -77,6 +78,7 @@ class OpenAiApiEntrant(WrittenEntrant):
         timeout_seconds: The longest wait for one response.
     """
 
+    answered_by: ClassVar[str] = "tournament_assets.responses.entrant_responses:ask_service"
     loader: Literal["openai_api"]
     base_url: ServerAddress
     model: str = Field(min_length=1)
@@ -171,6 +173,7 @@ class AnthropicApiEntrant(EntrantSpec):
         system_prompt: Put before the prompt, if given.
     """
 
+    answered_by: ClassVar[str] = "tournament_assets.responses.entrant_responses:ask_service"
     loader: Literal["anthropic_api"]
     model: str = Field(min_length=1)
     revision: str | None = None
@@ -214,6 +217,7 @@ class VanillaHfEntrant(WrittenEntrant):
             the bare prompt to continue, as base models expect.
     """
 
+    answered_by: ClassVar[str] = "tournament_assets.responses.entrant_responses:generate_here"
     loader: Literal["vanilla_hf"]
     weights: Location
     adapter: Location | None = None
@@ -259,6 +263,7 @@ class RecordedEntrant(EntrantSpec):
         model: The file's name for the model whose responses to use, where it holds several models.
     """
 
+    answered_by: ClassVar[str] = "tournament_assets.responses.entrant_responses:read_recorded"
     loader: Literal["recorded"]
     responses: ResponsesPlace
     format: str | None = Field(default=None, min_length=1)
@@ -288,7 +293,19 @@ LocalEntrant = VanillaHfEntrant | CustomPoeEntrant
 """An entrant that is generated on this machine."""
 ApiEntrant = OpenAiApiEntrant | AnthropicApiEntrant
 """An entrant that a service answers for."""
-AnyEntrant = LocalEntrant | RecordedEntrant | ApiEntrant
+LOADERS: tuple[type[EntrantSpec], ...] = (
+    VanillaHfEntrant,
+    CustomPoeEntrant,
+    RecordedEntrant,
+    OpenAiApiEntrant,
+    AnthropicApiEntrant,
+    *rows_of_extras("loaders"),
+)
+"""The class of each loader's entrants."""
+if TYPE_CHECKING:
+    AnyEntrant = EntrantSpec
+else:
+    AnyEntrant = Union[LOADERS]  # noqa: UP007  # a tuple has no |
 
 
 def answers_once(entrant: AnyEntrant) -> bool:
@@ -297,11 +314,11 @@ def answers_once(entrant: AnyEntrant) -> bool:
     True of recorded files and of greedy decoding, except for a product of experts, where each
     sample draws its heads.
     """
-    if isinstance(entrant, RecordedEntrant):
-        return True
-    if isinstance(entrant, AnthropicApiEntrant):
-        return entrant.temperature == 0
-    return not isinstance(entrant, CustomPoeEntrant) and entrant.temperature is None
+    if isinstance(entrant, VanillaHfEntrant | OpenAiApiEntrant):
+        return entrant.temperature is None
+    return isinstance(entrant, RecordedEntrant) or (
+        isinstance(entrant, AnthropicApiEntrant) and entrant.temperature == 0
+    )
 
 
 def get_entrant(entrants: Sequence[AnyEntrant], entrant_id: str) -> AnyEntrant:

@@ -10,6 +10,7 @@ are called after the kind of row, each with one value `ROWS`. A missing folder a
 | `row_types` | by the name of an asset, the class of its table's rows | `storage/tables.py` |
 | `ledger_tables` | metadata of tables in the ledger | `ledger/database.py` |
 | `assets` | rows of the graph's table | `graph/table.py` |
+| `loaders` | classes of entrants | `tournament/entrants.py` |
 | `measures` | measures with a light | `trust/measures.py` |
 | `sections` | sections of the report | `reports/run/section_table.py` |
 | `formats` | battle formats | `battles/registry.py` |
@@ -32,7 +33,9 @@ def installed_extras() -> tuple[str, ...]:
 
 
 def rows_of_extras(
-    kind: Literal["assets", "formats", "ledger_tables", "measures", "preflight", "sections"],
+    kind: Literal[
+        "assets", "formats", "ledger_tables", "loaders", "measures", "preflight", "sections"
+    ],
 ) -> tuple[Any, ...]:
     """Return what the extras add of a kind; only the modules of that kind are imported."""
     return tuple(row for rows in _found(kind) for row in rows)

@@ -9,7 +9,7 @@ import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -190,6 +190,7 @@ class CustomPoeEntrant(WrittenEntrant):
             false`.
     """
 
+    answered_by: ClassVar[str] = "tournament_assets.responses.entrant_responses:generate_here"
     loader: Literal["custom_poe"]
     weights: Location
     hydra: HydraHeads

@@ -10,22 +10,18 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-from tournament_assets.generation.models.entrant_weights import fingerprint_file
 from tournament_assets.judging.costs.prices import newest_prices_hash
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import (
     default_ledger_url,
+    entrant_fingerprint,
     find_entrant_files,
     load_bank,
     load_rubric,
+    places_of,
 )
 from tournament_assets.storage.tables import content_version, make_table
-from tournament_assets.tournament.entrants import (
-    AnyEntrant,
-    ApiEntrant,
-    LocalEntrant,
-    RecordedEntrant,
-)
+from tournament_assets.tournament.entrants import AnyEntrant, LocalEntrant
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.extras import rows_of_extras
 from tournament_assets.tournament.fingerprints import fingerprint, short
@@ -70,8 +66,8 @@ def entrants(plan: TournamentPlan) -> list[InputVersion]:
     After a change of one of them, the responses of that entrant are out of date.
     """
     return [
-        _attempt("entrants", entrant.entrant_id, partial(entrant_version, plan, entrant))
-        for entrant in plan.config.entrants
+        _attempt("entrants", each.entrant_id, partial(entrant_fingerprint, each, plan.project))
+        for each in plan.config.entrants
     ]
 
 
@@ -134,9 +130,9 @@ def _input_files(plan: TournamentPlan) -> Iterator[Path]:
     if plan.config.judging.instructions is not None:
         yield project.folder / plan.config.judging.instructions
     for entrant in plan.config.entrants:
-        if isinstance(entrant, RecordedEntrant):
-            yield project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
-        elif isinstance(entrant, LocalEntrant):
+        if not isinstance(entrant, LocalEntrant):
+            yield from places_of(entrant, project)
+        else:
             files = find_entrant_files(entrant, project)
             yield from sorted(files.weights.rglob("*"))
             yield from () if files.adapter is None else sorted(files.adapter.rglob("*"))
@@ -179,23 +175,6 @@ def _rubric(plan: TournamentPlan, dimension: str) -> InputVersion:
     except InputError as error:
         return InputVersion("rubrics", dimension, None, problem=str(error))
     return InputVersion("rubrics", dimension, rubric.content_hash, label=f"v{rubric.version}")
-
-
-def entrant_version(plan: TournamentPlan, entrant: AnyEntrant) -> str:
-    """Return the SHA-256 of everything but the prompts that an entrant's responses depend on.
-
-    Raises:
-        InputError: If its files are not there.
-    """
-    if isinstance(entrant, ApiEntrant):
-        return entrant.fingerprint(entrant.content_hash)
-    if isinstance(entrant, RecordedEntrant):
-        if entrant.responses.asset is not None:
-            # What the asset holds has a data version of its own, on the edge to the responses.
-            return entrant.fingerprint(fingerprint({"asset": entrant.responses.asset}))
-        path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
-        return entrant.fingerprint(fingerprint_file(path))
-    return entrant.fingerprint(find_entrant_files(entrant, plan.project).fingerprint)
 
 
 def weights_version(plan: TournamentPlan, entrant: AnyEntrant) -> str | None:

@@ -8,15 +8,14 @@ from statistics import fmean
 
 import pandas as pd
 
-from tournament_assets.graph.assets.observed_inputs import (
-    entrant_version,
-    weights_version,
-)
+from tournament_assets.graph.assets.observed_inputs import weights_version
 from tournament_assets.graph.outputs import Check, Made, Metadata, known, markdown_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.project.project_files import entrant_fingerprint
 from tournament_assets.responses.entrant_responses import (
     Resources,
+    Wanted,
     answer_prompts,
     answer_together,
     served_entrants,
@@ -75,8 +74,7 @@ def entrant_responses(
     """
     entrant = get_entrant(step.plan.config.entrants, step.name)
     prompts = prompts_of(selected)
-    answers = answer_prompts(
-        entrant,
+    wanted = Wanted(
         prompts=prompts,
         bank=prompts_of(bank),
         plan=step.plan,
@@ -86,8 +84,9 @@ def entrant_responses(
         log=step.log.info,
         upstream=upstream,
     )
+    answers = answer_prompts(entrant, wanted)
     _tell(step, answers.warnings)
-    entrant_hash = short(entrant_version(step.plan, entrant))
+    entrant_hash = short(entrant_fingerprint(entrant, step.plan.project))
     rows = [_row(entrant, response) for response in answers.responses]
     return Made(
         rows,
@@ -114,15 +113,16 @@ def entrant_requests(
     them holds a slot in the pool `gpu` meanwhile. Responses are kept in the ledger, where
     `entrant_responses` finds them; nothing that the ledger holds is asked again.
     """
-    prompts, began = prompts_of(selected), options.run_began_at
-    answered = answer_together(
-        step.plan,
+    prompts = prompts_of(selected)
+    wanted = Wanted(
         prompts=prompts,
+        plan=step.plan,
         resources=resources,
         may_pay_again=options.pay_again,
-        since=datetime.fromisoformat(began) if began else datetime.now(UTC),
+        since=options.since,
         log=step.log.info,
     )
+    answered = answer_together(wanted)
     rows = [
         RequestsRow(asked=name, requests=len(prompts), answered=len(answers.responses))
         for name, answers in answered.items()

@@ -1,0 +1,31 @@
+"""Copies of the package with other extras, and programs that run with such a copy."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import tournament_assets
+from tests.projects import SmallProject
+
+PACKAGE = Path(tournament_assets.__file__).parent
+
+
+def copy_of_package(folder: Path) -> Path:
+    copy = folder / "copy" / PACKAGE.name
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+def run_script(script: str, copy: Path, project: SmallProject) -> str:
+    """Run a program that is given a project's folder; return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(project.folder)],
+        cwd=copy.parent,
+        env={"PATH": "", "HOME": str(project.folder), "PYTHONPATH": str(copy.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
