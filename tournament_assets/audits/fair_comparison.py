@@ -18,7 +18,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations, pairwise
-from math import isfinite
 from pathlib import PurePosixPath
 
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
@@ -294,14 +293,8 @@ def _gap_rows(separated: SeparatedEntrants, rated: Sequence[RatingRow]) -> list[
     rows = []
     for name, below in neighbours(rated):
         pair = index_of[name], index_of[below]
-        found = separated.differences
-        low, high = float(found.low[pair]), float(found.high[pair])
-        gap = Rating(
-            ratings[name] - ratings[below],
-            low if isfinite(low) else None,
-            high if isfinite(high) else None,
-            entrant=name,
-        )
+        low, high = separated.differences.ends(pair)
+        gap = Rating(ratings[name] - ratings[below], low, high, entrant=name)
         (row,) = rows_of_ratings([gap], GAP)
         shown_above = (below,) if separated.is_above[pair] else ()
         rows.append(replace(row, rank=None, shown_above=shown_above))

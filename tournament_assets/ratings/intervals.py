@@ -53,6 +53,11 @@ class PercentileInterval:
     low: NDArray[np.float64]
     high: NDArray[np.float64]
 
+    def ends(self, column: int | tuple[int, int]) -> tuple[float | None, float | None]:
+        """Return one interval's ends; None for an infinite one."""
+        low, high = float(self.low[column]), float(self.high[column])
+        return (low if math.isfinite(low) else None), (high if math.isfinite(high) else None)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BootstrapRatings:
@@ -238,13 +243,10 @@ def sampling_intervals(bootstrap: BootstrapRatings, *, confidence: float) -> tup
     interval = expanded_percentile_interval(
         bootstrap.ratings, confidence=confidence, n_units=bootstrap.n_prompts
     )
+    ends = map(interval.ends, range(len(bootstrap.entrants)))
     return tuple(
-        Rating(
-            entrant=entrant,
-            low=float(low) if np.isfinite(low) else None,
-            high=float(high) if np.isfinite(high) else None,
-        )
-        for entrant, low, high in zip(bootstrap.entrants, interval.low, interval.high, strict=True)
+        Rating(entrant=entrant, low=low, high=high)
+        for entrant, (low, high) in zip(bootstrap.entrants, ends, strict=True)
     )
 
 

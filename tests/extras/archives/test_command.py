@@ -87,6 +87,7 @@ def test_every_number_of_the_report_stands_in_a_table_beside_it(tmp_path: Path) 
     for heading in (
         *("Verdict", "Ranking by clean mean", "Gaps and significance", "On common support"),
         *("The same for all", "Coverage in detail", "Means by tier", "Glossary", "Caveats"),
+        "Where the numbers are",
     ):
         assert f"## {heading}\n" in markdown
         assert heading in shown

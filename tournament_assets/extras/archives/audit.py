@@ -58,7 +58,7 @@ def audit_archive(contents: ArchiveContents) -> ArchiveAudit:
         models=models,
         logs=compare_with_logs(contents) if contents.log_files else (),
         tasks=audit_tasks(contents),
-        tier_failures=tuple(find_tier_failures(contents)),
+        tier_failures=tuple(find_tier_failures(models)),
         outages=find_outages(models, contents.config.checks),
     )
 
@@ -137,7 +137,7 @@ def _score_sentences(audit: ArchiveAudit) -> tuple[str, ...]:
 
 def _task_section(audit: ArchiveAudit) -> ReportSection:
     findings = sort_findings(audit.tasks)
-    signals = [task.spread.signal for task in audit.tasks if task.spread.signal is not None]
+    signals = [task.spread.signal for task in audit.tasks if task.spread is not None]
     sentences = [
         f"{format_plural(len(findings), 'finding')} on {len(audit.tasks)} tasks, worst first."
         + (f" The first {LISTED} are shown; --json lists all." if len(findings) > LISTED else ""),

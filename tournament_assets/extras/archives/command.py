@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from tournament_assets.cli.options import (
     json_option,
@@ -23,24 +22,22 @@ from tournament_assets.extras.archives.config import Rejudging, load_archive_con
 from tournament_assets.extras.archives.questions import cost_sentence, require_rejudging
 from tournament_assets.extras.archives.reading import read_archive
 from tournament_assets.extras.archives.rejudging import (
-    RejudgeResult,
-    failure_sections,
     find_failed_judgings,
     rejudge_runs,
-    rule_warning,
+    rejudging_document,
+    result_section,
 )
 from tournament_assets.extras.archives.report import (
-    archive_report_sections,
+    archive_report_document,
     archive_report_values,
     compare_archive,
-    write_archive_report,
+    write_archive_tables,
 )
 from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.project_files import default_ledger_url
 from tournament_assets.providers.openers import JudgeConnection, judge_problems
-from tournament_assets.reports.rendering import escape_terminal
-from tournament_assets.reports.report_tables import Document, print_document
+from tournament_assets.reports.report_tables import Document, print_document, print_text
 from tournament_assets.tournament.errors import InputError, JudgeError
 from tournament_assets.tournament.judges import Judge
 
@@ -117,14 +114,11 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
     contents = read_archive(described)
     failed = list(find_failed_judgings(described, contents))
     console = open_console(width=120)
-    print_document(Document(described.config.shown_title, failure_sections(failed)), console)
-    warning = rule_warning(contents)
-    if warning:
-        console.print(warning, style="yellow", markup=False)
+    print_document(rejudging_document(described, contents, failed), console)
     chosen = [each for each in failed if each.request is not None][:limit]
     if dry_run and chosen:
         requests = [each.request for each in chosen if each.request is not None]
-        console.print(cost_sentence(requests, rejudging), markup=False)
+        print_text(cost_sentence(requests, rejudging), console)
     if dry_run or not chosen:
         return
     connect = _judge_of(rejudging, folder=described.base, environment=os.environ)
@@ -137,7 +131,7 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
             connect=connect,
             log=lambda message: click.echo(message, err=True),
         )
-    _print_rejudged(result, console)
+    print_document(Document("", [result_section(result)]), console)
     if result.left:
         why = f": {result.refusal}" if result.refusal else ""
         raise JudgeError(
@@ -160,23 +154,6 @@ def _judge_of(
     return lambda: judge.service(service)
 
 
-def _print_rejudged(result: RejudgeResult, console: Console) -> None:
-    """Print what was written into files, and what has no score yet."""
-    for each in result.written:
-        console.print(
-            f"{escape_terminal(each.run.path)}: judge {each.judge_score:g}, run score "
-            f"{each.run.run_score:g} → {each.run_score:g}",
-            markup=False,
-            soft_wrap=True,
-        )
-    for problem in result.left:
-        console.print(escape_terminal(problem), style="yellow", markup=False, soft_wrap=True)
-    console.print(
-        f"{result.n_replies} replies received; {len(result.written)} files rewritten; "
-        f"{len(result.left)} left."
-    )
-
-
 @archive_group.command("report", short_help="Compare the models fairly.")
 @_archive_argument
 @_exclude_option
@@ -189,14 +166,13 @@ def archive_report_command(
 
     With --markdown OUT.md every table is also written as CSV into OUT_tables/.
     """
-    contents = read_archive(load_archive_config(archive), exclude=exclude)
-    comparison = compare_archive(contents)
-    if markdown_path is not None:
-        write_archive_report(markdown_path, comparison)
+    comparison = compare_archive(read_archive(load_archive_config(archive), exclude=exclude))
+    tables_folder = "" if markdown_path is None else write_archive_tables(markdown_path, comparison)
     show_report(
-        Document(contents.config.shown_title, archive_report_sections(comparison)),
+        archive_report_document(comparison, tables_folder=tables_folder),
         lambda: archive_report_values(comparison),
         as_json=as_json,
+        markdown_path=markdown_path,
     )
     if markdown_path is not None and not as_json:
         click.echo(f"Report: {markdown_path}")

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from tournament_assets.extras.archives.harness import Reader
 from tournament_assets.extras.archives.readers import find_reader
 from tournament_assets.project.config_files import find_project
+from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.judge_services import ServiceName, expected_model
 from tournament_assets.tournament.judges import ConfiguredPrice
 from tournament_assets.tournament.places import FROM_LIST, Frozen
@@ -252,6 +253,11 @@ class ArchiveConfig(Frozen):
         """The runs of every task."""
         runs = self.plan.runs
         return self.harness.run_names(runs) if isinstance(runs, int) else runs
+
+    @property
+    def resampling(self) -> Resampling:
+        """How whole tasks are resampled."""
+        return Resampling(self.n_bootstraps, self.bootstrap_seed, self.confidence)
 
     @property
     def n_planned(self) -> int:

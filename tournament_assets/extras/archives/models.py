@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import fsum, isfinite
+from math import fsum
 from typing import Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from tournament_assets.extras.archives.config import ArchiveChecks, ArchivedMode
 from tournament_assets.extras.archives.harness import JudgeState
 from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun, LogFailure
 from tournament_assets.ratings.intervals import BootstrapRatings
-from tournament_assets.ratings.significance import SeparatedEntrants, separate_entrants
+from tournament_assets.ratings.significance import separate_entrants
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import format_share
 
@@ -379,19 +379,20 @@ class CommonSupport:
     scores: tuple[CommonScore, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """How far a model is ahead of another one.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap(Estimate):
+    """The difference between the clean means of two models, over the resampled tasks.
+
+    Its interval holds together with those of all other gaps.
 
     Attributes:
-        difference: Of their clean means, over the tasks that were resampled. Its interval holds
-            together with those of all other gaps; without bounds where the tasks set none.
+        higher: The model with the higher clean mean.
+        lower: The other one.
         is_separated: Whether the tasks separate the two.
     """
 
     higher: str
     lower: str
-    difference: Estimate
     is_separated: bool
 
     @property
@@ -399,7 +400,7 @@ class Gap:
         """What the tasks say of the two."""
         if self.is_separated:
             return "significant"
-        is_open = self.difference.low is None and self.difference.high is None
+        is_open = self.low is None and self.high is None
         return "unknown" if is_open else "not significant"
 
 
@@ -436,19 +437,19 @@ def find_common_support(contents: ArchiveContents) -> CommonSupport:
 def measure_gaps(ranked: Sequence[ModelAudit], contents: ArchiveContents) -> tuple[Gap, ...]:
     """Measure how far each model is ahead of every one below it, and how sure that is.
 
-    Whole tasks are resampled, all runs of a task together: runs of a task share its difficulty.
-    All models are scored on the same resamples.
+    Whole tasks are resampled, with all their runs, because runs of a task share its difficulty. All
+    models are scored on the same resamples.
 
     Returns:
         A gap for every two models, by the place of the higher and then of the lower one.
     """
-    tasks = sorted({run.task for run in contents.runs})
     if len(ranked) < 2:
         return ()
-    generator = np.random.default_rng(contents.config.bootstrap_seed)
+    tasks = sorted({run.task for run in contents.runs})
+    resampling = contents.config.resampling
     # How often each task is drawn, shape (n_bootstraps, n_tasks).
-    draws = generator.multinomial(
-        len(tasks), np.full(len(tasks), 1 / len(tasks)), size=contents.config.n_bootstraps
+    draws = np.random.default_rng(resampling.seed).multinomial(
+        len(tasks), np.full(len(tasks), 1 / len(tasks)), size=resampling.n
     )
     means = [
         _resampled_means(draws, *_clean_totals(audit.model_id, tasks, contents)) for audit in ranked
@@ -461,10 +462,19 @@ def measure_gaps(ranked: Sequence[ModelAudit], contents: ArchiveContents) -> tup
             n_degenerate=0,
         ),
         ratings=[audit.clean_mean for audit in ranked],
-        confidence=contents.config.confidence,
+        confidence=resampling.confidence,
     )
     return tuple(
-        _gap(ranked, separated, first, second, n_tasks=len(tasks))
+        Gap(
+            (ranked[first].clean_mean or 0.0) - (ranked[second].clean_mean or 0.0),
+            *separated.differences.ends((first, second)),
+            n=len(tasks),
+            higher=ranked[first].model_id,
+            lower=ranked[second].model_id,
+            is_separated=bool(
+                separated.is_above[first, second] or separated.is_above[second, first]
+            ),
+        )
         for first, second in combinations(range(len(ranked)), 2)
     )
 
@@ -496,24 +506,3 @@ def _resampled_means(
     means = np.full(len(draws), np.nan)
     np.divide(draws @ sums, n_runs, out=means, where=n_runs > 0)
     return means
-
-
-def _gap(
-    ranked: Sequence[ModelAudit],
-    separated: SeparatedEntrants,
-    first: int,
-    second: int,
-    *,
-    n_tasks: int,
-) -> Gap:
-    low, high = (
-        float(end[first, second]) if isfinite(end[first, second]) else None
-        for end in (separated.differences.low, separated.differences.high)
-    )
-    value = (ranked[first].clean_mean or 0.0) - (ranked[second].clean_mean or 0.0)
-    return Gap(
-        higher=ranked[first].model_id,
-        lower=ranked[second].model_id,
-        difference=Estimate(value, low, high, n_tasks),
-        is_separated=bool(separated.is_above[first, second] or separated.is_above[second, first]),
-    )

@@ -24,28 +24,27 @@ from tournament_assets.extras.archives.documents import (
 )
 from tournament_assets.extras.archives.harness import NewScore, RewritingReader
 from tournament_assets.extras.archives.runs import ArchivedRun
-from tournament_assets.judging.batch_service import AsksDirectly, Channel, MessageParams
-from tournament_assets.judging.costs.estimates import ASSUMED_OUTPUT_TOKENS, measure_workload
+from tournament_assets.judging.batch_service import AsksDirectly, MessageParams
+from tournament_assets.judging.costs.estimates import measure_workload
 from tournament_assets.judging.costs.prices import BudgetTerms, format_usd, load_newest_prices
 from tournament_assets.judging.requests.requests import ModelRequest, printable, with_larger_cap
 from tournament_assets.judging.requests.verdict_parsing import Members
 from tournament_assets.judging.settlement.records import JudgingLedger, JudgingScope, StoredReply
 from tournament_assets.judging.settlement.sessions import (
-    Approval,
     JudgingOptions,
-    JudgingProgress,
     JudgingSession,
-    Tally,
     WaitingPolicy,
     open_session,
 )
 from tournament_assets.judging.settlement.settlement import ask_directly
+from tournament_assets.ledger import Ledger
 from tournament_assets.reports.progress_bars import JudgingBar
-from tournament_assets.tournament.errors import BudgetError, InputError, VerdictParseError
+from tournament_assets.tournament.errors import InputError, VerdictParseError
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.yaml_files import parse_yaml
+from tournament_assets.verdicts.judge_requests import build_approval
 
 _REMEDY = "correct rejudging.max_tokens or rejudging.judge_model, and run again"
 
@@ -203,19 +202,23 @@ def ask_judge(
     requests: Sequence[ModelRequest],
     archive: ArchiveFile,
     *,
-    ledger: JudgingLedger,
+    ledger: Ledger,
     connect: Callable[[], AbstractContextManager[AsksDirectly]],
     policy: WaitingPolicy,
     log: Callable[[str], None],
 ) -> None:
-    """Ask for the scores that the ledger does not hold; every reply is in it at once.
+    """Ask for the scores that the ledger does not hold, one request at a time.
+
+    A reply without a score is asked for once more, with twice the cap if it was cut off, and again
+    by the next call.
 
     Args:
-        archive: The archive, which says who is asked and for how much.
+        archive: Names the judge and the budget.
         connect: Connects to the judging service.
 
     Raises:
-        JudgeError: If the service refuses.
+        JudgeWaitingError: If another process is at work on the archive until the deadline.
+        JudgeError: If the service refuses; replies received so far are in the ledger.
         BudgetError: If asking would cost more than may be spent; nothing was sent then.
     """
     rejudging, _ = require_rejudging(archive)
@@ -226,79 +229,42 @@ def ask_judge(
         purpose="scores",
         subject=f"the archive {archive.config.archive_id}",
     )
+    terms = BudgetTerms(
+        prices=load_newest_prices(rejudging.prices),
+        limit_usd=None if SERVICES[rejudging.service].is_free else rejudging.budget_usd,
+        period="run",
+        began_at=datetime.now(UTC),
+        setting="rejudging.budget_usd",
+    )
     options = JudgingOptions(
         policy=policy,
-        approve=_build_approval(rejudging),
-        terms=BudgetTerms(
-            prices=load_newest_prices(rejudging.prices),
-            limit_usd=_limit_usd(rejudging),
-            period="run",
-            began_at=datetime.now(UTC),
-            setting="rejudging.budget_usd",
-        ),
+        approve=build_approval(terms, ledger=ledger),
+        terms=terms,
         reply_format=None,
         remedy=_REMEDY,
     )
     with (
         connect() as service,
         JudgingBar(f"{scope.subject} is judged", total=len(requests), log=log) as progress,
+        open_session(
+            scope, ledger=ledger, service=service, progress=progress, options=options
+        ) as session,
     ):
-        ask_for_scores(
-            requests,
-            scope=scope,
-            ledger=ledger,
-            service=service,
-            progress=progress,
-            options=options,
-            ceiling=archive.config.harness.ceiling,
-        )
+        _settle_scores(session, requests, ceiling=archive.config.harness.ceiling)
 
 
 def cost_sentence(requests: Sequence[ModelRequest], rejudging: Rejudging) -> str:
     """Describe what asking costs at most, with nothing in the ledger."""
-    unique = list({request.request_key: request for request in requests}.values())
-    cost = dearest_usd(unique, rejudging)
-    price = "an unknown price" if cost is None else f"up to {format_usd(cost)}"
-    return f"Asking {len(unique)} requests of {rejudging.judge_model} costs {price}."
-
-
-def dearest_usd(requests: Sequence[ModelRequest], rejudging: Rejudging) -> float | None:
-    """Return the most that asking some requests costs; None where the price is not known.
-
-    The loopback judge costs nothing.
-    """
-    if SERVICES[rejudging.service].is_free or not requests:
-        return 0.0
-    workload = measure_workload(
-        requests, find_answered=lambda _: frozenset(), tokens_per_reply=ASSUMED_OUTPUT_TOKENS
-    )
+    workload = measure_workload(requests, find_answered=lambda _: frozenset())
     prices = load_newest_prices(rejudging.prices)
+    if SERVICES[rejudging.service].is_free:
+        prices = prices.with_free(rejudging.judge_model)
     price = prices.models.get(rejudging.judge_model)
-    if price is None:
-        return None
-    return workload.dearest_usd(price, discount=prices.discount("direct"))
-
-
-def _limit_usd(rejudging: Rejudging) -> float | None:
-    return None if SERVICES[rejudging.service].is_free else rejudging.budget_usd
-
-
-def _build_approval(rejudging: Rejudging) -> Approval:
-    limit = _limit_usd(rejudging)
-
-    def approve(requests: Sequence[ModelRequest], _channel: Channel) -> None:
-        if limit is None:
-            return
-        planned = dearest_usd(requests, rejudging)
-        if planned is None or planned > limit:
-            cost = "an unknown price" if planned is None else f"up to {format_usd(planned)}"
-            raise BudgetError(
-                f"asking {len(requests):,} requests of {rejudging.judge_model} costs {cost}; "
-                f"expected at most {format_usd(limit)} (rejudging.budget_usd); raise it, or judge "
-                "fewer runs at a time (--limit)"
-            )
-
-    return approve
+    cost = "an unknown price"
+    if price is not None:
+        dearest = workload.dearest_usd(price, discount=prices.discount("direct"))
+        cost = f"up to {format_usd(dearest)}"
+    return f"Asking {workload.distinct} requests of {rejudging.judge_model} costs {cost}."
 
 
 SCORE_SCHEMA: dict[str, Any] = {
@@ -385,53 +351,38 @@ _TRIES_AT_ONCE = 2
 
 @dataclass(frozen=True, slots=True)
 class HeldScores:
-    """What the ledger holds of some requests.
+    """What the ledger holds of some requests, by key.
 
     Attributes:
-        scores: The first score of each request that has one, by key.
-        problems: Why the others that were answered have none, by key.
-        attempts: How often each request was answered, by key.
-        cut_off: Requests whose last reply reached its token cap.
-        refused: Requests that the service refused as they stand.
+        scores: The first score of each request that has one.
+        problems: Why the newest reply without a score has none.
+        last: The newest reply to each request that was answered.
     """
 
     scores: Mapping[str, NewScore]
     problems: Mapping[str, str]
-    attempts: Mapping[str, int]
-    cut_off: frozenset[str]
-    refused: frozenset[str]
+    last: Mapping[str, StoredReply]
+
+    @property
+    def n_replies(self) -> int:
+        """How many replies came."""
+        return sum(reply.attempt for reply in self.last.values())
 
 
 def held_scores(
     request_keys: Iterable[str], *, ledger: JudgingLedger, ceiling: float
 ) -> HeldScores:
-    """Read the scores that are paid for already; nothing is sent."""
+    """Read the scores that are already paid for; nothing is sent."""
     scores: dict[str, NewScore] = {}
     problems: dict[str, str] = {}
-    attempts: dict[str, int] = {}
-    cut_off: set[str] = set()
-    refused: set[str] = set()
+    last: dict[str, StoredReply] = {}
     for reply in ledger.iterate_replies(request_keys):
-        key = reply.request_key
-        attempts[key] = reply.attempt
-        cut_off.discard(key)
-        if reply.result_type != "succeeded":
-            refused.add(key)
-        if reply.stop_reason == "max_tokens":
-            cut_off.add(key)
+        last[reply.request_key] = reply
         try:
-            score = _read(reply, ceiling=ceiling)
+            scores.setdefault(reply.request_key, _read(reply, ceiling=ceiling))
         except VerdictParseError as error:
-            problems[key] = str(error)
-        else:
-            scores.setdefault(key, score)
-    return HeldScores(
-        scores=scores,
-        problems={key: text for key, text in problems.items() if key not in scores},
-        attempts=attempts,
-        cut_off=frozenset(cut_off - scores.keys()),
-        refused=frozenset(refused),
-    )
+            problems[reply.request_key] = str(error)
+    return HeldScores(scores, problems, last)
 
 
 def _read(reply: StoredReply, *, ceiling: float) -> NewScore:
@@ -454,62 +405,42 @@ def _read(reply: StoredReply, *, ceiling: float) -> NewScore:
     )
 
 
-def ask_for_scores(
-    requests: Sequence[ModelRequest],
-    *,
-    scope: JudgingScope,
-    ledger: JudgingLedger,
-    service: AsksDirectly,
-    progress: JudgingProgress,
-    options: JudgingOptions,
-    ceiling: float,
-) -> Tally:
-    """Get a score for every request that has none, one request at a time.
-
-    What the ledger holds is not asked again. A reply without a score is asked for once more, with
-    twice the cap where it was cut off, and again by the next call.
-
-    Raises:
-        JudgeWaitingError: If somebody else is at work on the scope until the deadline.
-        JudgeError: If the service refuses; what was received is in the ledger.
-        BudgetError: If asking would cost more than may be spent; nothing was sent then.
-    """
+def _settle_scores(
+    session: JudgingSession, requests: Sequence[ModelRequest], *, ceiling: float
+) -> None:
     by_key = {request.request_key: request for request in requests}
-    with open_session(
-        scope, ledger=ledger, service=service, progress=progress, options=options
-    ) as session:
-        session.tally.total = len(by_key)
-        for batch in ledger.open_batches(scope):
-            # Asked by a process that is gone: nothing under way can be collected.
-            ledger.record_closed(batch.nonce, state="abandoned")
-        for trial in range(_TRIES_AT_ONCE):
-            held = held_scores(by_key, ledger=ledger, ceiling=ceiling)
-            session.tally.answered = len(held.scores)
-            left = [key for key in by_key if key not in held.scores]
-            if trial:
-                left = [key for key in left if key in held.problems and key not in held.refused]
-                session.tally.second_questions += len(left)
-            if not left:
-                break
-            if not trial:
-                options.approve([by_key[key] for key in left], "direct")
-                session.check_model(by_key[left[0]].params["model"])
-            _ask(session, left, by_key, held)
-        session.tally.answered = len(held_scores(by_key, ledger=ledger, ceiling=ceiling).scores)
-        return session.tally
+    for batch in session.ledger.open_batches(session.scope):
+        # Asked by a process that is gone: nothing under way can be collected.
+        session.ledger.record_closed(batch.nonce, state="abandoned")
+    for trial in range(_TRIES_AT_ONCE):
+        held = held_scores(by_key, ledger=session.ledger, ceiling=ceiling)
+        session.tally.total, session.tally.answered = len(by_key), len(held.scores)
+        left = [request for key, request in by_key.items() if key not in held.scores]
+        if trial:
+            left = [request for request in left if _may_be_read_next_time(request, held)]
+            session.tally.second_questions += len(left)
+        elif left:
+            session.options.approve(left, "direct")
+            session.check_model(left[0].params["model"])
+        _ask(session, left, held.last)
+
+
+def _may_be_read_next_time(request: ModelRequest, held: HeldScores) -> bool:
+    reply = held.last.get(request.request_key)
+    return reply is not None and reply.result_type == "succeeded"
 
 
 def _ask(
     session: JudgingSession,
-    keys: Sequence[str],
-    by_key: Mapping[str, ModelRequest],
-    held: HeldScores,
+    requests: Sequence[ModelRequest],
+    last: Mapping[str, StoredReply],
 ) -> None:
     by_attempt: dict[int, list[ModelRequest]] = {}
-    for key in keys:
-        request = by_key[key]
-        if key in held.cut_off:
-            request = with_larger_cap(request)
-        by_attempt.setdefault(held.attempts.get(key, 0) + 1, []).append(request)
+    for request in requests:
+        reply = last.get(request.request_key)
+        is_cut_off = reply is not None and reply.stop_reason == "max_tokens"
+        attempt = 1 if reply is None else reply.attempt + 1
+        asked = with_larger_cap(request) if is_cut_off else request
+        by_attempt.setdefault(attempt, []).append(asked)
     for attempt, members in sorted(by_attempt.items()):
         ask_directly(session, members, attempt=attempt)

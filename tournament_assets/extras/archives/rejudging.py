@@ -16,17 +16,29 @@ from tournament_assets.extras.archives.harness import JudgeState, NewScore, Read
 from tournament_assets.extras.archives.questions import Questions, ask_judge, held_scores
 from tournament_assets.extras.archives.reading import UNUSABLE, is_close, read_run, reason_of
 from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun
-from tournament_assets.extras.archives.tables import LISTED
+from tournament_assets.extras.archives.tables import LISTED, Table, fact
 from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.judging.requests.requests import ModelRequest
-from tournament_assets.judging.settlement.records import JudgingLedger
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
-from tournament_assets.reports.report_tables import ReportSection, ReportTable
+from tournament_assets.ledger import Ledger
+from tournament_assets.reports.report_tables import Document, ReportSection
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import TournamentError
 
-_SHOWN = 60
 _POLICY = WaitingPolicy(poll_initial_seconds=2.0, poll_max_seconds=60.0, deadline_seconds=600.0)
+
+
+def _shorten(text: str) -> str:
+    line = " ".join(text.split()) or "no reason"
+    return line if len(line) <= 60 else f"{line[:59]}…"
+
+
+_FAILED = (
+    fact("run", at="run.path"),
+    fact("reason", "what stands in the reason's place", _shorten, at="run.judge.reason"),
+    fact("now", show=lambda problem: problem or "can be judged again", at="problem"),
+)
+"""Of every run whose judging failed: what people are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +185,7 @@ def rejudge_runs(
     archive: ArchiveFile,
     failed: Sequence[FailedJudging],
     *,
-    ledger: JudgingLedger,
+    ledger: Ledger,
     connect: Callable[[], AbstractContextManager[AsksDirectly]],
     log: Callable[[str], None],
     policy: WaitingPolicy = _POLICY,
@@ -221,52 +233,54 @@ def rejudge_runs(
     if refused is not None and not written:
         raise refused
     return RejudgeResult(
-        n_replies=sum(held.attempts.values()) - sum(before.attempts.values()),
+        n_replies=held.n_replies - before.n_replies,
         written=tuple(written),
         left=tuple(left),
         refusal="" if refused is None else str(refused),
     )
 
 
-def failure_sections(failed: Sequence[FailedJudging]) -> list[ReportSection]:
+def rejudging_document(
+    archive: ArchiveFile, contents: ArchiveContents, failed: Sequence[FailedJudging]
+) -> Document:
     """List the runs whose judging failed, and which of them can be judged again."""
-    if not failed:
-        return [ReportSection("Judging", ("Nothing to judge again: no judging failed.",))]
+    off = [run for run in contents.runs if run.follows_rule is False]
+    checked = sum(run.follows_rule is not None for run in contents.runs)
+    warning = (
+        f"warning: {len(off)} of {checked} recorded run scores are not what the rule gives, so the "
+        "reader does not know how the harness scores every task; runs that are scored likewise "
+        "are left as they are."
+    )
+    section = ReportSection("Judging", ("Nothing to judge again: no judging failed.",))
+    if failed:
+        table = Table(_FAILED, failed[:LISTED]).shown("run", "reason", "now", n_labels=3)
+        section = ReportSection("Judging that failed", _failure_sentences(failed), (("", table),))
+    return Document(archive.config.shown_title, [section], [warning] if off else [])
+
+
+def _failure_sentences(failed: Sequence[FailedJudging]) -> tuple[str, ...]:
     asked = [each for each in failed if each.request is not None]
     counting = sum(each.run.with_judge.judge_share > 0 for each in asked)
-    sentences = [
+    sentence = (
         f"Judging failed for {len(failed)} runs; {len(asked)} of them can be judged again. In "
-        f"{counting} of these the judge's score is part of the run's.",
-    ]
-    if len(failed) > LISTED:
-        sentences.append(
-            f"The first {LISTED} are shown; `tournament archive audit --json` has all."
-        )
-    rows = [
-        (
-            each.run.path,
-            _shorten(each.run.judge.reason) or "no reason",
-            each.problem or "can be judged again",
-        )
-        for each in failed[:LISTED]
-    ]
-    table = ReportTable(("run", "what stands in the reason's place", "now"), tuple(rows), 3)
-    return [ReportSection("Judging that failed", tuple(sentences), (("", table),))]
-
-
-def rule_warning(contents: ArchiveContents) -> str:
-    """Return a message if the reader's rule is not the one that the archive was scored by."""
-    follows = [run.follows_rule for run in contents.runs]
-    off = follows.count(False)
-    if not off:
-        return ""
-    return (
-        f"warning: {off} of {len(follows) - follows.count(None)} recorded run scores are not what "
-        "the rule gives, so the reader does not know how the harness scores every task; runs that "
-        "are scored likewise are left as they are."
+        f"{counting} of these the judge's score is part of the run's."
     )
+    more = f"The first {LISTED} are shown; `tournament archive audit --json` has all."
+    return (sentence, more) if len(failed) > LISTED else (sentence,)
 
 
-def _shorten(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+def result_section(result: RejudgeResult) -> ReportSection:
+    """Say what was written into files, and what has no score yet."""
+    return ReportSection(
+        "",
+        (
+            *(
+                f"{each.run.path}: judge {each.judge_score:g}, run score {each.run.run_score:g} → "
+                f"{each.run_score:g}"
+                for each in result.written
+            ),
+            *result.left,
+            f"{result.n_replies} replies received; {len(result.written)} files rewritten; "
+            f"{len(result.left)} left.",
+        ),
+    )

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
@@ -34,11 +34,10 @@ from tournament_assets.reports.rendering import render_sentences
 from tournament_assets.reports.report_tables import (
     Document,
     ReportSection,
-    ReportTable,
-    document_markdown,
 )
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
@@ -90,76 +89,86 @@ def compare_archive(contents: ArchiveContents) -> ArchiveComparison:
     )
 
 
-def archive_report_sections(comparison: ArchiveComparison) -> list[ReportSection]:
-    """Return the comparison for people, the verdict first."""
+def archive_report_document(comparison: ArchiveComparison, *, tables_folder: str = "") -> Document:
+    """Return the comparison for people, the verdict first, which begins with the warnings.
+
+    Args:
+        tables_folder: Where the tables lie as CSV, as seen from the page; empty for nowhere.
+    """
     audit, config = comparison.audit, comparison.config
-    ranked, models = comparison.ranked, audit.models
     labels = audit.contents.labels
-    verdict = [*audit.outages, *verdict_sentences(ranked, comparison.gaps, config)]
-    if comparison.excluded:
-        verdict.append(f"Left out on request: {', '.join(comparison.excluded)}.")
-    tier_counts = Counter(config.harness.tier(task) for task in audit.contents.tasks)
-    unranked = [model.label for model in models if model.clean_mean is None]
-    rank_note = f"Not ranked, without a clean run: {', '.join(unranked)}." if unranked else ""
-    sections = [
-        ReportSection("Verdict", tuple(verdict)),
-        ReportSection(
-            "Ranking by clean mean",
-            (rank_note,) if rank_note else (),
-            (("", _ranking(ranked)),),
-        ),
-    ]
-    if comparison.gaps:
-        shown = {
-            "Neighbours": neighbours(comparison.gaps, ranked),
-            "Behind the first": [
-                gap for gap in comparison.gaps if gap.higher == ranked[0].model_id
-            ],
-        }
-        sections.append(
-            ReportSection(
-                "Gaps and significance",
-                gap_sentences(config),
-                tuple((title, tables.shown_gaps(gaps, labels)) for title, gaps in shown.items()),
-            )
-        )
     common = tables.common_table(comparison.support, labels)
-    detail = Table(tables.MODELS, models).shown(
+    detail = Table(tables.MODELS, audit.models).shown(
         *("label", "planned", "archived", "missing", "broken", "zero", "rejudged", "judge_failed")
     )
-    sections += [
+    sections = [
+        ReportSection("Verdict", tuple(_verdict(comparison))),
+        _ranking_section(comparison),
+        *_gap_sections(comparison),
         ReportSection(
             "On common support",
-            common_sentences(comparison.support, audit.contents, models),
+            common_sentences(comparison.support, audit.contents, audit.models),
             (("", common.shown("place", "model_id", "mean", "clean_mean", n_labels=2)),),
         ),
-        ReportSection(
-            "The same for all",
-            (
-                *coverage_sentences(audit)[:1],
-                rule_sentence(config),
-                *condition_sentences(comparison.conditions, models),
-            ),
-            (("", tables.shown_conditions(comparison.conditions, labels)),)
-            if comparison.conditions
-            else (),
-        ),
+        _sameness_section(comparison),
         ReportSection("Coverage in detail", tuple(coverage_sentences(audit)[1:]), (("", detail),)),
-        ReportSection("Means by tier", (), tables.shown_tiers(ranked)),
+        ReportSection("Means by tier", (), tables.shown_tiers(comparison.ranked)),
         ReportSection("Glossary", glossary(config)),
-        ReportSection("Caveats", caveats(models, comparison.support, config, tier_counts)),
+        ReportSection("Caveats", caveats(comparison)),
     ]
-    return sections
+    if tables_folder:
+        where = f"Every table of this page is made of the files in the folder {tables_folder}:"
+        sources = [f"{section}: {file} ({columns})" for section, file, columns in _SOURCES]
+        sections.append(ReportSection("Where the numbers are", (where, *sources)))
+    return Document(config.shown_title, sections)
 
 
-def _ranking(ranked: Sequence[ModelAudit]) -> ReportTable:
-    return Table(tables.MODELS, ranked).shown(
+def _verdict(comparison: ArchiveComparison) -> list[str]:
+    resampling, left_out = comparison.config.resampling, ", ".join(comparison.excluded)
+    return [
+        *comparison.audit.outages,
+        *verdict_sentences(comparison.ranked, comparison.gaps, resampling),
+        *([f"Left out on request: {left_out}."] if left_out else []),
+    ]
+
+
+def _ranking_section(comparison: ArchiveComparison) -> ReportSection:
+    ranked = comparison.ranked
+    unranked = [each.label for each in comparison.audit.models if each.clean_mean is None]
+    note = f"Not ranked, without a clean run: {', '.join(unranked)}."
+    table = Table(tables.MODELS, ranked).shown(
         place_by("clean_mean", "#", ranked),
         *("label", "clean_mean", "judge_mean", "at_ceiling", "archived", "planned", "coverage"),
         *("mean", "normalised"),
         place_by("normalised", "its #", ranked),
         n_labels=2,
     )
+    return ReportSection("Ranking by clean mean", (note,) if unranked else (), (("", table),))
+
+
+def _gap_sections(comparison: ArchiveComparison) -> list[ReportSection]:
+    gaps, ranked = comparison.gaps, comparison.ranked
+    if not gaps:
+        return []
+    labels = comparison.audit.contents.labels
+    behind = [gap for gap in gaps if gap.higher == ranked[0].model_id]
+    shown = (
+        ("Neighbours", tables.shown_gaps(neighbours(gaps, ranked), labels)),
+        ("Behind the first", tables.shown_gaps(behind, labels)),
+    )
+    sentence = gap_sentence(comparison.config.resampling)
+    return [ReportSection("Gaps and significance", (sentence,), shown)]
+
+
+def _sameness_section(comparison: ArchiveComparison) -> ReportSection:
+    audit, conditions = comparison.audit, comparison.conditions
+    sentences = (
+        *coverage_sentences(audit)[:1],
+        rule_sentence(comparison.config),
+        *condition_sentences(conditions, audit.models),
+    )
+    table = tables.shown_conditions(conditions, audit.contents.labels)
+    return ReportSection("The same for all", sentences, (("", table),) if conditions else ())
 
 
 def archive_tables(comparison: ArchiveComparison) -> dict[str, Table]:
@@ -172,22 +181,6 @@ def archive_tables(comparison: ArchiveComparison) -> dict[str, Table]:
         "common_support": tables.common_table(comparison.support, audit.contents.labels),
         "conditions": tables.conditions_table(comparison.conditions),
     }
-
-
-def archive_report_markdown(comparison: ArchiveComparison, *, tables_folder: str) -> str:
-    """Return the comparison as a Markdown page.
-
-    Args:
-        comparison: The models, compared.
-        tables_folder: Where the tables lie as CSV, as seen from the page.
-    """
-    config = comparison.config
-    sources = [f"{section}: {file} ({columns})" for section, file, columns in _SOURCES]
-    where = f"Every table of this page is made of the files in the folder {tables_folder}:"
-    # The verdict begins with the warnings.
-    sections = archive_report_sections(comparison)
-    origin = ReportSection("Where the numbers are", (where, *sources))
-    return document_markdown(Document(config.shown_title, [*sections, origin]))
 
 
 _SOURCES = (
@@ -208,30 +201,27 @@ def archive_report_values(comparison: ArchiveComparison) -> dict[str, Any]:
         "archive_id": comparison.config.archive_id,
         "excluded": comparison.excluded,
         "outages": list(comparison.audit.outages),
-        "verdict": verdict_sentences(comparison.ranked, comparison.gaps, comparison.config),
+        "verdict": verdict_sentences(
+            comparison.ranked, comparison.gaps, comparison.config.resampling
+        ),
         "ranking": [model.model_id for model in comparison.ranked],
         **{name: table.values for name, table in archive_tables(comparison).items()},
     }
 
 
-def write_archive_report(path: Path, comparison: ArchiveComparison) -> Path:
-    """Write the page, and the tables behind it as CSV into a folder beside it.
-
-    Returns:
-        The folder of the tables.
+def write_archive_tables(page: Path, comparison: ArchiveComparison) -> str:
+    """Write the tables behind a page as CSV into a folder beside it; return the folder's name.
 
     Raises:
-        InputError: If nothing can be written there.
+        InputError: If they cannot be written there.
     """
-    folder = path.with_name(f"{re.sub(r'[.](md|markdown)$', '', path.name)}_tables")
+    folder = page.with_name(f"{re.sub(r'[.](md|markdown)$', '', page.name)}_tables")
     try:
         for name, table in archive_tables(comparison).items():
             write_bytes_atomically(folder / f"{name}.csv", table.csv)
-        markdown = archive_report_markdown(comparison, tables_folder=folder.name)
-        write_bytes_atomically(path, markdown.encode("utf-8", errors="backslashreplace"))
     except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error}") from error
-    return folder
+        raise InputError(f"{folder}: cannot be written: {error}") from error
+    return folder.name
 
 
 _UNEVEN = 0.02
@@ -239,7 +229,7 @@ _UNEVEN = 0.02
 
 
 def verdict_sentences(
-    ranked: Sequence[ModelAudit], gaps: Sequence[Gap], config: ArchiveConfig
+    ranked: Sequence[ModelAudit], gaps: Sequence[Gap], resampling: Resampling
 ) -> list[str]:
     """Describe who leads, and whether that is more than noise."""
     if not ranked:
@@ -258,7 +248,7 @@ def verdict_sentences(
         ("Its lead is significant over", "significant"),
     ):
         names = [
-            f"{labels[gap.lower]} ({interval_phrase(gap, config)})"
+            f"{labels[gap.lower]} ({_with_interval(gap, resampling)})"
             for gap in behind
             if gap.reading == reading
         ]
@@ -281,21 +271,20 @@ def verdict_sentences(
     return sentences
 
 
-def interval_phrase(gap: Gap, config: ArchiveConfig) -> str:
-    """Write a difference with its interval."""
-    found, share = gap.difference, format_confidence(config.confidence)
-    if found.low is None and found.high is None:
-        return f"{found.value:+.4f}; {found.n} tasks set no {share} interval"
-    low, high = (ABSENT if end is None else f"{end:+.4f}" for end in (found.low, found.high))
-    return f"{found.value:+.4f}; {share} interval {low} to {high}"
+def _with_interval(gap: Gap, resampling: Resampling) -> str:
+    share = format_confidence(resampling.confidence)
+    if gap.low is None and gap.high is None:
+        return f"{gap.value:+.4f}; {gap.n} tasks set no {share} interval"
+    low, high = (ABSENT if end is None else f"{end:+.4f}" for end in (gap.low, gap.high))
+    return f"{gap.value:+.4f}; {share} interval {low} to {high}"
 
 
-def gap_sentences(config: ArchiveConfig) -> tuple[str, ...]:
+def gap_sentence(resampling: Resampling) -> str:
     """Describe how the intervals of the gaps are made."""
     return (
-        f"Difference of the clean means, with its {format_confidence(config.confidence)} interval: "
-        f"whole tasks resampled {config.n_bootstraps} times (seed {config.bootstrap_seed}), all "
-        "runs of a task together, both models on the same tasks.",
+        f"Difference of the clean means, with its {format_confidence(resampling.confidence)} "
+        f"interval: whole tasks resampled {resampling.n} times (seed {resampling.seed}), all runs "
+        "of a task together, both models on the same tasks."
     )
 
 
@@ -360,13 +349,10 @@ def glossary(config: ArchiveConfig) -> tuple[str, ...]:
     )
 
 
-def caveats(
-    models: Sequence[ModelAudit],
-    support: CommonSupport,
-    config: ArchiveConfig,
-    tier_counts: Mapping[str, int],
-) -> tuple[str, ...]:
+def caveats(comparison: ArchiveComparison) -> tuple[str, ...]:
     """Describe what the numbers do not show, with the numbers."""
+    config, models = comparison.config, comparison.audit.models
+    tier_counts = Counter(config.harness.tier(task) for task in comparison.audit.contents.tasks)
 
     def counts(number: str) -> str:
         return join_names([_count(model, number) for model in models if getattr(model, number)])
@@ -383,7 +369,7 @@ def caveats(
         uneven=_UNEVEN,
         judges=join_names(sorted({judge for model in models for judge in model.rejudged_by})),
         shares=join_names(shares),
-        support=support,
+        support=comparison.support,
         planned=config.n_planned,
         small_tiers=join_names([tier for tier, count in tier_counts.items() if count < 6]),
     )

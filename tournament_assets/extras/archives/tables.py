@@ -114,10 +114,10 @@ def _points(value: float | None) -> str:
     return ABSENT if value is None else f"{value:+.4f}"
 
 
-def _column(
+def fact(
     name: str, words: str = "", show: Callable[[Any], str] | None = _plain, *, at: str = ""
 ) -> Fact:
-    """Return the column of an attribute; where a thing has none, the value is absent.
+    """Return the column of an attribute, absent where a thing has no such attribute.
 
     Args:
         name: What files call it, and people if `words` is empty.
@@ -135,75 +135,75 @@ def _column(
 
 
 MODELS = (
-    *(_column("model_id"), _column("label", "model"), _column("planned"), _column("archived")),
-    _column("broken", "unusable file"),
-    _column("absent", "no file"),
-    *(_column("missing"), _column("clean")),
-    _column("zero", "zero score"),
-    _column("zero_with_response", "of these with a response"),
-    _column("coverage", show=format_share),
-    _column("mean", "mean of all", _exact),
-    _column("clean_mean", show=_exact),
-    _column("normalised", show=_exact),
-    _column("judge_mean", "judge-only", format_score),
-    _column("judged"),
-    _column("judge_failed", "judging failed"),
-    _column("rejudged", "judged again"),
-    _column("at_ceiling", "at the ceiling"),
-    _column("empty"),
-    _column("harness_failures", "harness failed"),
-    _column("off_rule", "off the rule"),
-    _column("rule_checked", "of checked"),
+    *(fact("model_id"), fact("label", "model"), fact("planned"), fact("archived")),
+    fact("broken", "unusable file"),
+    fact("absent", "no file"),
+    *(fact("missing"), fact("clean")),
+    fact("zero", "zero score"),
+    fact("zero_with_response", "of these with a response"),
+    fact("coverage", show=format_share),
+    fact("mean", "mean of all", _exact),
+    fact("clean_mean", show=_exact),
+    fact("normalised", show=_exact),
+    fact("judge_mean", "judge-only", format_score),
+    fact("judged"),
+    fact("judge_failed", "judging failed"),
+    fact("rejudged", "judged again"),
+    fact("at_ceiling", "at the ceiling"),
+    fact("empty"),
+    fact("harness_failures", "harness failed"),
+    fact("off_rule", "off the rule"),
+    fact("rule_checked", "of checked"),
 )
 """Of every model: what its runs come to, and what is missing of them."""
-TIERS = tuple(map(_column, ("model_id", "tier", "n_archived", "mean", "n_clean", "clean_mean")))
+TIERS = tuple(map(fact, ("model_id", "tier", "n_archived", "mean", "n_clean", "clean_mean")))
 """Of every model and tier: what its runs come to."""
 TASKS = (
-    *map(_column, ("task", "tier", "planned", "archived", "zero", "at_ceiling", "judge_failed")),
-    _column("harness_failures"),
-    _column("between_models", show=format_score, at="spread.between_models"),
-    _column("between_runs", show=format_score, at="spread.between_runs"),
-    _column("signal_to_noise", show=_ratio, at="spread.signal.ratio"),
-    _column("chance_level", "by chance up to", _ratio, at="spread.signal.chance_level"),
+    *map(fact, ("task", "tier", "planned", "archived", "zero", "at_ceiling", "judge_failed")),
+    fact("harness_failures"),
+    fact("between_models", show=format_score, at="spread.between_models"),
+    fact("between_runs", show=format_score, at="spread.between_runs"),
+    fact("signal_to_noise", show=_ratio, at="spread.signal.ratio"),
+    fact("chance_level", "by chance up to", _ratio, at="spread.signal.chance_level"),
     Fact("findings", "", lambda task: "; ".join(each.sentence for each in task.findings), _plain),
 )
 """Of every task: what all models made of it."""
 FINDINGS = (
-    _column("kind", at="kind.value"),
-    _column("task"),
+    fact("kind", at="kind.value"),
+    fact("task"),
     Fact("models", "", lambda finding: ", ".join(finding.models), _plain),
-    *(_column("count"), _column("total"), _column("sentence", "finding")),
+    *(fact("count"), fact("total"), fact("sentence", "finding")),
 )
 """Of every finding: what is wrong with a task."""
 TIER_FAILURES = (
-    *(_column("model_id", "model", None), _column("tier"), _column("zero", "zero there")),
-    _column("archived", "of"),
-    _column("elsewhere", "zero elsewhere", format_share),
-    _column("others", "others' zero there", format_share),
+    *(fact("model_id", "model", None), fact("tier"), fact("zero", "zero there")),
+    fact("archived", "of"),
+    fact("elsewhere", "zero elsewhere", format_share),
+    fact("others", "others' zero there", format_share),
 )
 """Of every model that fails one tier only."""
 BROKEN = (
-    *map(_column, ("model_id", "task", "run")),
-    *(_column("path", "file"), _column("reason", "why it counts as missing")),
+    *map(fact, ("model_id", "task", "run")),
+    *(fact("path", "file"), fact("reason", "why it counts as missing")),
 )
 """Of every file that cannot be used."""
-LOG_LINES = tuple(map(_column, ("model_id", "kind", "task", "run", "place", "names_stranger")))
+LOG_LINES = tuple(map(fact, ("model_id", "kind", "task", "run", "place", "names_stranger")))
 """Of every line of a log that tells of a failure."""
 LOGS = (
-    *(_column("model_id", "model", None), _column("failures")),
-    _column("missing_explained", "missing, log says why"),
-    _column("missing_unexplained", "missing, log is silent"),
-    _column("failed_and_archived", "failed in the log, archived"),
-    _column("failed_and_zero", "of these zero score"),
-    _column("unplanned", "names nothing planned"),
+    *(fact("model_id", "model", None), fact("failures")),
+    fact("missing_explained", "missing, log says why"),
+    fact("missing_unexplained", "missing, log is silent"),
+    fact("failed_and_archived", "failed in the log, archived"),
+    fact("failed_and_zero", "of these zero score"),
+    fact("unplanned", "names nothing planned"),
 )
 """Of every model: what the logs say, beside what the files say."""
 GAPS = (
-    *(_column("higher", "ahead", None), _column("lower", "of", None)),
-    _column("difference", show=_points, at="difference.value"),
-    _column("low", show=_points, at="difference.low"),
-    _column("high", show=_points, at="difference.high"),
-    *(_column("is_separated"), _column("n_tasks", at="difference.n")),
+    *(fact("higher", "ahead", None), fact("lower", "of", None)),
+    fact("difference", show=_points, at="value"),
+    fact("low", show=_points),
+    fact("high", show=_points),
+    *(fact("is_separated"), fact("n_tasks", at="n")),
 )
 """Of two models: whether they differ by more than noise."""
 
@@ -240,17 +240,17 @@ def shown_tiers(models: Sequence[ModelAudit]) -> tuple[tuple[str, ReportTable], 
 def shown_gaps(gaps: Sequence[Gap], labels: Mapping[str, str]) -> ReportTable:
     """Pairs of models, and whether they differ by more than noise, for people."""
     names = ("higher", "lower", "difference", "low", "high")
-    return Table(GAPS, gaps, labels).shown(*names, _column("reading"), n_labels=2)
+    return Table(GAPS, gaps, labels).shown(*names, fact("reading"), n_labels=2)
 
 
 def common_table(support: CommonSupport, labels: Mapping[str, str]) -> Table:
     """The models by their mean on what every model has."""
     columns = (
         Fact("place", "#", lambda score: 1 + support.scores.index(score), _plain),
-        _column("model_id", "model", None),
-        _column("mean", show=_exact),
+        fact("model_id", "model", None),
+        fact("mean", show=_exact),
         Fact("n_cells", "", lambda _: support.n_cells, _plain),
-        _column("clean_mean", show=_exact),
+        fact("clean_mean", show=_exact),
         Fact("n_clean_cells", "", lambda _: support.n_clean_cells, _plain),
     )
     return Table(columns, support.scores, labels)
@@ -298,7 +298,7 @@ def shown_conditions(
 
 def shown_spreads(tasks: Sequence[TaskAudit]) -> ReportTable:
     """How far models differ on each task, and how far runs of one model; clearest first."""
-    known = [(task.spread.signal, task) for task in tasks if task.spread.signal is not None]
+    known = [(task.spread.signal, task) for task in tasks if task.spread is not None]
     known.sort(key=lambda each: (each[0].ratio is None, -(each[0].ratio or 0.0), each[1].task))
     return Table(TASKS, [task for _, task in known[:LISTED]]).shown(
         *("task", "tier", "archived", "planned", "between_models", "between_runs"),
@@ -323,13 +323,13 @@ def runs_table(contents: ArchiveContents) -> Table:
     """Every planned run that has a file: what every mean is made of."""
     components = dict.fromkeys(name for run in contents.runs for name in run.components)
     columns = (
-        *map(_column, ("model_id", "task", "tier", "run", "path", "run_score", "rule_score")),
+        *map(fact, ("model_id", "task", "tier", "run", "path", "run_score", "rule_score")),
         # A component may bear the name of another column.
         *(Fact(f"score_{each}", "", partial(_score, each), _plain) for each in components),
-        _column("weighting", at="weighting.name"),
-        _column("judge_score", at="judge.score"),
-        _column("judge_state", at="judge.state.value"),
-        *map(_column, ("is_clean", "is_at_ceiling", "is_empty", "problem")),
+        fact("weighting", at="weighting.name"),
+        fact("judge_score", at="judge.score"),
+        fact("judge_state", at="judge.state.value"),
+        *map(fact, ("is_clean", "is_at_ceiling", "is_empty", "problem")),
     )
     rows = [*contents.runs, *contents.broken]
     return Table(columns, sorted(rows, key=lambda run: (run.model_id, run.task, run.run)))

@@ -8,15 +8,21 @@ would be hypergeometric; Bonferroni's factor for looking at every task.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import product
 from math import fsum
 
 from tournament_assets.audits.missingness import CHANCE, tail_probability
 from tournament_assets.audits.prompt_findings import SignalToNoise, measure_signal
 from tournament_assets.extras.archives.harness import JudgeState, Reader
-from tournament_assets.extras.archives.models import LoggedFailures, find_logged_failures, mean_of
+from tournament_assets.extras.archives.models import (
+    LoggedFailures,
+    ModelAudit,
+    TierMean,
+    find_logged_failures,
+)
 from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun
 
 _MOSTLY = 0.5
@@ -77,13 +83,11 @@ class Spread:
         between_models: Standard deviation of the models' true means, as estimated.
         between_runs: Standard deviation of runs about their model's mean.
         signal: The analysis of variance behind both.
-
-    All are None with fewer than two models, or where no model has two runs.
     """
 
-    between_models: float | None
-    between_runs: float | None
-    signal: SignalToNoise | None
+    between_models: float
+    between_runs: float
+    signal: SignalToNoise
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,8 @@ class TaskAudit:
         at_ceiling: Those whose deciding component is at its ceiling.
         judge_failed: Those whose judging failed.
         harness_failures: Those of which the harness says that it failed.
-        spread: How far scores differ.
+        spread: How far scores differ; None with fewer than two models, or where no model has two
+            runs.
         findings: What is wrong with it.
     """
 
@@ -109,7 +114,7 @@ class TaskAudit:
     at_ceiling: int
     judge_failed: int
     harness_failures: int
-    spread: Spread
+    spread: Spread | None
     findings: tuple[TaskFinding, ...]
 
 
@@ -138,7 +143,7 @@ def audit_tasks(contents: ArchiveContents) -> tuple[TaskAudit, ...]:
     by_task: dict[str, list[ArchivedRun]] = {task: [] for task in contents.tasks}
     for run in contents.runs:
         by_task[run.task].append(run)
-    clusters = _find_clusters(by_task, contents)
+    clusters = list(_find_clusters(by_task, contents))
     return tuple(
         _audit(
             task,
@@ -171,8 +176,8 @@ def _audit(
         archived=len(runs),
         zero=sum(not run.is_clean for run in runs),
         at_ceiling=sum(run.is_at_ceiling for run in runs),
-        judge_failed=sum(run.judge.state is JudgeState.FAILED for run in runs),
-        harness_failures=sum(bool(run.failure) for run in runs),
+        judge_failed=sum(map(_judging_failed, runs)),
+        harness_failures=sum(map(_harness_failed, runs)),
         spread=measure_spread(list(scores.values())),
         findings=(*clusters, *_patterns(task, runs, reader, n_runs=n_runs)),
     )
@@ -194,113 +199,97 @@ def sort_findings(tasks: Iterable[TaskAudit]) -> list[TaskFinding]:
 
 def _patterns(
     task: str, runs: Sequence[ArchivedRun], reader: Reader, *, n_runs: int
-) -> list[TaskFinding]:
+) -> Iterator[TaskFinding]:
     """Look at a task's runs alone."""
 
-    def finding(
-        kind: TaskFindingKind, count: int, sentence: str, *models: str, total: int = len(runs)
-    ) -> TaskFinding:
-        return TaskFinding(kind, task, models, count, total, sentence)
+    def finding(kind: TaskFindingKind, count: int, sentence: str) -> TaskFinding:
+        return TaskFinding(kind, task, (), count, len(runs), sentence)
 
     if len({run.model_id for run in runs}) < 2:
-        return [
-            finding(TaskFindingKind.ONE_MODEL, len(runs), "fewer than two models have a run of it")
-        ]
-    found = []
-    zero = [run for run in runs if not run.is_clean]
-    if len(zero) == len(runs):
-        found.append(
-            finding(
-                TaskFindingKind.ALL_ZERO,
-                len(zero),
-                "every run of every model scored nothing: check the task and its verifier",
-            )
-        )
+        sentence = "fewer than two models have a run of it"
+        yield finding(TaskFindingKind.ONE_MODEL, len(runs), sentence)
+        return
+    if not any(run.is_clean for run in runs):
+        sentence = "every run of every model scored nothing: check the task and its verifier"
+        yield finding(TaskFindingKind.ALL_ZERO, len(runs), sentence)
     if all(run.is_at_ceiling for run in runs):
-        found.append(
-            finding(
-                TaskFindingKind.ALL_AT_CEILING,
-                len(runs),
-                f"{reader.deciding} is at the ceiling in every run of every model",
-            )
-        )
-    responded = [run for run in runs if run.is_empty is False]
+        sentence = f"{reader.deciding} is at the ceiling in every run of every model"
+        yield finding(TaskFindingKind.ALL_AT_CEILING, len(runs), sentence)
+    responded = sum(run.is_empty is False for run in runs)
     if responded and all(run.components.get(reader.deciding) == 0 for run in runs):
-        found.append(
-            finding(
-                TaskFindingKind.NEVER_PASSED,
-                len(responded),
-                f"{reader.deciding} is 0 in every run although models responded in "
-                f"{len(responded)} of {len(runs)}: the verifier may reject correct work",
-            )
+        sentence = (
+            f"{reader.deciding} is 0 in every run although models responded in {responded} of "
+            f"{len(runs)}: the verifier may reject correct work"
         )
-    for model_id in sorted({run.model_id for run in zero}):
+        yield finding(TaskFindingKind.NEVER_PASSED, responded, sentence)
+    yield from _failing_models(task, runs, n_runs=n_runs)
+
+
+def _failing_models(
+    task: str, runs: Sequence[ArchivedRun], *, n_runs: int
+) -> Iterator[TaskFinding]:
+    for model_id in sorted({run.model_id for run in runs}):
         own = [run for run in runs if run.model_id == model_id]
         others = [run for run in runs if run.model_id != model_id]
         stray = sum(not run.is_clean for run in others)
-        if (
-            len(own) >= min(2, n_runs)
-            and not any(run.is_clean for run in own)
-            and stray <= _MOSTLY * len(others)
-        ):
-            found.append(
-                finding(
-                    TaskFindingKind.MODEL_FAILS,
-                    len(own),
-                    f"{model_id} scored nothing in all {len(own)} of its runs; the others in "
-                    f"{stray} of {len(others)}",
-                    model_id,
-                    total=len(own),
-                )
+        fails = len(own) >= min(2, n_runs) and not any(run.is_clean for run in own)
+        if fails and stray <= _MOSTLY * len(others):
+            sentence = (
+                f"{model_id} scored nothing in all {len(own)} of its runs; the others in "
+                f"{stray} of {len(others)}"
             )
-    return found
+            kind = TaskFindingKind.MODEL_FAILS
+            yield TaskFinding(kind, task, (model_id,), len(own), len(own), sentence)
 
 
 def _find_clusters(
     by_task: Mapping[str, Sequence[ArchivedRun]], contents: ArchiveContents
-) -> list[TaskFinding]:
+) -> Iterator[TaskFinding]:
     """Find the tasks on which failures of several models gather."""
     logged = find_logged_failures(contents)
     # A model without any run at all is missing on every task alike.
     models = sorted({run.model_id for run in contents.runs})
     there = {(run.model_id, *run.cell) for run in contents.runs}
-    missing = {
-        task: [
-            cell
-            for model_id in models
-            for name in contents.config.run_names
-            if (cell := (model_id, task, name)) not in there
-        ]
-        for task in by_task
-    }
+    planned = {task: list(product(models, [task], contents.config.run_names)) for task in by_task}
+    missing = {task: [cell for cell in planned[task] if cell not in there] for task in by_task}
+    clustered = _clustered(
+        {task: [model for model, _, _ in cells] for task, cells in missing.items()},
+        {task: len(cells) for task, cells in planned.items()},
+    )
+    for task, cells in missing.items():
+        n_planned = len(planned[task])
+        is_shared = len({model for model, _, _ in cells}) > 1
+        if task in clustered or (is_shared and len(cells) >= _LOST * n_planned):
+            yield _missing_runs(task, cells, logged, n_planned)
     asked = {
         task: [run for run in runs if run.judge.state is not JudgeState.OFF]
         for task, runs in by_task.items()
     }
-    judging = {
-        task: [run.model_id for run in runs if run.judge.state is JudgeState.FAILED]
-        for task, runs in asked.items()
+    yield from _gathered(TaskFindingKind.HARNESS_FAILURES, "the harness", by_task, _harness_failed)
+    yield from _gathered(TaskFindingKind.JUDGE_FAILURES, "judging", asked, _judging_failed)
+
+
+def _harness_failed(run: ArchivedRun) -> bool:
+    return bool(run.failure)
+
+
+def _judging_failed(run: ArchivedRun) -> bool:
+    return run.judge.state is JudgeState.FAILED
+
+
+def _gathered(
+    kind: TaskFindingKind,
+    subject: str,
+    by_task: Mapping[str, Sequence[ArchivedRun]],
+    has_failed: Callable[[ArchivedRun], bool],
+) -> Iterator[TaskFinding]:
+    failed = {
+        task: [run.model_id for run in runs if has_failed(run)] for task, runs in by_task.items()
     }
-    harness = {
-        task: [run.model_id for run in runs if run.failure] for task, runs in by_task.items()
-    }
-    n_planned = len(models) * len(contents.config.run_names)
-    found = []
-    owners = {task: [cell[0] for cell in cells] for task, cells in missing.items()}
-    clustered = _clustered(owners, dict.fromkeys(by_task, n_planned))
-    for task, cells in missing.items():
-        is_lost = len(set(owners[task])) > 1 and len(cells) >= _LOST * n_planned
-        if is_lost or task in clustered:
-            found.append(_missing_runs(task, cells, logged, n_planned))
-    for kind, subject, failed, runs in (
-        (TaskFindingKind.HARNESS_FAILURES, "the harness", harness, by_task),
-        (TaskFindingKind.JUDGE_FAILURES, "judging", judging, asked),
-    ):
-        for task in _clustered(failed, {name: len(each) for name, each in runs.items()}):
-            count, total = len(failed[task]), len(runs[task])
-            sentence = f"{subject} failed in {count} of {total} runs"
-            found.append(TaskFinding(kind, task, (), count, total, sentence))
-    return found
+    for task in _clustered(failed, {task: len(runs) for task, runs in by_task.items()}):
+        count, total = len(failed[task]), len(by_task[task])
+        sentence = f"{subject} failed in {count} of {total} runs"
+        yield TaskFinding(kind, task, (), count, total, sentence)
 
 
 def _clustered(failed: Mapping[str, Sequence[str]], totals: Mapping[str, int]) -> list[str]:
@@ -338,16 +327,19 @@ def _missing_runs(
     )
 
 
-def measure_spread(groups: Sequence[Sequence[float]]) -> Spread:
+def measure_spread(groups: Sequence[Sequence[float]]) -> Spread | None:
     """Separate the spread between models from the spread between runs of the same model.
 
     Args:
         groups: The scores of each model's runs.
+
+    Returns:
+        None with fewer than two models, or where no model has two runs.
     """
     groups = [group for group in groups if group]
     signal = measure_signal(groups)
     if signal is None:
-        return Spread(None, None, None)
+        return None
     n_runs = sum(map(len, groups))
     size = (n_runs - fsum(len(group) ** 2 for group in groups) / n_runs) / (len(groups) - 1)
     return Spread(
@@ -357,27 +349,32 @@ def measure_spread(groups: Sequence[Sequence[float]]) -> Spread:
     )
 
 
-def find_tier_failures(contents: ArchiveContents) -> list[TierFailure]:
+def find_tier_failures(models: Iterable[ModelAudit]) -> list[TierFailure]:
     """Find models that score nothing in one tier only, where the others score something."""
-    models = sorted({run.model_id for run in contents.runs})
-    tiers = sorted({run.tier for run in contents.runs})
-
-    def zero_share(runs: Sequence[ArchivedRun]) -> float | None:
-        return mean_of([float(not run.is_clean) for run in runs])
-
+    tiers = sorted((tier for model in models for tier in model.tiers), key=_model_and_tier)
     found = []
-    for model_id in models:
-        own = [run for run in contents.runs if run.model_id == model_id]
-        for tier in tiers:
-            here = [run for run in own if run.tier == tier]
-            share = zero_share(here)
-            elsewhere = zero_share([run for run in own if run.tier != tier])
-            others = zero_share(
-                [run for run in contents.runs if run.tier == tier and run.model_id != model_id]
+    for here in tiers:
+        own = [each for each in tiers if each.model_id == here.model_id]
+        elsewhere = _zero_share(each for each in own if each.tier != here.tier)
+        same = [each for each in tiers if each.tier == here.tier]
+        others = _zero_share(each for each in same if each.model_id != here.model_id)
+        share = _zero_share([here])
+        if share is None or elsewhere is None or others is None:
+            continue
+        if share >= _FAILS_TIER and elsewhere <= _PASSES_TIER and others <= _PASSES_TIER:
+            zero = here.n_archived - here.n_clean
+            found.append(
+                TierFailure(here.model_id, here.tier, zero, here.n_archived, elsewhere, others)
             )
-            if share is None or elsewhere is None or others is None:
-                continue
-            if share >= _FAILS_TIER and elsewhere <= _PASSES_TIER and others <= _PASSES_TIER:
-                zero = sum(not run.is_clean for run in here)
-                found.append(TierFailure(model_id, tier, zero, len(here), elsewhere, others))
     return found
+
+
+def _model_and_tier(each: TierMean) -> tuple[str, str]:
+    return each.model_id, each.tier
+
+
+def _zero_share(tiers: Iterable[TierMean]) -> float | None:
+    """Return the share of the archived runs that scored nothing; None if there are no runs."""
+    counts = [(each.n_archived - each.n_clean, each.n_archived) for each in tiers]
+    archived = sum(count for _, count in counts)
+    return sum(zero for zero, _ in counts) / archived if archived else None
