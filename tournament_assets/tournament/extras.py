@@ -10,7 +10,7 @@ are called after the kind of row, each with one value `ROWS`. A missing folder a
 | `row_types` | by the name of an asset, the class of its table's rows | `storage/tables.py` |
 | `ledger_tables` | metadata of tables in the ledger | `ledger/database.py` |
 | `assets` | rows of the graph's table | `graph/table.py` |
-| `loaders` | classes of entrants | `tournament/entrants.py` |
+| `loaders` | subclasses of `WrittenEntrant` or `EntrantSpec` | `tournament/entrants.py` |
 | `measures` | measures with a light | `trust/measures.py` |
 | `sections` | sections of the report | `reports/run/section_table.py` |
 | `formats` | battle formats | `battles/registry.py` |
