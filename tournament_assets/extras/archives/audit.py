@@ -29,9 +29,7 @@ class ArchiveAudit:
     """The contents of an archive and its problems.
 
     Attributes:
-        contents: The archive as it was read.
-        models: Every model's counts and means.
-        logs: What the logs say of every model.
+        logs: Every model's logs compared with its files.
         tasks: Every task across models.
         tier_failures: Models that fail one tier only.
         outages: What must be said first, in sentences; empty if all is well.
@@ -64,7 +62,7 @@ def audit_archive(contents: ArchiveContents) -> ArchiveAudit:
 
 
 def archive_audit_sections(audit: ArchiveAudit) -> list[ReportSection]:
-    """Return the audit for people."""
+    """Return the audit's sections for people."""
     contents, models = audit.contents, Table(tables.MODELS, audit.models)
     coverage = models.shown("label", "planned", "archived", "clean", "coverage", "absent", "broken")
     scores = models.shown(
@@ -101,7 +99,7 @@ def archive_audit_sections(audit: ArchiveAudit) -> list[ReportSection]:
 
 
 def coverage_sentences(audit: ArchiveAudit) -> list[str]:
-    """Describe what was planned, and what cannot be counted."""
+    """Describe the plan, and what is absent or outside it."""
     contents, config = audit.contents, audit.contents.config
     plan, labels = config.plan, contents.labels
     sentences = [
@@ -161,7 +159,7 @@ def _task_section(audit: ArchiveAudit) -> ReportSection:
 
 
 def audit_tables(audit: ArchiveAudit) -> dict[str, Table]:
-    """Return the tables that every number of the audit is from, by name."""
+    """Return the tables with every number of the audit, by name."""
     contents = audit.contents
     return {
         "broken_files": Table(tables.BROKEN, contents.broken),

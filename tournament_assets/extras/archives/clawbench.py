@@ -49,15 +49,15 @@ _PHRASES = (
     *("judge execution failed", "judge failed to run", "judge call failed", "judge timed out"),
     "judge unavailable",
 )
-"""What stands in the reason's place where something on the way to the judge failed."""
+"""Parts of error messages that ClawBench records as the reason when judging failed."""
 _OF_THE_CALL = {"confidence", "duration_ms", "rubric_hits", "rubric_misses"}
-"""What only the call that gave the judge's score can know."""
+"""Keys that only the call that gave the judge's score can fill."""
 _FAILED = re.compile(r"ERROR clawbench\.harness: Run (\S+)/(\d+) failed")
 _NOTHING = re.compile(r"\[\d+/\d+\]\s+(\S+)\s+\([^)]*\)\s+run\s+(\d+):\s+\S\s+0\.00\b")
 
 
 class ClawBench(RewritingReader):
-    """Files `<task>/run0.json` …; tasks `t1-…` to `t5-…`; a judge that counts at the ceiling."""
+    """Files `<task>/run0.json`, …; tasks `t1-…` to `t5-…`; the judge counts only at the ceiling."""
 
     weightings = (_SEMANTIC, _AT_CEILING, _WITHOUT_JUDGE)
     deciding = "completion"
@@ -72,10 +72,10 @@ class ClawBench(RewritingReader):
         return "other" if found is None else f"tier {found[1]}"
 
     def read(self, document: Mapping[str, Any]) -> ScoredRun:
-        """Take a run from what its file holds.
+        """Read a run from the content of its file.
 
         Raises:
-            BrokenRunError: If a score is missing or makes no sense.
+            BrokenRunError: If a score is missing or invalid.
         """
         run_score = score_at(document, "run_score")
         if run_score is None:
@@ -97,7 +97,7 @@ class ClawBench(RewritingReader):
         )
 
     def log_line(self, line: str) -> LogLine | None:
-        """Return the run that failed, or scored nothing; the progress counts runs from 1."""
+        """Return the run that failed or scored nothing; progress lines count runs from 1."""
         if failed := _FAILED.search(line):
             return LogLine("failed", failed[1], f"run{failed[2]}")
         if nothing := _NOTHING.match(line.strip()):
@@ -107,7 +107,7 @@ class ClawBench(RewritingReader):
     def rewrite(
         self, document: Mapping[str, Any], new: NewScore, run_score: float
     ) -> Sequence[Edit]:
-        """Return the new `judge_result` and `run_score`, each beside what it was."""
+        """Return the new `judge_result` and `run_score`, each with its old value kept."""
         before = document["judge_result"]
         recorded = number_of(before.get("passing_threshold"))
         threshold = new.threshold if recorded is None else recorded

@@ -1,6 +1,6 @@
-"""An archive of scored runs, described: what differs between archives of one harness.
+"""The description of an archive of scored runs: what differs between archives of one harness.
 
-What the harness wrote for each model, task and run, and how it scored, its reader knows. The
+Its reader knows what the harness wrote for each model, task and run, and how it scored. The
 project folder is that of the configuration, or the one above it where that is `configs/`.
 """
 
@@ -28,7 +28,7 @@ class ArchivedModel(Frozen):
 
     Attributes:
         model_id: Its short name, for `--exclude` and for columns.
-        label: What people call it; the short name by default.
+        label: Its name in reports; the short name by default.
         folder: Its folder inside the archive's; the short name by default.
     """
 
@@ -38,7 +38,7 @@ class ArchivedModel(Frozen):
 
     @property
     def shown(self) -> str:
-        """What people call it."""
+        """Its name in reports."""
         return self.label or self.model_id
 
     @property
@@ -48,7 +48,7 @@ class ArchivedModel(Frozen):
 
 
 class ArchivePlan(Frozen):
-    """What every model was to do; the denominator of every coverage.
+    """What was planned for every model: the denominator of every coverage.
 
     Attributes:
         tasks: The ids of the tasks, or how many there are.
@@ -79,18 +79,18 @@ class ArchivePlan(Frozen):
 
     @property
     def n_tasks(self) -> int:
-        """How many tasks each model was to do."""
+        """How many tasks were planned for each model."""
         return self.tasks if isinstance(self.tasks, int) else len(self.tasks)
 
 
 class JudgeInput(Frozen):
-    """Where something stands that is about a run: in its file, or in a file beside it.
+    """Where to find something about a run: in its file, or in a file beside it.
 
     Attributes:
-        key: Where it stands; dots lead into objects. Without it the whole `file` is meant.
+        key: The key of its value; dots lead into objects. Without a key, it is the whole `file`.
         file: A pattern of file names relative to the project folder, which must match one file;
             `{task}`, `{run}`, `{model}` and `{folder}` stand for the run's. None is the run's own.
-        max_chars: What is longer is cut in the middle.
+        max_chars: The most characters; longer text is cut in the middle.
     """
 
     key: str | None = Field(default=None, min_length=1)
@@ -112,7 +112,7 @@ class JudgeInput(Frozen):
 
 
 _FromKey = BeforeValidator(lambda value: {"key": value} if isinstance(value, str) else value)
-"""Lets a key stand for what is under it in the run's file."""
+"""Accepts a bare key for a value in the run's own file."""
 
 
 class Rejudging(Frozen):
@@ -121,10 +121,10 @@ class Rejudging(Frozen):
     Attributes:
         service: `loopback`, the lexical judge on 127.0.0.1, or another one, such as `anthropic`.
         judge_model: The model that is asked.
-        prompt: The file with what the judge is told to do, relative to the project folder.
-        parts: What it is shown, by name.
-        passing_threshold: The score from which on a run passes, where a file records whether it
-            does and not from where on: a number, or where one stands.
+        prompt: The file with the judge's instructions, relative to the project folder.
+        parts: What the judge is shown, by name.
+        passing_threshold: The lowest score that passes, for files that record whether a run passed
+            but not the threshold: a number, or where to find it.
         max_tokens: The most tokens of one reply, thinking included.
         budget_usd: The most dollars that one call of the command may spend; None sets no limit.
         prices: Prices by model id, for models that the price list does not name.
@@ -161,7 +161,7 @@ class Rejudging(Frozen):
 
 
 class ArchiveChecks(Frozen):
-    """What an archive may lack without `tournament archive audit` failing.
+    """How much may be missing before `tournament archive audit` fails.
 
     Attributes:
         max_unjudged_rate: Share of the runs put to the judge whose judging failed.
@@ -181,19 +181,18 @@ def _check_reader(name: str) -> str:
 
 
 class ArchiveConfig(Frozen):
-    """An archive of scored runs, and what is asked of it.
+    """An archive of scored runs, and how it is audited, judged again and compared.
 
     Attributes:
-        archive_id: Names the archive.
+        archive_id: The archive's name.
         title: The heading of its report; the id by default.
         reader: Who reads the runs: `clawbench`, or a reader of an installed package.
-        folder: Where the models' folders are, relative to the project folder.
-        models: Whose runs there are.
-        plan: What every model was to do.
-        conditions: What is to be the same for all models, each with the key under which every
-            run's file says it; dots lead into objects.
-        stated: What is said to be the same, each with what it is said to be; nothing can be
-            compared then.
+        folder: The folder with the models' folders, relative to the project folder.
+        models: The models whose runs it holds.
+        plan: What was planned for every model.
+        conditions: What should be the same for all models, each with its key in every run's file;
+            dots lead into objects.
+        stated: Conditions that no file records, each with its value; they cannot be compared.
         logs: Patterns of the names of the sweep's logs, relative to the project folder. `{model}`
             and `{folder}` stand for a model's short name and folder; a pattern with neither is of
             all models.
@@ -261,25 +260,20 @@ class ArchiveConfig(Frozen):
 
     @property
     def n_planned(self) -> int:
-        """How many runs each model was to have."""
+        """How many runs were planned for each model."""
         return self.plan.n_tasks * len(self.run_names)
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveFile:
-    """A validated description of an archive, and where it came from.
-
-    Attributes:
-        config: The description.
-        path: The file.
-    """
+    """A validated description of an archive, and its file."""
 
     config: ArchiveConfig
     path: Path
 
     @property
     def base(self) -> Path:
-        """The folder that relative paths start from: as with tournaments, that above `configs/`."""
+        """The project folder, from which relative paths start."""
         return find_project(self.path)
 
     @property

@@ -1,4 +1,4 @@
-"""A run's JSON file: read, looked up by dotted keys, and edited in place.
+"""Reading a run's JSON file, looking values up by dotted keys, and editing it in place.
 
 An archive belongs to the harness that wrote it. So an edit replaces the text of the values that
 change and leaves every other byte of the file as it is: other numbers keep their digits, and keys
@@ -21,14 +21,14 @@ _DECODER = json.JSONDecoder()
 
 
 class BrokenRunError(ValueError):
-    """A file that holds no run: what was found, and what was expected."""
+    """Says what an unusable file holds, and what was expected."""
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """Read a run's file as the JSON object it holds.
+    """Return the JSON object in a run's file.
 
     Raises:
-        BrokenRunError: If it cannot be read, or is none.
+        BrokenRunError: If the file cannot be read, or holds anything else.
     """
     text = _read_text(path).removeprefix("\ufeff")
     if not text.strip():
@@ -60,7 +60,7 @@ def _read_text(path: Path) -> str:
 
 
 def value_at(document: Mapping[str, Any], key: str) -> Any:
-    """Return what stands under a key whose dots lead into objects; None if nothing does."""
+    """Return the value of a key whose dots lead into objects; None if there is none."""
     found: Any = document
     for part in key.split("."):
         if not isinstance(found, Mapping):
@@ -70,14 +70,14 @@ def value_at(document: Mapping[str, Any], key: str) -> Any:
 
 
 def number_of(value: Any) -> float | None:
-    """Return a JSON number as it is; None for anything else, NaN and infinities included."""
+    """Return a finite JSON number; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if math.isfinite(value) else None
 
 
 def is_blank(value: Any) -> bool:
-    """Return whether a value holds nothing: null, white space, or a list or object of such."""
+    """Return whether a value is null, white space, or a list or object of nothing else."""
     if value is None:
         return True
     if isinstance(value, str):
@@ -90,10 +90,10 @@ def is_blank(value: Any) -> bool:
 
 
 def score_at(document: Mapping[str, Any], key: str, *, ceiling: float = 1.0) -> float | None:
-    """Return the score that stands under a key; None if nothing does.
+    """Return the score under a key; None if there is none.
 
     Raises:
-        BrokenRunError: If it is no number from 0 to the ceiling.
+        BrokenRunError: If the value is not a number from 0 to the ceiling.
     """
     value = value_at(document, key)
     score = number_of(value)
@@ -105,7 +105,7 @@ def score_at(document: Mapping[str, Any], key: str, *, ceiling: float = 1.0) -> 
 
 
 def text_of(value: Any) -> str:
-    """Return a value as a text; what is blank, or false, as an empty one."""
+    """Return a value as text, empty if the value is blank or false."""
     if is_blank(value) or value is False:
         return ""
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
@@ -113,12 +113,11 @@ def text_of(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A value that takes the place of another one.
+    """The replacement of a value.
 
     Attributes:
-        key: Where it stands, in an object that is there; dots lead into objects.
-        value: The new value.
-        kept_as: The name under which the old one stays beside it, unless that is taken.
+        key: The key of the old value, which must exist; dots lead into objects.
+        kept_as: The name under which the old value is kept beside the new one, unless taken.
     """
 
     key: str
@@ -127,10 +126,10 @@ class Edit:
 
 
 def edit_document(path: Path, edits: Sequence[Edit]) -> bytes:
-    """Return a run's file with some values replaced, the old ones kept beside them.
+    """Return the content of a run's file with some values replaced and the old ones kept.
 
     Raises:
-        BrokenRunError: If it cannot be read, or one of the keys is not there.
+        BrokenRunError: If the file cannot be read or lacks one of the keys.
     """
     read_document(path)
     text = _read_text(path)
@@ -141,13 +140,13 @@ def edit_document(path: Path, edits: Sequence[Edit]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """Where a member of an object stands in the text.
+    """The position of an object's member in the text.
 
     Attributes:
-        lead: What stands between the comma, or the brace, and its name.
-        colon: What stands between its name and its value.
-        start: Where its value begins.
-        end: Where its value ends.
+        lead: The white space before its name.
+        colon: The text between its name and its value.
+        start: Offset of the value's first character.
+        end: Offset behind its last.
     """
 
     lead: str
@@ -198,7 +197,7 @@ def _skip(text: str, place: int) -> int:
 
 
 def _write(value: Any, old: str, colon: str, *, is_ascii: bool) -> str:
-    """Write a value in the manner in which the old one is written."""
+    """Write a value in the layout of the old one."""
     indent, base = None, ""
     layout = re.match(r"\{[ \r]*\n([ \t]*)(?s:.*)\n([ \t]*)\}", old)
     if layout is not None:
@@ -208,7 +207,7 @@ def _write(value: Any, old: str, colon: str, *, is_ascii: bool) -> str:
     written = json.dumps(value, indent=indent, separators=separators, ensure_ascii=is_ascii)
     try:
         written.encode()
-    except UnicodeEncodeError:  # a lone surrogate, which can be written in no other way
+    except UnicodeEncodeError:  # a lone surrogate, which must be escaped
         written = json.dumps(value, indent=indent, separators=separators)
     newline = "\r\n" if "\r\n" in old else "\n"
     return written.replace("\n", f"{newline}{base}")

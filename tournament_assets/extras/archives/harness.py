@@ -1,6 +1,6 @@
-"""The interface of readers: a harness's files, its runs, and its scoring rule.
+"""The interface of readers, which know a harness's files, runs and scoring rule.
 
-A harness is a class that extends `Reader`; `clawbench` is one. Only `read` must be written.
+A reader extends `Reader`, as `clawbench` does, and must implement only `read`.
 """
 
 from abc import abstractmethod
@@ -14,17 +14,16 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from tournament_assets.extras.archives.documents import Edit
 
 JUDGE = "judge"
-"""What weights call the judge."""
+"""The judge's name among the weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weighting:
-    """The weights that some runs are scored by: the score is their weighted mean.
+    """The weights of some runs' components, whose weighted mean is the run's score.
 
     Attributes:
-        name: What it is called.
-        when: Which runs are scored so, in words that follow each other in a list.
-        weights: The weights, by component; `judge` is the judge. What is not named has none.
+        when: Which runs it applies to, in words that fit into a list.
+        weights: The weights, by component or `judge`; components that are not named have none.
     """
 
     name: str
@@ -38,7 +37,7 @@ class Weighting:
 
 
 class JudgeState(StrEnum):
-    """What became of asking the judge about a run."""
+    """The result of asking the judge about a run."""
 
     OFF = "off"
     """The judge was not asked."""
@@ -47,19 +46,17 @@ class JudgeState(StrEnum):
     REJUDGED = "rejudged"
     """The judge gave a score when it was asked again."""
     FAILED = "failed"
-    """Something on the way to the judge failed; there is no score."""
+    """There is no score, because the judge could not be reached or did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeOutcome:
-    """What a run's file says of the judge.
+    """The judge's part of a run's file.
 
     Attributes:
-        state: What became of asking it.
-        score: Its score; None unless there is one.
-        reason: What it, or what failed, said.
-        rejudged_by: The model that judged again; None where the file does not say.
-        recorded: What the file has in place of the score, valid or not.
+        reason: The judge's reason, or the error message.
+        rejudged_by: The model that judged again; None if the file does not name it.
+        recorded: The number recorded as the score, valid or not.
     """
 
     state: JudgeState = JudgeState.OFF
@@ -71,17 +68,15 @@ class JudgeOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ScoredRun:
-    """What a run's file says.
+    """A run's scores, as recorded in its file.
 
     Attributes:
-        run_score: The run's score.
-        components: The components' scores, by name; None where the file has none.
-        with_judge: How the harness scores the run where the judge gave a score.
-        without_judge: How it scores the run where the judge gave none.
+        components: The components' scores, by name; None if the file has none.
+        with_judge: How the harness scores the run if the judge gave a score.
+        without_judge: How it scores the run if the judge gave none.
         is_at_ceiling: Whether the deciding component is as high as it can be.
-        judge: What became of asking the judge.
-        is_empty: Whether the model did nothing; None where the file does not tell.
-        failure: What the harness says went wrong; empty if nothing.
+        is_empty: Whether the model did nothing; None if the file does not tell.
+        failure: The failure that the harness recorded; empty if there was none.
     """
 
     run_score: float
@@ -100,14 +95,14 @@ class ScoredRun:
 
     @property
     def rule_score(self) -> float | None:
-        """The score that the rule gives; None where a component is missing."""
+        """The score that the rule gives; None if a component is missing."""
         return self.score_with(self.judge.score)
 
     def score_with(self, judge_score: float | None) -> float | None:
-        """Return the score that the rule would give; None where a component is missing.
+        """Return the score that the rule would give; None if a component is missing.
 
         Args:
-            judge_score: The judge's score; None where there is none.
+            judge_score: The judge's score; None if there is none.
         """
         weights = (self.without_judge if judge_score is None else self.with_judge).weights
         scores = {**self.components, JUDGE: judge_score}
@@ -115,16 +110,12 @@ class ScoredRun:
         known = [weight * score for weight, score in parts if score is not None]
         if len(known) < len(parts):
             return None
-        # Summed exactly, so that weights that make up a whole do.
+        # Summed exactly, so that weights that should add up to 1 do.
         return fsum(known) / fsum(weights.values())
 
 
 class RunFile(NamedTuple):
-    """A file that should hold a run.
-
-    Attributes:
-        run: The run's name.
-    """
+    """A file that should hold a run, with the names of the task and the run."""
 
     task: str
     run: str
@@ -132,13 +123,12 @@ class RunFile(NamedTuple):
 
 
 class LogLine(NamedTuple):
-    """A line of a log that tells of a failure.
+    """A failure that a line of a log reports; None for what the line does not name.
 
     Attributes:
         kind: The kind of failure, in a few words.
-        task: The task; None where the line does not say.
-        run: The run's name, as its file has it; None where the line does not say.
-        model: A model's id, label or folder; None where the log is of one model.
+        run: The run's name, as in its file.
+        model: A model's id, label or folder; None in a log of one model.
     """
 
     kind: str
@@ -149,13 +139,13 @@ class LogLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewScore:
-    """What the judge said when it was asked again.
+    """The judge's score after it was asked again.
 
     Attributes:
-        model: The model that answered; None where the service did not say.
-        received_at: When, in ISO 8601.
-        usage: The tokens of the call; None where the service did not say.
-        threshold: The score from which on a run passes; None where nobody says.
+        model: The model that answered; None if the service did not say.
+        received_at: The time of the reply, in ISO 8601.
+        usage: The tokens of the call; None if the service did not say.
+        threshold: The lowest score that passes; None if unknown.
     """
 
     score: float
@@ -168,14 +158,14 @@ class NewScore:
 
 @runtime_checkable
 class Reader(Protocol):
-    """What one harness writes, and how it scores.
+    """The files that a harness writes, and how it scores runs.
 
     Attributes:
         weightings: Every weighting, in the order in which they are tried.
         deciding: The component that must be at its ceiling for a run to pass.
-        ceiling: The highest score there is; the lowest is 0.
-        zero_below: A run that scores less is not clean: most such runs never came to anything.
-        decimals: To how many decimals the harness rounds a run's score.
+        ceiling: The highest possible score; the lowest is 0.
+        zero_below: A run that scores less is not clean: most such runs never got started.
+        decimals: The number of decimals to which the harness rounds a run's score.
     """
 
     weightings: tuple[Weighting, ...]
@@ -186,46 +176,45 @@ class Reader(Protocol):
 
     @abstractmethod
     def read(self, document: Mapping[str, Any]) -> ScoredRun:
-        """Take a run from the JSON object that its file holds.
+        """Read a run from the JSON object in its file.
 
         Raises:
-            ValueError: If a score is missing or makes no sense. The file is then listed with this
-                reason, and the run counts as missing.
+            ValueError: If a score is missing or invalid. The file is then listed with this reason,
+                and the run counts as missing.
         """
 
     def files(self, folder: Path) -> Iterator[RunFile]:
-        """Yield the files of a model's folder: here `<task>/run*.json`."""
+        """Yield the files in a model's folder: by default `<task>/run*.json`."""
         for task in sorted(path for path in folder.iterdir() if path.is_dir()):
             for path in sorted(task.glob("run*.json")):
                 yield RunFile(task.name, path.stem, path)
 
     def run_names(self, count: int) -> tuple[str, ...]:
-        """Return the names of a task's runs, if there are so many of them: here from run1 on."""
+        """Return the names of a task's runs: by default run1, run2 and so on."""
         return tuple(f"run{number}" for number in range(1, count + 1))
 
     def tier(self, task: str) -> str:  # noqa: ARG002 (readers extend it)
-        """Return a task's tier; all tasks are of one where there are none."""
+        """Return a task's tier: by default all tasks are in one."""
         return "all tasks"
 
     def log_line(self, line: str) -> LogLine | None:  # noqa: ARG002 (readers extend it)
-        """Return the failure that a line of a log tells of; None if it tells of none."""
+        """Return the failure that a line of a log reports; None if it reports none."""
         return None
 
 
 @runtime_checkable
 class RewritingReader(Reader, Protocol):
-    """A reader of files into which a new score can be written."""
+    """A reader that can also put a new score into a run's file."""
 
     @abstractmethod
     def rewrite(
         self, document: Mapping[str, Any], new: NewScore, run_score: float
     ) -> Sequence[Edit]:
-        """Return what of a run's file is replaced after its judging was repeated.
+        """Return the changes to a run's file after its judging was repeated.
 
-        What only the failed call can have said must not stand beside the new score.
+        Nothing that only the failed call can have said may remain beside the new score.
 
         Args:
-            document: What the file holds.
-            new: What the judge says now.
+            document: The content of the file.
             run_score: The run's score by the rule.
         """

@@ -1,10 +1,10 @@
-"""An archive of scored runs, model by model: what is there, what is missing, and their ranking.
+"""The models of an archive: their counts, means and conditions, and their ranking.
 
-They are ranked by clean mean and on common support, with an interval for each gap.
+Models are ranked by clean mean and on common support, with an interval for each gap.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import fsum
@@ -25,13 +25,9 @@ from tournament_assets.tournament.formatting import format_share
 
 @dataclass(frozen=True, slots=True)
 class TierMean:
-    """A model's scores in one tier.
+    """A model's scores in one tier, over all archived runs and over the clean ones.
 
-    Attributes:
-        n_archived: Runs in it.
-        mean: Their mean score; None where there is none.
-        n_clean: Runs that scored anything.
-        clean_mean: The mean score of those.
+    A mean over no runs is None.
     """
 
     model_id: str
@@ -44,33 +40,30 @@ class TierMean:
 
 @dataclass(frozen=True, slots=True)
 class ModelAudit:
-    """What an archive holds of one model.
+    """The counts and means of one model's runs; a mean over no runs is None.
 
     Attributes:
-        label: What people call it.
-        planned: Runs it was to have.
+        label: Its name in reports.
         archived: Planned runs whose file can be used.
-        broken: Planned runs whose file is there and cannot be used.
+        broken: Planned runs whose file cannot be used.
         absent: Planned runs without a file.
         clean: Archived runs that scored anything.
         zero: Archived runs that scored nothing.
-        zero_with_response: Those among them in which the model did something: they may be real
-            failures. None where the archive does not tell.
-        coverage: Clean runs by planned ones.
-        mean: The mean score of the archived runs; None where there is none.
+        zero_with_response: Those in which the model did something, so they may be real failures;
+            None if the archive does not tell.
+        coverage: Clean runs divided by planned ones.
+        mean: The mean score of the archived runs.
         clean_mean: The mean score of the clean runs.
-        normalised: The clean runs' scores by the planned runs: missing runs count as 0.
+        normalised: The sum of the clean scores divided by the planned runs.
         judge_mean: The judge's mean score.
-        judged: Runs it is the mean of.
+        judged: Runs with a score of the judge.
         judge_failed: Runs whose judging failed and was not repeated.
-        rejudged: Runs that were judged again.
-        rejudged_by: The models that did it, as far as the files say.
+        rejudged_by: The models that judged runs again, as far as the files name them.
         at_ceiling: Runs whose deciding component is at its ceiling.
-        empty: Runs in which the model did nothing; None where the archive does not tell.
-        harness_failures: Runs of which the harness says that it failed.
-        off_rule: Runs whose recorded score is not the one that the rule gives.
-        rule_checked: Runs of which that could be said.
-        tiers: Scores by tier.
+        empty: Runs in which the model did nothing; None if the archive does not tell.
+        harness_failures: Runs in which the harness recorded a failure.
+        off_rule: Runs whose recorded score differs from the rule's.
+        rule_checked: Runs for which the two could be compared.
     """
 
     model_id: str
@@ -100,7 +93,7 @@ class ModelAudit:
 
     @property
     def missing(self) -> int:
-        """Planned runs that no number is made of."""
+        """Planned runs without a usable file."""
         return self.broken + self.absent
 
     @property
@@ -111,17 +104,17 @@ class ModelAudit:
 
 @dataclass(frozen=True, slots=True)
 class LogComparison:
-    """What the sweep's logs say of one model, beside its files.
+    """The failures that a sweep's logs report for one model, compared with its files.
 
     Attributes:
         model_id: The model; empty for lines that name none.
         failures: Lines by the kind of failure.
-        missing_explained: Missing runs that a log says failed.
-        missing_unexplained: Missing runs of which no log says anything.
-        failed_and_archived: Archived runs that a log says failed: they were tried again, or are
-            what a failure left behind.
-        failed_and_zero: Those among them that scored nothing.
-        unplanned: Lines that name a model, a task or a run that nobody planned.
+        missing_explained: Missing runs that failed according to a log.
+        missing_unexplained: Missing runs that no log mentions.
+        failed_and_archived: Archived runs that failed according to a log: they were retried, or a
+            failed run left its file behind.
+        failed_and_zero: Those that scored nothing.
+        unplanned: Lines that name a model, a task or a run outside the plan.
     """
 
     model_id: str
@@ -134,59 +127,49 @@ class LogComparison:
 
 
 LoggedFailures = Mapping[tuple[str, str, str], frozenset[str]]
-"""The kinds of failure that logs tell of, by model, task and run; planned runs only."""
+"""The kinds of failure in the logs, by model, task and run; planned runs only."""
 
 
 def audit_models(contents: ArchiveContents) -> tuple[ModelAudit, ...]:
-    """Count and average every model's runs, in the order of the configuration."""
+    """Count and average every model's runs, in the order of the description."""
     return tuple(_audit(model, contents) for model in contents.models)
 
 
 def find_outages(audits: Sequence[ModelAudit], checks: ArchiveChecks) -> tuple[str, ...]:
-    """Say what a reader must know before any number; nothing if too little is missing to matter.
+    """Return what a reader must know before any number, in sentences; empty if there is nothing.
 
-    Judging that failed too often, or more for some models than for others, and runs that are
-    missing likewise.
+    These are failed judgings and missing runs, if there are too many or if they are more frequent
+    for some models than for others.
     """
-    found = []
-    for what, counts, limit in (
-        (
-            "runs whose judging failed",
-            [MissingCount(each.label, each.judge_failed, each.asked) for each in audits],
-            checks.max_unjudged_rate,
-        ),
-        (
-            "missing runs",
-            [MissingCount(each.label, each.missing, each.planned) for each in audits],
-            checks.max_missing_rate,
-        ),
-    ):
-        missing, planned = (
-            sum(each.missing for each in counts),
-            sum(each.planned for each in counts),
+    failed = [MissingCount(each.label, each.judge_failed, each.asked) for each in audits]
+    missing = [MissingCount(each.label, each.missing, each.planned) for each in audits]
+    spread = checks.max_missing_spread
+    return (
+        *_outages("runs whose judging failed", failed, checks.max_unjudged_rate, spread),
+        *_outages("missing runs", missing, checks.max_missing_rate, spread),
+    )
+
+
+def _outages(
+    what: str, counts: Sequence[MissingCount], max_rate: float, max_spread: float
+) -> Iterator[str]:
+    missing, planned = sum(each.missing for each in counts), sum(each.planned for each in counts)
+    if missing > max_rate * planned:
+        yield (
+            f"Too many {what}: {missing} of {planned} ({format_share(missing / planned)}); "
+            f"expected at most {format_share(max_rate)}."
         )
-        if missing > limit * planned:
-            found.append(
-                f"Too many {what}: {missing} of {planned} ({format_share(missing / planned)}); "
-                "expected at "
-                f"most {format_share(limit)}."
-            )
-        evenness = measure_evenness(
-            counts, entrants_per_unit=1, max_spread=checks.max_missing_spread
+    evenness = measure_evenness(counts, entrants_per_unit=1, max_spread=max_spread)
+    if not evenness.is_even:
+        shares = ", ".join(
+            f"{each.entrant_id} {each.missing} of {each.planned} ({format_share(each.rate)})"
+            for each in evenness.counts
         )
-        if not evenness.is_even:
-            shares = ", ".join(
-                f"{each.entrant_id} {each.missing} of {each.planned} ({format_share(each.rate)})"
-                for each in evenness.counts
-            )
-            found.append(
-                f"Unevenly spread {what}: {shares}; a difference of "
-                f"{format_share(evenness.spread)}, where "
-                f"at most {format_share(checks.max_missing_spread)} is even and so is what "
-                "chance explains. "
-                "The models' scores do not compare like with like."
-            )
-    return tuple(found)
+        yield (
+            f"Unevenly spread {what}: {shares}; a difference of {format_share(evenness.spread)}, "
+            f"where at most {format_share(max_spread)} is even and so is what chance explains. "
+            "The models' scores do not compare like with like."
+        )
 
 
 def mean_of(scores: Sequence[float]) -> float | None:
@@ -246,9 +229,9 @@ def _tier_mean(model_id: str, tier: str, runs: Sequence[ArchivedRun]) -> TierMea
 
 
 def find_logged_failures(contents: ArchiveContents) -> LoggedFailures:
-    """Return the planned runs that a log says failed.
+    """Return the planned runs that failed according to a log.
 
-    A line that names a task and no run speaks of all runs of the task.
+    A line that names a task but no run is about all runs of the task.
     """
     found: dict[tuple[str, str, str], set[str]] = {}
     for each in contents.log_failures:
@@ -268,7 +251,7 @@ def _is_planned(failure: LogFailure, contents: ArchiveContents) -> bool:
 
 
 def compare_with_logs(contents: ArchiveContents) -> tuple[LogComparison, ...]:
-    """Compare the logs with the files: which failures explain the missing runs."""
+    """Compare the logs with the files, to see which missing runs a failure explains."""
     models: list[str | None] = [model.model_id for model in contents.models]
     if any(failure.model_id is None for failure in contents.log_failures):
         models.append(None)
@@ -282,7 +265,7 @@ def _compare(
     failures = [each for each in contents.log_failures if each.model_id == model_id]
     runs = {run.cell: run for run in contents.runs if run.model_id == model_id}
     failed = {(task, run) for owner, task, run in logged if owner == model_id}
-    # Of tasks that no model has and nobody named, not even the log can explain the absence.
+    # Includes runs of planned tasks whose names are unknown, which no log can explain.
     missing = 0 if model_id is None else contents.config.n_planned - len(runs)
     explained = len(failed - runs.keys())
     archived = [runs[cell] for cell in failed if cell in runs]
@@ -299,13 +282,12 @@ def _compare(
 
 @dataclass(frozen=True, slots=True)
 class ConditionAudit:
-    """What an archive says of one condition.
+    """The values of one condition over all runs.
 
     Attributes:
-        name: The condition.
-        values: What runs say, with how many of each model's say it.
-        silent: Runs that say nothing.
-        stated: What the configuration says, where no file does; nothing is compared then.
+        values: The number of runs with each value, by value and model.
+        silent: Runs without a value.
+        stated: The value that the description states for all runs; nothing is compared then.
     """
 
     name: str
@@ -315,12 +297,12 @@ class ConditionAudit:
 
     @property
     def is_different(self) -> bool:
-        """Whether runs say different things."""
+        """Whether there are several values."""
         return len(self.values) > 1
 
     @property
     def result(self) -> str:
-        """What can be said of it, in a few words."""
+        """The result of the comparison, in a few words."""
         if self.stated:
             return "stated, not checked"
         if self.is_different:
@@ -351,11 +333,10 @@ Reading = Literal["significant", "not significant", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class CommonScore:
-    """A model's scores on what every model has.
+    """A model's scores on common support; a mean over no cells is None.
 
     Attributes:
-        mean: Mean over the (task, run) cells that every model has archived; None where there is
-            none.
+        mean: Mean over the (task, run) cells that every model has archived.
         clean_mean: Mean over those in which every model scored anything.
     """
 
@@ -366,7 +347,7 @@ class CommonScore:
 
 @dataclass(frozen=True, slots=True)
 class CommonSupport:
-    """The ranking on what every model has.
+    """The ranking on the runs that every model has.
 
     Attributes:
         n_cells: (task, run) cells that every model has archived.
@@ -397,7 +378,7 @@ class Gap(Estimate):
 
     @property
     def reading(self) -> Reading:
-        """What the tasks say of the two."""
+        """Whether the gap is significant."""
         if self.is_separated:
             return "significant"
         is_open = self.low is None and self.high is None
@@ -405,13 +386,13 @@ class Gap(Estimate):
 
 
 def rank_models(audits: Sequence[ModelAudit]) -> tuple[ModelAudit, ...]:
-    """Return the models that have a clean run, the highest clean mean first."""
+    """Return the models with a clean run, the highest clean mean first."""
     ranked = [audit for audit in audits if audit.clean_mean is not None]
     return tuple(sorted(ranked, key=lambda each: (-(each.clean_mean or 0.0), each.model_id)))
 
 
 def find_common_support(contents: ArchiveContents) -> CommonSupport:
-    """Rank the models on the (task, run) cells that every one of them has.
+    """Rank the models on the (task, run) cells that all of them have.
 
     Models without any run are ignored, so that the others can be compared.
     """
@@ -501,7 +482,7 @@ def _clean_totals(
 def _resampled_means(
     draws: NDArray[np.int64], sums: NDArray[np.float64], counts: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the clean mean on every resample; NaN where none of its tasks has a clean run."""
+    """Return the clean mean on every resample; NaN if none of its tasks has a clean run."""
     n_runs = draws @ counts
     means = np.full(len(draws), np.nan)
     np.divide(draws @ sums, n_runs, out=means, where=n_runs > 0)

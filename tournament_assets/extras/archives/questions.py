@@ -1,9 +1,9 @@
-"""Ask the judge about runs: compose requests, price them, send them, and read the scores.
+"""Asks the judge about runs: composes and prices requests, sends them, and reads the scores.
 
-A request is made of the run's file and of files beside it; its key is the hash of what is sent.
-Unlike a verdict, a score stands for one response alone. The reply is a JSON object that the
-service holds the model to: the reason first, so that the score follows from it. Each request goes
-by itself, and each reply is in the ledger before anything else happens.
+A request is composed from the run's file and files beside it; its key is the hash of what is sent.
+Unlike a verdict, a score is about one response alone. The service enforces that the reply is a JSON
+object, with the reason first, so that the score follows from it. Requests are sent one by one, and
+each reply is in the ledger before anything else happens.
 """
 
 import json
@@ -50,10 +50,10 @@ _REMEDY = "correct rejudging.max_tokens or rejudging.judge_model, and run again"
 
 
 def require_rejudging(archive: ArchiveFile) -> tuple[Rejudging, str]:
-    """Return how the judge is asked again, and what it is told to do.
+    """Return the settings for judging again, and the instructions to the judge.
 
     Raises:
-        InputError: If the archive's description does not say.
+        InputError: If the archive's description lacks them.
     """
     rejudging = archive.config.rejudging
     if rejudging is None:
@@ -75,13 +75,13 @@ def require_rejudging(archive: ArchiveFile) -> tuple[Rejudging, str]:
 
 
 class Questions:
-    """Composes what the judge is asked about runs, from their files and from files beside them.
+    """Composes the requests about runs, from their files and from files beside them.
 
     Attributes:
         reader: The archive's reader, which can write a new score.
 
     Raises:
-        InputError: If the archive's description does not say, or its reader only reads.
+        InputError: If the description has no settings for judging again, or the reader only reads.
     """
 
     def __init__(self, archive: ArchiveFile) -> None:
@@ -101,7 +101,7 @@ class Questions:
         """Compose the request about a run.
 
         Raises:
-            BrokenRunError: If a part is not there.
+            BrokenRunError: If a part is missing.
         """
         parts = {
             name: self._part(name, part, run, document)
@@ -115,10 +115,10 @@ class Questions:
         )
 
     def threshold(self, run: ArchivedRun, document: Mapping[str, Any]) -> float | None:
-        """Return the score from which on a run passes; None where nobody says.
+        """Return the lowest score that passes; None if unknown.
 
         Raises:
-            BrokenRunError: If it should stand somewhere and does not.
+            BrokenRunError: If the description says where to find it and it is not there.
         """
         configured = self._rejudging.passing_threshold
         if not isinstance(configured, JudgeInput):
@@ -171,7 +171,7 @@ def _place(source: JudgeInput) -> str:
 
 
 def _read_beside(path: Path) -> Any:
-    """Read a file: as a document if it is YAML or JSON, as text otherwise."""
+    """Return the content of a file, parsed if it is YAML or JSON."""
     try:
         text = path.read_text(encoding="utf-8-sig")
         match path.suffix.lower():
@@ -190,7 +190,7 @@ def _read_beside(path: Path) -> Any:
 
 
 def _cut(text: str, max_chars: int | None) -> str:
-    """Return a text without its middle if it is too long: how it begins and ends says most."""
+    """Return a text without its middle if it is too long: its beginning and end say most."""
     if max_chars is None or len(text) <= max_chars:
         return text
     note = f"\n[… {len(text) - max_chars:,} characters left out …]\n"
@@ -273,7 +273,7 @@ SCORE_SCHEMA: dict[str, Any] = {
     "required": ["reason", "score"],
     "additionalProperties": False,
 }
-"""What a reply looks like."""
+"""The schema of a reply."""
 
 _FENCE_LENGTH = 8
 _KEYS = {"reason", "score"}
@@ -284,13 +284,12 @@ def build_score_request(
 ) -> ModelRequest:
     """Compose the request for a score; its key is the SHA-256 of what is sent, and to whom.
 
-    The instructions are the system prefix, the same in every request. The parts follow in the
-    user message, in their order, each between tags with a fence code that is derived from all of
-    them: what a model wrote would have to hold a hash of itself to pose as the end of its fence.
+    The instructions are the system prefix of every request. The parts follow in the user message,
+    each between tags with a fence code derived from all of them: to fake the end of its fence, a
+    model's text would have to contain a hash of itself.
 
     Args:
-        instructions: What the judge is told to do.
-        parts: What it is shown, by name.
+        parts: What the judge is shown, by name.
         judge: The model that is asked, and its service.
         max_tokens: The most tokens of its reply.
     """
@@ -318,11 +317,11 @@ def build_score_request(
 
 
 def parse_score(reply: str, *, ceiling: float) -> tuple[float, str]:
-    """Read a reply that is one JSON object: the score from 0 to the ceiling, and the reason.
+    """Return the score, from 0 to the ceiling, and the reason in a reply that is a JSON object.
 
     Raises:
-        VerdictParseError: If it is anything else, if a key stands twice, if the score is not from
-            0 to the ceiling, or if there is no reason: nothing is guessed.
+        VerdictParseError: If the reply is anything else, repeats a key, or lacks a score from 0 to
+            the ceiling or a reason: nothing is guessed.
     """
     expected = (
         'expected one JSON object and nothing else, with a text under "reason" and a number from '
@@ -390,7 +389,7 @@ def _read(reply: StoredReply, *, ceiling: float) -> NewScore:
         raise VerdictParseError(
             f"the service answered {reply.error_type or reply.result_type!r}; expected a reply"
         )
-    # What the model was writing when it was stopped is no opinion, even if it can be read.
+    # An interrupted reply is not an opinion, even if it can be read.
     if reply.stop_reason != "end_turn":
         raise VerdictParseError(
             f"the judge's reply stopped with {reply.stop_reason!r}; expected 'end_turn'"
@@ -410,7 +409,7 @@ def _settle_scores(
 ) -> None:
     by_key = {request.request_key: request for request in requests}
     for batch in session.ledger.open_batches(session.scope):
-        # Asked by a process that is gone: nothing under way can be collected.
+        # The process that asked is gone, so its replies cannot be collected.
         session.ledger.record_closed(batch.nonce, state="abandoned")
     for trial in range(_TRIES_AT_ONCE):
         held = held_scores(by_key, ledger=session.ledger, ceiling=ceiling)

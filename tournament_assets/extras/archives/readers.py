@@ -1,4 +1,4 @@
-"""The readers by name: ClawBench's, and those of installed packages."""
+"""Finds readers by name: ClawBench's, and those of installed packages."""
 
 from collections.abc import Callable
 from importlib.metadata import entry_points
@@ -7,16 +7,16 @@ from tournament_assets.extras.archives.clawbench import ClawBench
 from tournament_assets.extras.archives.harness import Reader
 
 READERS: dict[str, Callable[[], Reader]] = {"clawbench": ClawBench}
-"""What makes each reader that ships, by the name that a description calls it."""
+"""The readers that ship, by their name in a description."""
 ENTRY_POINTS = "tournament_assets.archive_readers"
-"""The group in which a package names its own: `name = "module:Class"`."""
+"""The group of entry points for a package's readers: `name = "module:Class"`."""
 
 
 def find_reader(name: str) -> Reader:
     """Return a reader by its name.
 
     Raises:
-        ValueError: If there is none, or a package's cannot be used.
+        ValueError: If there is no such reader, or a package's reader cannot be used.
     """
     if name in READERS:
         return READERS[name]()

@@ -1,4 +1,4 @@
-"""Reads an archive of scored runs: a folder of models, each with files that its reader knows."""
+"""Reads an archive of scored runs: a folder per model, whose files the archive's reader knows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -18,22 +18,22 @@ from tournament_assets.extras.archives.runs import (
 from tournament_assets.tournament.errors import InputError
 
 _ROUNDING = 5e-4
-"""How far, as a share of the ceiling, a recorded score may be off the rule: harnesses round."""
+"""Rounding allowed between a recorded score and the rule's, as a share of the ceiling."""
 UNUSABLE = (ValueError, LookupError, TypeError, AttributeError)
-"""What a reader raises of a file that it cannot use; the first is deliberate."""
+"""Errors that a reader raises for an unusable file; only the first is deliberate."""
 
 
 def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset()) -> ArchiveContents:
-    """Read every run of an archive, and what the logs say.
+    """Read every run of an archive, and its logs.
 
-    A file that cannot be used is listed with its reason and counts as missing; nothing is skipped.
+    An unusable file is listed with the reason and counts as missing; nothing is skipped silently.
 
     Args:
-        exclude: Models that are left out.
+        exclude: Ids of models to leave out.
 
     Raises:
-        InputError: If the archive's folder is not there, or holds more tasks than were planned; if
-            a model that is to be left out does not exist, or none would be left.
+        InputError: If the archive's folder does not exist or holds more tasks than were planned, if
+            an excluded model does not exist, or if no model would be left.
     """
     config = archive.config
     _check_excluded(config, exclude)
@@ -62,7 +62,7 @@ def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset())
         for file in files:
             task, run, path = file
             shown = path.relative_to(archive.folder).as_posix()
-            # A reader can find two files of one run.
+            # A reader may find two files for one run.
             if task not in tasks or run not in config.run_names or (task, run) in seen:
                 unplanned.append(shown)
                 continue
@@ -105,18 +105,18 @@ def _planned_tasks(archive: ArchiveFile, *, seen: set[str], logged: set[str]) ->
             f"{archive.path}: plan.tasks is {planned}, and {archive.folder} holds {len(seen)} "
             "tasks; expected no more than were planned; name the planned ones in plan.tasks"
         )
-    # A task of which no file is left is still known by the log that says why.
+    # A log may name a task of which no file is left.
     return frozenset(seen | logged if len(seen | logged) <= planned else seen)
 
 
 def read_run(
     archive: ArchiveFile, model_id: str, file: RunFile
 ) -> tuple[ArchivedRun, Mapping[str, Any]]:
-    """Return a run, and the document that its file holds.
+    """Return a run, and the content of its file.
 
     Raises:
-        BrokenRunError: If the file cannot be read, or is no JSON object.
-        ValueError, LookupError, TypeError, AttributeError: If its reader cannot use it.
+        BrokenRunError: If the file cannot be read or holds no JSON object.
+        ValueError, LookupError, TypeError, AttributeError: If the reader cannot use it.
     """
     document = read_document(file.path)
     config, reader = archive.config, archive.config.harness
@@ -144,7 +144,7 @@ def reason_of(error: Exception) -> str:
 
 
 def _follows_rule(run: ScoredRun, reader: Reader) -> bool | None:
-    # Where judging failed nobody knows what the harness put in the judge's place.
+    # If judging failed, the score that the harness used in its place is unknown.
     if run.judge.state is JudgeState.FAILED and run.with_judge.judge_share:
         return None
     score = run.rule_score
@@ -152,12 +152,12 @@ def _follows_rule(run: ScoredRun, reader: Reader) -> bool | None:
 
 
 def is_close(score: float | None, recorded: float, reader: Reader) -> bool:
-    """Whether a recorded score is another one, rounded."""
+    """Return whether two scores differ by no more than rounding."""
     return score is not None and abs(score - recorded) <= _ROUNDING * reader.ceiling
 
 
 def _read_logs(archive: ArchiveFile, exclude: frozenset[str]) -> tuple[int, tuple[LogFailure, ...]]:
-    """Return how many logs there are, and what they tell of the models that are not left out."""
+    """Return the number of logs, and the failures of models that are not excluded."""
     config = archive.config
     names = {
         name: model.model_id
@@ -200,7 +200,7 @@ def _log_files(archive: ArchiveFile, patterns: Sequence[str]) -> Iterator[tuple[
 
 def _lines(path: Path) -> Iterator[str]:
     try:
-        # A log is not ours: what is not UTF-8 in it stays visible and hides no line.
+        # Logs are not ours: bytes that are not UTF-8 stay visible and hide no line.
         with path.open(encoding="utf-8", errors="backslashreplace") as file:
             yield from file
     except OSError as error:

@@ -1,9 +1,8 @@
-"""Judging again what failed in an archive, and writing the score into its files.
+"""Repeating failed judgings of an archive, and writing the scores into its files.
 
-The order of the writes is what makes it safe: a reply is in the ledger before any file is
-touched, so that whatever is killed in between, the next call writes the score without paying again.
-A score is made anew only where the runs that are scored likewise show that the rule is the
-harness's.
+The order of writes makes it safe: a reply is in the ledger before any file is touched, so that
+after a kill the next call writes the score without paying again. A run is rescored only if other
+runs of the same weighting show that the harness uses the rule.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,7 +37,7 @@ _FAILED = (
     fact("reason", "what stands in the reason's place", _shorten, at="run.judge.reason"),
     fact("now", show=lambda problem: problem or "can be judged again", at="problem"),
 )
-"""Of every run whose judging failed: what people are shown."""
+"""One row per run whose judging failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +45,8 @@ class FailedJudging:
     """A run whose judging failed.
 
     Attributes:
-        request: What the judge is asked about it; None where it cannot be asked.
-        problem: Why it cannot be asked; empty where it can.
+        request: The request to the judge; None if it cannot be asked.
+        problem: Why it cannot be asked; empty if it can.
     """
 
     run: ArchivedRun
@@ -60,8 +59,8 @@ class Rewritten:
     """A run whose file has the new score.
 
     Attributes:
-        run: The run as it was.
-        judge_score: What the judge says.
+        run: The run before.
+        judge_score: The judge's new score.
         run_score: The run's score by the rule.
     """
 
@@ -73,7 +72,7 @@ class Rewritten:
 def find_failed_judgings(
     archive: ArchiveFile, contents: ArchiveContents
 ) -> Iterator[FailedJudging]:
-    """Go through the runs whose judging failed, each with what the judge would be asked."""
+    """Yield the runs whose judging failed, each with the request to the judge."""
     questions = Questions(archive)
     evidence = _find_evidence(contents)
     for run in contents.runs:
@@ -105,7 +104,7 @@ def _find_evidence(contents: ArchiveContents) -> _Evidence:
 
 
 def _scoring_problem(run: ArchivedRun, evidence: _Evidence, reader: Reader) -> str:
-    """Explain why a run's score cannot be made anew; nothing if it can."""
+    """Explain why a run cannot be rescored; empty if it can."""
     missing = [name for name in run.with_judge.weights if run.components.get(name, 0.0) is None]
     if missing:
         return f"there is no score of {', '.join(missing)}, so the run cannot be scored again"
@@ -132,9 +131,9 @@ def write_scores(
     failed: Sequence[FailedJudging],
     scores: Mapping[str, NewScore],
 ) -> Iterator[Rewritten | str]:
-    """Write the scores that there are into the files of their runs, each file whole or not at all.
+    """Write the available scores into the files of their runs, each file whole or not at all.
 
-    What stood there is kept beside it under the same name with `_before`.
+    Old values are kept beside the new ones, with `_before` added to their names.
 
     Yields:
         What was written, or why a file was left as it is.
@@ -148,7 +147,7 @@ def write_scores(
         try:
             current, document = read_run(archive, run.model_id, RunFile(run.task, run.run, path))
             if current.judge.state is not JudgeState.FAILED:
-                continue  # somebody else was faster, from the same ledger or another one
+                continue  # another process was faster, from this ledger or another one
             score = current.score_with(paid.score)
             if current != run or questions.ask(run, document) != each.request or score is None:
                 yield f"{run.path}: the file has changed since the judge was asked; run again"
@@ -169,7 +168,7 @@ class RejudgeResult:
     """The result of judging again.
 
     Attributes:
-        n_replies: Replies that came now; the other scores had been paid for before.
+        n_replies: Replies received now; other scores had been paid for before.
         written: Runs whose file has the new score.
         left: Runs that have none, each with why.
         refusal: Why the service was asked no further; empty if it was.
@@ -192,8 +191,8 @@ def rejudge_runs(
 ) -> RejudgeResult:
     """Ask the judge about runs whose judging failed, and write the scores into their files.
 
-    Scores that the ledger holds already are written without asking. Should the service refuse, the
-    scores that came before are written all the same.
+    Scores that are already in the ledger are written without asking. If the service refuses, the
+    scores received before are still written.
 
     Args:
         failed: The runs that are judged again.
@@ -270,7 +269,7 @@ def _failure_sentences(failed: Sequence[FailedJudging]) -> tuple[str, ...]:
 
 
 def result_section(result: RejudgeResult) -> ReportSection:
-    """Say what was written into files, and what has no score yet."""
+    """Return what was written into files, and what has no score yet."""
     return ReportSection(
         "",
         (

@@ -48,14 +48,13 @@ from tournament_assets.tournament.formatting import (
 
 @dataclass(frozen=True, slots=True)
 class ArchiveComparison:
-    """The models of an archive, compared.
+    """The fair comparison of an archive's models.
 
     Attributes:
-        audit: What the archive holds.
-        ranked: The models that have a clean run, the highest clean mean first.
-        gaps: How far each is ahead of every one below it.
-        support: The ranking on what every model has.
-        conditions: Whether what was to be the same was.
+        ranked: The models with a clean run, the highest clean mean first.
+        gaps: The gap between each model and every one below it.
+        support: The ranking on the runs that every model has.
+        conditions: Whether every condition was the same for all.
     """
 
     audit: ArchiveAudit
@@ -71,13 +70,13 @@ class ArchiveComparison:
 
     @property
     def excluded(self) -> list[str]:
-        """Models that were left out on request."""
+        """The ids of models left out on request."""
         kept = self.audit.contents.labels
         return sorted(each.model_id for each in self.config.models if each.model_id not in kept)
 
 
 def compare_archive(contents: ArchiveContents) -> ArchiveComparison:
-    """Compare the models of an archive that were not left out."""
+    """Compare the models of an archive."""
     audit = audit_archive(contents)
     ranked = rank_models(audit.models)
     return ArchiveComparison(
@@ -90,10 +89,10 @@ def compare_archive(contents: ArchiveContents) -> ArchiveComparison:
 
 
 def archive_report_document(comparison: ArchiveComparison, *, tables_folder: str = "") -> Document:
-    """Return the comparison for people, the verdict first, which begins with the warnings.
+    """Return the comparison for people; the verdict comes first and begins with the warnings.
 
     Args:
-        tables_folder: Where the tables lie as CSV, as seen from the page; empty for nowhere.
+        tables_folder: The folder of the CSV tables, relative to the page; empty if there is none.
     """
     audit, config = comparison.audit, comparison.config
     labels = audit.contents.labels
@@ -172,7 +171,7 @@ def _sameness_section(comparison: ArchiveComparison) -> ReportSection:
 
 
 def archive_tables(comparison: ArchiveComparison) -> dict[str, Table]:
-    """Return the tables that every number of the report is from, by name."""
+    """Return the tables with every number of the report, by name."""
     audit = comparison.audit
     shared = ("models", "tiers", "tasks", "findings", "runs")
     return {
@@ -192,7 +191,7 @@ _SOURCES = (
     ("Means by tier", "tiers.csv", "mean, clean_mean"),
     ("each of these", "runs.csv", "run_score and is_clean of every run"),
 )
-"""Where the numbers of each section stand: the section, the file, its columns."""
+"""The source of each section's numbers: the section, the file, its columns."""
 
 
 def archive_report_values(comparison: ArchiveComparison) -> dict[str, Any]:
@@ -210,10 +209,10 @@ def archive_report_values(comparison: ArchiveComparison) -> dict[str, Any]:
 
 
 def write_archive_tables(page: Path, comparison: ArchiveComparison) -> str:
-    """Write the tables behind a page as CSV into a folder beside it; return the folder's name.
+    """Write the report's tables as CSV into a folder beside the page; return the folder's name.
 
     Raises:
-        InputError: If they cannot be written there.
+        InputError: If they cannot be written.
     """
     folder = page.with_name(f"{re.sub(r'[.](md|markdown)$', '', page.name)}_tables")
     try:
@@ -225,13 +224,13 @@ def write_archive_tables(page: Path, comparison: ArchiveComparison) -> str:
 
 
 _UNEVEN = 0.02
-"""Coverages that differ by more than this are not alike."""
+"""The largest difference between coverages that counts as even."""
 
 
 def verdict_sentences(
     ranked: Sequence[ModelAudit], gaps: Sequence[Gap], resampling: Resampling
 ) -> list[str]:
-    """Describe who leads, and whether that is more than noise."""
+    """Describe who leads, and whether the lead is significant."""
     if not ranked:
         return ["No model has a run that scored anything, so there is nothing to rank."]
     first = ranked[0]
@@ -280,7 +279,7 @@ def _with_interval(gap: Gap, resampling: Resampling) -> str:
 
 
 def gap_sentence(resampling: Resampling) -> str:
-    """Describe how the intervals of the gaps are made."""
+    """Describe how the intervals of the gaps are computed."""
     return (
         f"Difference of the clean means, with its {format_confidence(resampling.confidence)} "
         f"interval: whole tasks resampled {resampling.n} times (seed {resampling.seed}), all runs "
@@ -291,7 +290,7 @@ def gap_sentence(resampling: Resampling) -> str:
 def common_sentences(
     support: CommonSupport, contents: ArchiveContents, models: Sequence[ModelAudit]
 ) -> tuple[str, ...]:
-    """Describe what the ranking on common support rests on."""
+    """Describe the runs behind the ranking on common support."""
     without = [model.label for model in models if not model.archived]
     sentences = [
         f"Only the {support.n_cells} runs (task and number) that every model has. The clean mean "
@@ -305,7 +304,7 @@ def common_sentences(
 
 
 def rule_sentence(config: ArchiveConfig) -> str:
-    """Write the rule of a run's score as formulas, in the order in which they are tried."""
+    """Return the rule of a run's score as formulas, in the order in which they are tried."""
     cases = [f"{each.when}: {_formula(each)}" for each in config.harness.weightings]
     return f"The first that fits: {'; '.join(cases)}."
 
@@ -319,7 +318,7 @@ def _formula(weighting: Weighting) -> str:
 def condition_sentences(
     conditions: Sequence[ConditionAudit], models: Sequence[ModelAudit]
 ) -> tuple[str, ...]:
-    """Return whether what was to be the same was."""
+    """Describe whether the conditions were the same for all runs."""
     different = [each.name for each in conditions if each.is_different]
     if different:
         return (
@@ -340,7 +339,7 @@ def condition_sentences(
 
 
 def glossary(config: ArchiveConfig) -> tuple[str, ...]:
-    """Explain every column."""
+    """Explain the columns."""
     return render_sentences(
         "archive_glossary.jinja",
         reader=config.harness,
@@ -350,7 +349,7 @@ def glossary(config: ArchiveConfig) -> tuple[str, ...]:
 
 
 def caveats(comparison: ArchiveComparison) -> tuple[str, ...]:
-    """Describe what the numbers do not show, with the numbers."""
+    """Describe the limits of the numbers."""
     config, models = comparison.config, comparison.audit.models
     tier_counts = Counter(config.harness.tier(task) for task in comparison.audit.contents.tasks)
 

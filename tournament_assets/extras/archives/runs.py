@@ -1,4 +1,4 @@
-"""What an archive holds: runs, files that hold none, and what logs say."""
+"""The contents of an archive: its runs, unusable files, and failures found in logs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,16 +9,14 @@ from tournament_assets.extras.archives.harness import ScoredRun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedRun(ScoredRun):
-    """One planned run, as its file tells it.
+    """A planned run, as recorded in its file.
 
     Attributes:
-        model_id: Whose run it is.
         run: The run's name.
-        tier: The task's tier.
         path: The file, relative to the archive's folder.
         is_clean: Whether it scored anything at all.
-        follows_rule: Whether its score is the one that the rule gives; None where nobody can say.
-        conditions: What the file says of each condition, by name; None where it does not.
+        follows_rule: Whether its score is the one that the rule gives; None if that is unknown.
+        conditions: The file's value of each condition, by name; None if the file has no value.
     """
 
     model_id: str
@@ -32,23 +30,21 @@ class ArchivedRun(ScoredRun):
 
     @property
     def problem(self) -> str | None:
-        """What the harness says went wrong; None if nothing."""
+        """The failure that the harness recorded; None if there was none."""
         return self.failure or None
 
     @property
     def cell(self) -> tuple[str, str]:
-        """The task and the run's name: what every model was to do."""
+        """The task and the run's name, which every model shares."""
         return self.task, self.run
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenFile:
-    """A file that should hold a run and cannot be used; the run counts as missing.
+    """The unusable file of a planned run, which counts as missing.
 
     Attributes:
-        model_id: Whose run it is.
         run: The run's name.
-        tier: The task's tier.
         path: The file, relative to the archive's folder.
         reason: What was found, and what was expected.
     """
@@ -68,13 +64,11 @@ class BrokenFile:
 
 @dataclass(frozen=True, slots=True)
 class LogFailure:
-    """A line of a sweep's log that tells of a failure.
+    """A failure reported by a line of a sweep's log; None for what the line does not name.
 
     Attributes:
-        model_id: Whose failure it is; None where the line does not say.
         kind: The kind of failure.
-        task: The task; None where the line does not say.
-        run: The run's name; None where the line does not say.
+        run: The run's name.
         place: `file:line`.
         names_stranger: Whether the line names a model that the archive does not have.
     """
@@ -89,20 +83,18 @@ class LogFailure:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveContents:
-    """An archive as it was read.
+    """The contents of an archive.
 
     Attributes:
-        config: The archive's description.
-        models: The models that were not left out, in the description's order.
-        runs: The planned runs that can be used, by model, task and run.
-        broken: Files of planned runs that cannot be used.
-        unplanned: Files of runs that nobody planned, relative to the archive's folder; no number
+        models: The models that were not excluded, in the description's order.
+        runs: The planned runs that can be used, sorted by model, task and run.
+        broken: Unusable files of planned runs.
+        unplanned: Files of runs outside the plan, relative to the archive's folder; no number
             counts them.
-        tasks: The planned tasks: those that are named, or else those that any model has or a log
-            names.
-        absent_models: Models whose folder is not there.
+        tasks: The planned tasks: those listed in the plan, or else all tasks found in any model's
+            folder or in a log.
+        absent_models: Models without a folder.
         log_files: How many log files were read.
-        log_failures: What they tell of.
     """
 
     config: ArchiveConfig
@@ -117,5 +109,5 @@ class ArchiveContents:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What people call each model."""
+        """The models' names in reports, by id."""
         return {model.model_id: model.shown for model in self.models}

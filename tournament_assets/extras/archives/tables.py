@@ -1,6 +1,6 @@
-"""The tables of an archive: one list of columns each, for people and for files.
+"""The tables of an archive, each declared by one list of columns for people and for files.
 
-A file, and JSON, has every column with its exact value; people are shown some of them in words.
+Files and JSON have every column with its exact value; people see some of them, formatted.
 """
 
 import math
@@ -22,18 +22,18 @@ from tournament_assets.reports.report_tables import ReportTable, table_csv
 from tournament_assets.tournament.formatting import ABSENT, format_share, join_names
 
 LISTED = 50
-"""The most lines of one list; `--json` and the CSV files hold all."""
+"""The most rows shown of a list; `--json` and the CSV files hold all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What a table says of each thing.
+    """A column of a table.
 
     Attributes:
-        name: What files call it.
-        words: What people call it.
-        value: What it is; None where it is absent.
-        show: How people see the value; None for a model, whose label they see.
+        name: Its name in files.
+        words: Its header for people.
+        value: Returns its value for a row; None if absent.
+        show: Formats the value for people; None for a model, which is shown by its label.
     """
 
     name: str
@@ -44,12 +44,11 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Things of one kind, and what is said of them.
+    """Rows with the columns that files have.
 
     Attributes:
-        columns: Every column of the file.
         things: The rows.
-        labels: What people call models, by id.
+        labels: The models' names for people, by id.
     """
 
     columns: tuple[Fact, ...]
@@ -64,15 +63,15 @@ class Table:
 
     @property
     def values(self) -> list[dict[str, Any]]:
-        """The rows for JSON; what has no bound is "inf"."""
+        """The rows for JSON, with "inf" for infinite values."""
         rows = [{each.name: each.value(thing) for each in self.columns} for thing in self.things]
         return [{name: _bounded(cell) for name, cell in row.items()} for row in rows]
 
     def shown(self, *columns: str | Fact, n_labels: int = 1) -> ReportTable:
-        """Return some columns, for people.
+        """Return some columns, formatted for people.
 
         Args:
-            columns: Names, or columns that no file has.
+            columns: Names, or columns that files lack.
             n_labels: How many of them name the row.
         """
         known = {column.name: column for column in self.columns}
@@ -96,7 +95,7 @@ def _plain(value: Any) -> str:
 
 
 def format_score(value: float | None, *, decimals: int = 3) -> str:
-    """Return a score; what is absent never looks like a number."""
+    """Return a score in words: an absent one never looks like a number."""
     if value == math.inf:
         return "no bound"
     return ABSENT if value is None else f"{value:.{decimals}f}"
@@ -120,10 +119,9 @@ def fact(
     """Return the column of an attribute, absent where a thing has no such attribute.
 
     Args:
-        name: What files call it, and people if `words` is empty.
-        words: What people call it.
-        show: How people see it.
-        at: Where it stands, if not under its name; dots lead into what it belongs to.
+        name: Its name in files, and its header if `words` is empty.
+        show: Formats the value for people; None for a model.
+        at: The attribute, if not of that name; dots lead into attributes of attributes.
     """
 
     def value(thing: Any) -> Any:
@@ -155,9 +153,9 @@ MODELS = (
     fact("off_rule", "off the rule"),
     fact("rule_checked", "of checked"),
 )
-"""Of every model: what its runs come to, and what is missing of them."""
+"""One row per model: its counts and means."""
 TIERS = tuple(map(fact, ("model_id", "tier", "n_archived", "mean", "n_clean", "clean_mean")))
-"""Of every model and tier: what its runs come to."""
+"""One row per model and tier."""
 TASKS = (
     *map(fact, ("task", "tier", "planned", "archived", "zero", "at_ceiling", "judge_failed")),
     fact("harness_failures"),
@@ -167,28 +165,28 @@ TASKS = (
     fact("chance_level", "by chance up to", _ratio, at="spread.signal.chance_level"),
     Fact("findings", "", lambda task: "; ".join(each.sentence for each in task.findings), _plain),
 )
-"""Of every task: what all models made of it."""
+"""One row per task: the counts of all models' runs, and its findings."""
 FINDINGS = (
     fact("kind", at="kind.value"),
     fact("task"),
     Fact("models", "", lambda finding: ", ".join(finding.models), _plain),
     *(fact("count"), fact("total"), fact("sentence", "finding")),
 )
-"""Of every finding: what is wrong with a task."""
+"""One row per finding about a task."""
 TIER_FAILURES = (
     *(fact("model_id", "model", None), fact("tier"), fact("zero", "zero there")),
     fact("archived", "of"),
     fact("elsewhere", "zero elsewhere", format_share),
     fact("others", "others' zero there", format_share),
 )
-"""Of every model that fails one tier only."""
+"""One row per model that fails one tier only."""
 BROKEN = (
     *map(fact, ("model_id", "task", "run")),
     *(fact("path", "file"), fact("reason", "why it counts as missing")),
 )
-"""Of every file that cannot be used."""
+"""One row per unusable file."""
 LOG_LINES = tuple(map(fact, ("model_id", "kind", "task", "run", "place", "names_stranger")))
-"""Of every line of a log that tells of a failure."""
+"""One row per line of a log that reports a failure."""
 LOGS = (
     *(fact("model_id", "model", None), fact("failures")),
     fact("missing_explained", "missing, log says why"),
@@ -197,7 +195,7 @@ LOGS = (
     fact("failed_and_zero", "of these zero score"),
     fact("unplanned", "names nothing planned"),
 )
-"""Of every model: what the logs say, beside what the files say."""
+"""One row per model: its logs compared with its files."""
 GAPS = (
     *(fact("higher", "ahead", None), fact("lower", "of", None)),
     fact("difference", show=_points, at="value"),
@@ -205,11 +203,11 @@ GAPS = (
     fact("high", show=_points),
     *(fact("is_separated"), fact("n_tasks", at="n")),
 )
-"""Of two models: whether they differ by more than noise."""
+"""One row per pair of models."""
 
 
 def place_by(name: str, words: str, models: Sequence[ModelAudit]) -> Fact:
-    """Return the place of each model by some mean; equal means share one."""
+    """Return the column of each model's place by a mean; equal means share a place."""
 
     def place(model: ModelAudit) -> int:
         return 1 + sum(bool(getattr(other, name) > getattr(model, name)) for other in models)
@@ -218,7 +216,7 @@ def place_by(name: str, words: str, models: Sequence[ModelAudit]) -> Fact:
 
 
 def shown_tiers(models: Sequence[ModelAudit]) -> tuple[tuple[str, ReportTable], ...]:
-    """The models' means in every tier, a column a tier: of all runs, and of the clean ones."""
+    """The models' means with one column per tier, over all runs and over the clean ones."""
 
     def mean(name: str, place: int, model: ModelAudit) -> Any:
         return getattr(model.tiers[place], name)
@@ -238,13 +236,13 @@ def shown_tiers(models: Sequence[ModelAudit]) -> tuple[tuple[str, ReportTable], 
 
 
 def shown_gaps(gaps: Sequence[Gap], labels: Mapping[str, str]) -> ReportTable:
-    """Pairs of models, and whether they differ by more than noise, for people."""
+    """Pairs of models for people, with the result in words."""
     names = ("higher", "lower", "difference", "low", "high")
     return Table(GAPS, gaps, labels).shown(*names, fact("reading"), n_labels=2)
 
 
 def common_table(support: CommonSupport, labels: Mapping[str, str]) -> Table:
-    """The models by their mean on what every model has."""
+    """The models by their mean on common support."""
     columns = (
         Fact("place", "#", lambda score: 1 + support.scores.index(score), _plain),
         fact("model_id", "model", None),
@@ -257,7 +255,7 @@ def common_table(support: CommonSupport, labels: Mapping[str, str]) -> Table:
 
 
 def conditions_table(conditions: Iterable[ConditionAudit]) -> Table:
-    """What each condition is said to be, with the models of whose runs it is said."""
+    """Every value of every condition, with the number of each model's runs that have it."""
     rows: list[dict[str, Any]] = []
     for audit in conditions:
         said: list[dict[str, Any]] = [
@@ -279,7 +277,7 @@ def _cell(name: str, row: Mapping[str, Any]) -> Any:
 def shown_conditions(
     conditions: Sequence[ConditionAudit], labels: Mapping[str, str]
 ) -> ReportTable:
-    """What was to be the same for all, and what the files say, for people: a row a condition."""
+    """The conditions for people, one row each, with the result and the values."""
 
     def said(audit: ConditionAudit) -> str:
         texts = [audit.stated] if audit.stated else list(audit.values)
@@ -297,7 +295,7 @@ def shown_conditions(
 
 
 def shown_spreads(tasks: Sequence[TaskAudit]) -> ReportTable:
-    """How far models differ on each task, and how far runs of one model; clearest first."""
+    """The spread between models and between runs on each task, clearest first."""
     known = [(task.spread.signal, task) for task in tasks if task.spread is not None]
     known.sort(key=lambda each: (each[0].ratio is None, -(each[0].ratio or 0.0), each[1].task))
     return Table(TASKS, [task for _, task in known[:LISTED]]).shown(
@@ -308,7 +306,7 @@ def shown_spreads(tasks: Sequence[TaskAudit]) -> ReportTable:
 
 
 def shown_logs(logs: Sequence[LogComparison], labels: Mapping[str, str]) -> ReportTable:
-    """What the logs say, for people: a column a kind of failure."""
+    """The logs for people, with one column per kind of failure."""
     kinds = sorted({kind for log in logs for kind in log.failures})
     counts = [Fact("", kind, partial(_count_of, kind), _plain) for kind in kinds]
     others = [column.name for column in LOGS[2:]]
@@ -320,11 +318,11 @@ def _count_of(kind: str, log: LogComparison) -> int:
 
 
 def runs_table(contents: ArchiveContents) -> Table:
-    """Every planned run that has a file: what every mean is made of."""
+    """Every planned run that has a file; all means are computed from these."""
     components = dict.fromkeys(name for run in contents.runs for name in run.components)
     columns = (
         *map(fact, ("model_id", "task", "tier", "run", "path", "run_score", "rule_score")),
-        # A component may bear the name of another column.
+        # A component may have the name of another column.
         *(Fact(f"score_{each}", "", partial(_score, each), _plain) for each in components),
         fact("weighting", at="weighting.name"),
         fact("judge_score", at="judge.score"),

@@ -1,7 +1,7 @@
-"""An archive task by task: findings that concern a task rather than its models.
+"""The tasks of an archive: problems of a task rather than of its models.
 
-How far models differ on a task against how far runs of one model do is the analysis of variance in
-`signal_noise`. Failures that cluster on a task are distinguished from chance as those of prompts
+How far models differ on a task, relative to runs of one model, is the analysis of variance in
+`prompt_findings`. Failures that cluster on a task are told from chance as those of prompts
 are: were the failed runs drawn from all runs without looking at tasks, a task's number of them
 would be hypergeometric; Bonferroni's factor for looking at every task.
 """
@@ -26,17 +26,17 @@ from tournament_assets.extras.archives.models import (
 from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun
 
 _MOSTLY = 0.5
-"""Up to this share of zero runs elsewhere, a model that never scores fails where others do not."""
+"""The largest share of the others' zero runs at which a model that never scores stands out."""
 _LOST = 0.5
-"""From this share of missing runs on, a task is lost, however many are missing elsewhere."""
+"""The smallest share of missing runs at which a task is lost, whatever is missing elsewhere."""
 _FAILS_TIER = 0.5
-"""From this share of zero runs on, a model fails a tier."""
+"""The smallest share of zero runs at which a model fails a tier."""
 _PASSES_TIER = 0.2
-"""Up to this share of zero runs, it does not."""
+"""The largest share of zero runs at which it passes the tier."""
 
 
 class TaskFindingKind(StrEnum):
-    """What is said of a task, worst first."""
+    """The kinds of findings about tasks, worst first."""
 
     MISSING_RUNS = "missing_runs"
     """Half of the runs are missing, or more than chance would put on one task."""
@@ -58,12 +58,12 @@ class TaskFindingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskFinding:
-    """One thing about one task.
+    """A finding about one task.
 
     Attributes:
-        models: Whom it is about; empty where it is about all.
-        count: Runs that it is about.
-        total: Out of how many.
+        models: The models concerned; empty for all.
+        count: The runs concerned.
+        total: The runs they are counted among.
         sentence: The finding in words, with its numbers.
     """
 
@@ -77,10 +77,10 @@ class TaskFinding:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How far scores differ between models, and how far between runs of the same model.
+    """The spread of scores between models, and between runs of one model.
 
     Attributes:
-        between_models: Standard deviation of the models' true means, as estimated.
+        between_models: Estimated standard deviation of the models' true means.
         between_runs: Standard deviation of runs about their model's mean.
         signal: The analysis of variance behind both.
     """
@@ -92,18 +92,15 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class TaskAudit:
-    """What all models made of one task.
+    """The counts of all models' runs of one task, and its findings.
 
     Attributes:
-        planned: Runs that all models were to have.
-        archived: Those whose file can be used.
-        zero: Those that scored nothing.
-        at_ceiling: Those whose deciding component is at its ceiling.
-        judge_failed: Those whose judging failed.
-        harness_failures: Those of which the harness says that it failed.
-        spread: How far scores differ; None with fewer than two models, or where no model has two
-            runs.
-        findings: What is wrong with it.
+        archived: Runs whose file can be used.
+        zero: Runs that scored nothing.
+        at_ceiling: Runs whose deciding component is at its ceiling.
+        judge_failed: Runs whose judging failed.
+        harness_failures: Runs in which the harness recorded a failure.
+        spread: None with fewer than two models, or if no model has two runs.
     """
 
     task: str
@@ -138,7 +135,7 @@ class TierFailure:
 
 
 def audit_tasks(contents: ArchiveContents) -> tuple[TaskAudit, ...]:
-    """Look at every planned task across models, in the tasks' order."""
+    """Audit every planned task across models, sorted by task."""
     planned = len(contents.models) * len(contents.config.run_names)
     by_task: dict[str, list[ArchivedRun]] = {task: [] for task in contents.tasks}
     for run in contents.runs:
@@ -184,7 +181,7 @@ def _audit(
 
 
 def sort_findings(tasks: Iterable[TaskAudit]) -> list[TaskFinding]:
-    """Return the findings on all tasks, worst first: by kind, then by the share of runs."""
+    """Return the findings on all tasks, worst first, by kind and then by the share of runs."""
     kinds = list(TaskFindingKind)
     return sorted(
         (finding for task in tasks for finding in task.findings),
@@ -200,7 +197,7 @@ def sort_findings(tasks: Iterable[TaskAudit]) -> list[TaskFinding]:
 def _patterns(
     task: str, runs: Sequence[ArchivedRun], reader: Reader, *, n_runs: int
 ) -> Iterator[TaskFinding]:
-    """Look at a task's runs alone."""
+    """Find problems in one task's runs alone."""
 
     def finding(kind: TaskFindingKind, count: int, sentence: str) -> TaskFinding:
         return TaskFinding(kind, task, (), count, len(runs), sentence)
@@ -245,9 +242,9 @@ def _failing_models(
 def _find_clusters(
     by_task: Mapping[str, Sequence[ArchivedRun]], contents: ArchiveContents
 ) -> Iterator[TaskFinding]:
-    """Find the tasks on which failures of several models gather."""
+    """Find the tasks on which failures of several models cluster."""
     logged = find_logged_failures(contents)
-    # A model without any run at all is missing on every task alike.
+    # A model without any run is missing on every task alike.
     models = sorted({run.model_id for run in contents.runs})
     there = {(run.model_id, *run.cell) for run in contents.runs}
     planned = {task: list(product(models, [task], contents.config.run_names)) for task in by_task}
@@ -334,7 +331,7 @@ def measure_spread(groups: Sequence[Sequence[float]]) -> Spread | None:
         groups: The scores of each model's runs.
 
     Returns:
-        None with fewer than two models, or where no model has two runs.
+        None with fewer than two models, or if no model has two runs.
     """
     groups = [group for group in groups if group]
     signal = measure_signal(groups)
