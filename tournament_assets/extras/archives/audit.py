@@ -1,5 +1,6 @@
 """The audit of an archive of scored runs, in sections."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +64,7 @@ def audit_archive(contents: ArchiveContents) -> ArchiveAudit:
 
 def archive_audit_sections(audit: ArchiveAudit) -> list[ReportSection]:
     """Return the audit's sections for people."""
-    contents, models = audit.contents, Table(tables.MODELS, audit.models)
+    models = Table(tables.MODELS, audit.models)
     coverage = models.shown("label", "planned", "archived", "clean", "coverage", "absent", "broken")
     scores = models.shown(
         *("label", "mean", "clean_mean", "normalised", "judge_mean", "at_ceiling", "archived")
@@ -72,30 +73,38 @@ def archive_audit_sections(audit: ArchiveAudit) -> list[ReportSection]:
         *("label", "judge_failed", "rejudged", "zero", "zero_with_response", "empty"),
         *("harness_failures", "off_rule", "rule_checked"),
     )
-    sections = [ReportSection("Read this first", audit.outages)] if audit.outages else []
-    sections += [
+    return [
+        *([ReportSection("Read this first", audit.outages)] if audit.outages else []),
         ReportSection("Coverage", tuple(coverage_sentences(audit)), (("", coverage),)),
         ReportSection("Scores", _score_sentences(audit), (("", scores),)),
         ReportSection("Trouble", (), (("", trouble),)),
+        *_file_sections(audit),
+        _task_section(audit),
+        *_tier_sections(audit),
     ]
+
+
+def _file_sections(audit: ArchiveAudit) -> Iterator[ReportSection]:
+    contents = audit.contents
     if contents.broken:
         left = len(contents.broken) - LISTED
         more = (f"{left} more; --json lists all.",) if left > 0 else ()
         broken = Table(tables.BROKEN, contents.broken[:LISTED]).shown("path", "reason", n_labels=2)
-        sections.append(ReportSection("Files that cannot be used", more, (("", broken),)))
+        yield ReportSection("Files that cannot be used", more, (("", broken),))
     if contents.log_files:
         read = f"Log files read: {contents.log_files}."
         logs = tables.shown_logs(audit.logs, contents.labels)
-        sections.append(ReportSection("Logs beside files", (read,), (("", logs),)))
+        yield ReportSection("Logs beside files", (read,), (("", logs),))
     elif contents.config.logs:
-        sections.append(ReportSection("Logs beside files", ("No file matches logs.",)))
-    sections.append(_task_section(audit))
+        yield ReportSection("Logs beside files", ("No file matches logs.",))
+
+
+def _tier_sections(audit: ArchiveAudit) -> Iterator[ReportSection]:
     if audit.tier_failures:
-        failures = Table(tables.TIER_FAILURES, audit.tier_failures, contents.labels).shown(
+        failures = Table(tables.TIER_FAILURES, audit.tier_failures, audit.contents.labels).shown(
             *("model_id", "tier", "zero", "archived", "elsewhere", "others"), n_labels=2
         )
-        sections.append(ReportSection("Models that fail one tier only", (), (("", failures),)))
-    return sections
+        yield ReportSection("Models that fail one tier only", (), (("", failures),))
 
 
 def coverage_sentences(audit: ArchiveAudit) -> list[str]:

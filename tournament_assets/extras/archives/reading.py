@@ -54,28 +54,13 @@ def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset())
         seen={file.task for files in found.values() for file in files},
         logged={each.task for each in log_failures if each.task and not each.names_stranger},
     )
-    runs: list[ArchivedRun] = []
-    broken: list[BrokenFile] = []
-    unplanned: list[str] = []
-    for model_id, files in found.items():
-        seen: set[tuple[str, str]] = set()
-        for file in files:
-            task, run, path = file
-            shown = path.relative_to(archive.folder).as_posix()
-            # A reader may find two files for one run.
-            if task not in tasks or run not in config.run_names or (task, run) in seen:
-                unplanned.append(shown)
-                continue
-            seen.add((task, run))
-            try:
-                runs.append(read_run(archive, model_id, file)[0])
-            except UNUSABLE as error:
-                tier = config.harness.tier(task)
-                broken.append(BrokenFile(model_id, task, run, tier, shown, reason_of(error)))
+    planned, unplanned = _sort_files(archive, found, tasks)
+    outcomes = [_read_planned(archive, model_id, file) for (model_id, *_), file in planned]
+    broken = [each for each in outcomes if isinstance(each, BrokenFile)]
     return ArchiveContents(
         config=config,
         models=models,
-        runs=tuple(sorted(runs, key=lambda each: (each.model_id, each.task, each.run))),
+        runs=tuple(each for each in outcomes if isinstance(each, ArchivedRun)),
         broken=tuple(sorted(broken, key=lambda each: each.path)),
         unplanned=tuple(sorted(unplanned)),
         tasks=tuple(sorted(tasks)),
@@ -83,6 +68,32 @@ def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset())
         log_files=log_files,
         log_failures=log_failures,
     )
+
+
+def _sort_files(
+    archive: ArchiveFile, found: Mapping[str, Sequence[RunFile]], tasks: frozenset[str]
+) -> tuple[list[tuple[tuple[str, str, str], RunFile]], list[str]]:
+    """Return the files of planned runs by model, task and run, and the other files' names."""
+    planned: dict[tuple[str, str, str], RunFile] = {}
+    unplanned: list[str] = []
+    for model_id, files in found.items():
+        for file in files:
+            cell = (model_id, file.task, file.run)
+            is_planned = file.task in tasks and file.run in archive.config.run_names
+            # A reader may find two files for one run.
+            if is_planned and cell not in planned:
+                planned[cell] = file
+            else:
+                unplanned.append(_shown(file.path, archive.folder))
+    return sorted(planned.items()), unplanned
+
+
+def _read_planned(archive: ArchiveFile, model_id: str, file: RunFile) -> ArchivedRun | BrokenFile:
+    try:
+        return read_run(archive, model_id, file)[0]
+    except UNUSABLE as error:
+        tier, shown = archive.config.harness.tier(file.task), _shown(file.path, archive.folder)
+        return BrokenFile(model_id, file.task, file.run, tier, shown, reason_of(error))
 
 
 def _check_excluded(config: ArchiveConfig, exclude: frozenset[str]) -> None:

@@ -12,7 +12,12 @@ from dataclasses import dataclass, replace
 from tournament_assets.extras.archives.config import ArchiveFile
 from tournament_assets.extras.archives.documents import BrokenRunError, edit_document, read_document
 from tournament_assets.extras.archives.harness import JudgeState, NewScore, Reader, RunFile
-from tournament_assets.extras.archives.questions import Questions, ask_judge, held_scores
+from tournament_assets.extras.archives.questions import (
+    HeldScores,
+    Questions,
+    ask_judge,
+    held_scores,
+)
 from tournament_assets.extras.archives.reading import UNUSABLE, is_close, read_run, reason_of
 from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun
 from tournament_assets.extras.archives.tables import LISTED, Table, fact
@@ -52,6 +57,11 @@ class FailedJudging:
     run: ArchivedRun
     request: ModelRequest | None
     problem: str = ""
+
+    @property
+    def key(self) -> str:
+        """The request's key; empty if there is no request."""
+        return "" if self.request is None else self.request.request_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +150,7 @@ def write_scores(
     """
     questions = Questions(archive)
     for each in failed:
-        paid = scores.get(each.request.request_key) if each.request is not None else None
+        paid = scores.get(each.key)
         if paid is None:
             continue
         run, path = each.run, archive.folder / each.run.path
@@ -204,39 +214,40 @@ def rejudge_runs(
     """
     ceiling = archive.config.harness.ceiling
     requests = [each.request for each in failed if each.request is not None]
-    keys = [request.request_key for request in requests]
+    keys = {request.request_key for request in requests}
     refused: TournamentError | None = None
     held = before = held_scores(keys, ledger=ledger, ceiling=ceiling)
-    if len(held.scores) < len(set(keys)):
+    if len(held.scores) < len(keys):
         try:
             ask_judge(requests, archive, ledger=ledger, connect=connect, policy=policy, log=log)
         except TournamentError as error:
             refused = error
         held = held_scores(keys, ledger=ledger, ceiling=ceiling)
-    unanswered = ledger.failed_keys(keys)
-    written: list[Rewritten] = []
-    left: list[str] = []
-    for outcome in write_scores(archive, failed, held.scores):
-        if isinstance(outcome, Rewritten):
-            written.append(outcome)
-        else:
-            left.append(outcome)
-    for each in failed:
-        key = each.request.request_key if each.request is not None else ""
-        if key and key not in held.scores:
-            why = (
-                held.problems.get(key)
-                or f"the service gave no reply ({unanswered.get(key, 'not asked')})"
-            )
-            left.append(f"{each.run.path}: {why}")
+    outcomes = list(write_scores(archive, failed, held.scores))
+    written = tuple(each for each in outcomes if isinstance(each, Rewritten))
     if refused is not None and not written:
         raise refused
+    unwritten = [each for each in outcomes if isinstance(each, str)]
     return RejudgeResult(
         n_replies=held.n_replies - before.n_replies,
-        written=tuple(written),
-        left=tuple(left),
+        written=written,
+        left=(*unwritten, *_unscored(failed, held, ledger.failed_keys(keys))),
         refusal="" if refused is None else str(refused),
     )
+
+
+def _unscored(
+    failed: Sequence[FailedJudging], held: HeldScores, unanswered: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the runs without a score, each with the reason.
+
+    Args:
+        unanswered: Why requests got no reply, by key.
+    """
+    for each in failed:
+        if each.key and each.key not in held.scores:
+            no_reply = f"the service gave no reply ({unanswered.get(each.key, 'not asked')})"
+            yield f"{each.run.path}: {held.problems.get(each.key, no_reply)}"
 
 
 def rejudging_document(

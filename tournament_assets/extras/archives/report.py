@@ -29,7 +29,7 @@ from tournament_assets.extras.archives.models import (
     rank_models,
 )
 from tournament_assets.extras.archives.runs import ArchiveContents
-from tournament_assets.extras.archives.tables import Table, format_score, place_by
+from tournament_assets.extras.archives.tables import Table, place_by
 from tournament_assets.reports.rendering import render_sentences
 from tournament_assets.reports.report_tables import (
     Document,
@@ -236,35 +236,29 @@ def verdict_sentences(
     first = ranked[0]
     if not gaps:
         return [f"Only {first.label} has a run that scored anything."]
-    labels = {model.model_id: model.label for model in ranked}
     behind = [gap for gap in gaps if gap.higher == first.model_id]
-    sentences = [
-        f"{first.label} has the highest clean mean, {format_score(first.clean_mean, decimals=4)}."
-    ]
-    for what, reading in (
-        ("Its lead is not significant over", "not significant"),
-        ("The tasks cannot tell it from", "unknown"),
-        ("Its lead is significant over", "significant"),
-    ):
-        names = [
-            f"{labels[gap.lower]} ({_with_interval(gap, resampling)})"
-            for gap in behind
-            if gap.reading == reading
-        ]
-        if names:
-            sentences.append(f"{what} {join_names(names)}.")
     between = neighbours(gaps, ranked)
-    for what, reading in (
-        ("Neighbours without a significant difference", "not significant"),
-        ("Neighbours that the tasks cannot tell apart", "unknown"),
-    ):
-        listed = "; ".join(
-            f"{labels[gap.higher]} and {labels[gap.lower]}"
-            for gap in between
-            if gap.reading == reading
-        )
-        if listed:
-            sentences.append(f"{what}: {listed}.")
+    labels = {model.model_id: model.label for model in ranked}
+
+    def with_interval(gap: Gap) -> str:
+        return f"{labels[gap.lower]} ({_with_interval(gap, resampling)})"
+
+    def both(gap: Gap) -> str:
+        return f"{labels[gap.higher]} and {labels[gap.lower]}"
+
+    listed = (
+        ("Its lead is not significant over {}.", behind, "not significant", with_interval),
+        ("The tasks cannot tell it from {}.", behind, "unknown", with_interval),
+        ("Its lead is significant over {}.", behind, "significant", with_interval),
+        ("Neighbours without a significant difference: {}.", between, "not significant", both),
+        ("Neighbours that the tasks cannot tell apart: {}.", between, "unknown", both),
+    )
+    sentences = [f"{first.label} has the highest clean mean, {first.clean_mean:.4f}."]
+    for sentence, among, reading, spell in listed:
+        names = [spell(gap) for gap in among if gap.reading == reading]
+        if names:
+            joined = join_names(names) if spell is with_interval else "; ".join(names)
+            sentences.append(sentence.format(joined))
     if all(gap.is_separated for gap in between):
         sentences.append("All neighbours differ significantly.")
     return sentences
