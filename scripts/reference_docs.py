@@ -15,7 +15,7 @@ import pyarrow as pa
 from tournament_assets.cli import main as tournament
 from tournament_assets.graph.table import ASSETS
 from tournament_assets.ratings.elo_traces import EloTraces
-from tournament_assets.storage.tables import ROW_TYPES, derive_schema
+from tournament_assets.storage.tables import derive_schema
 
 DOCS = Path(__file__).parents[1] / "docs"
 _TYPES = {
@@ -61,7 +61,6 @@ def _walk(command: click.Command, path: str) -> Iterator[tuple[str, click.Comman
 
 def tables_page() -> str:
     """Return the page of all stored tables and arrays, from the classes of their rows."""
-    partitions = {row.name: " × ".join(row.axes) for row in ASSETS}
     lines = [
         "# Stored tables",
         "",
@@ -69,19 +68,21 @@ def tables_page() -> str:
         "the classes of their rows; `python scripts/reference_docs.py` writes this page. A column",
         "that may be absent says so: absent is never 0, a tie or an empty text.",
     ]
-    for name, row_type in ROW_TYPES.items():
-        said = inspect.getdoc(row_type) or ""
+    for row in ASSETS:
+        if not row.is_table:
+            continue
+        said = inspect.getdoc(row.row_type) or ""
         lines += [
             "",
-            f"## {name}",
+            f"## {row.name}",
             "",
             _one_line(said.split("\n\n")[0]),
-            *([f"One file for each {partitions[name]}."] if partitions.get(name) else []),
+            f"One file for each {' × '.join(row.axes)}.",
             "",
             "| column | type | may be absent | meaning |",
             "|---|---|---|---|",
         ]
-        for column in derive_schema(row_type):
+        for column in derive_schema(row.row_type):
             meaning = (column.metadata or {}).get(b"description", b"").decode()
             absent = "yes" if column.nullable else ""
             lines.append(f"| `{column.name}` | {_TYPES[column.type]} | {absent} | {meaning} |")

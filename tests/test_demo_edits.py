@@ -15,6 +15,7 @@ from tests.rows import table_rows
 from tournament_assets.graph.assets import observed_inputs as inputs
 from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.storage.tables import decode_parquet
+from tournament_assets.tournament.asset_rows import JudgeReplyRow
 from tournament_assets.tournament.errors import WorkError
 
 DIMENSIONS = ("factuality", "calibration", "clinical_utility")
@@ -64,7 +65,7 @@ def asked_rows(demo: EditDriver, dimension: str) -> list[dict[str, Any]]:
     """The presentations of the pilot that were asked, as they are stored."""
     folder = demo.project / "storage" / "demo" / "judge_replies" / dimension
     rows = table_rows(
-        "judge_replies", decode_parquet("judge_replies", (folder / "pilot.parquet").read_bytes())
+        JudgeReplyRow, decode_parquet(JudgeReplyRow, (folder / "pilot.parquet").read_bytes())
     )
     return [row for row in rows if row["result_type"] == "succeeded"]
 

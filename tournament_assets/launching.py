@@ -39,7 +39,7 @@ from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.recipe_book import RecipeBook
 from tournament_assets.graph.run_options import RunOptions, asks_again
 from tournament_assets.graph.run_summaries import RunSummary, summarise_run
-from tournament_assets.graph.table import rows_of
+from tournament_assets.graph.table import row_of, rows_of
 from tournament_assets.judging.batch_service import TokenCounter
 from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.ledger import Ledger
@@ -53,7 +53,7 @@ from tournament_assets.runs import preflight
 from tournament_assets.runs.estimates import estimate_judging
 from tournament_assets.runs.preflight import Finding, refuse_bad_input
 from tournament_assets.runs.provenance import rerun_command
-from tournament_assets.storage.tables import SCHEMAS, StoredTable, decode_parquet
+from tournament_assets.storage.tables import StoredTable, decode_parquet, derive_schema
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.verdicts.judge_requests import UNBUDGETED_TAG
@@ -179,7 +179,9 @@ class _Runner:
         return summarise_run(
             self._plan,
             self._options.mode,
-            table=lambda name, part: decode_parquet(name, stored.path_of(name, part).read_bytes()),
+            table=lambda name, part: decode_parquet(
+                row_of(name).row_type, stored.path_of(name, part).read_bytes()
+            ),
             directory=stored.directory(),
             metadata=self._metadata,
             warnings=self._warnings,
@@ -362,7 +364,7 @@ class StoredTables:
                 return loaded.frame()
             if isinstance(loaded, pd.DataFrame):
                 return loaded
-        return pd.DataFrame(columns=SCHEMAS[name].names)
+        return pd.DataFrame(columns=derive_schema(row_of(name).row_type).names)
 
 
 @contextmanager

@@ -389,7 +389,7 @@ class Run:
             InputError: If the run has no such file, or one of another version.
         """
         try:
-            return decode_parquet("leaderboard", self._read("leaderboard.parquet"))
+            return decode_parquet(EloRow, self._read("leaderboard.parquet"))
         except (ValueError, pa.ArrowException) as error:
             raise InputError(
                 f"{self.directory / 'leaderboard.parquet'}: {str(error)[:300]}; expected the "

@@ -49,7 +49,7 @@ from tournament_assets.run_comparison.gate import (
     gate_table,
 )
 from tournament_assets.storage.tables import derive_schema, make_table
-from tournament_assets.tournament.asset_rows import RatingRow
+from tournament_assets.tournament.asset_rows import RatingRow, RequestsRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.estimates import Rating
 from tournament_assets.tournament.formatting import (
@@ -82,7 +82,7 @@ class PriceEstimate:
     @property
     def frame(self) -> pd.DataFrame:
         """Requests, tokens and prices, one row per dimension; columns as in `judging_estimate`."""
-        return make_table("judging_estimate", estimate_rows(self.values))
+        return make_table(RequestsRow, estimate_rows(self.values))
 
     def _repr_html_(self) -> str:
         values = self.values

@@ -56,7 +56,7 @@ def count_replies(project: SmallProject) -> int:
 def count_not_needed(project: SmallProject) -> int:
     """Count the presentations that the stored decisions made needless."""
     stored = project.folder / "storage" / "small" / "judging_decisions" / "factuality"
-    frame = decode_parquet("judging_decisions", (stored / "headline.parquet").read_bytes())
+    frame = decode_parquet(DecisionRow, (stored / "headline.parquet").read_bytes())
     return 2 * sum(row.not_needed for row in last_rows(rows_of(DecisionRow, frame)))
 
 

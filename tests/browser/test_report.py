@@ -27,7 +27,7 @@ from tournament_assets.extras.people.prediction_powered import powered_rows, rat
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.stopping_tables import stopping_section
 from tournament_assets.storage.tables import make_table
-from tournament_assets.tournament.asset_rows import DecisionRow
+from tournament_assets.tournament.asset_rows import DecisionRow, MeasureRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.judges import AdaptiveConfig
 from tournament_assets.tournament.verdicts import Outcome
@@ -465,8 +465,8 @@ def labelled_report(tmp_path_factory: pytest.TempPathFactory) -> str:
     given = page_of(
         DIMENSIONS,
         tables={
-            "people_ratings": make_table("people_ratings", powered),
-            "people_measures": make_table("people_measures", measured),
+            "people_ratings": make_table(RatingRow, powered),
+            "people_measures": make_table(MeasureRow, measured),
         },
         battles=battle_tables(OUTCOMES, dimensions=tuple(DIMENSIONS), prompts=PROMPTS),
     )

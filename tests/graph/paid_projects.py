@@ -11,14 +11,13 @@ import pytest
 
 from tests.loopback.faults.servers import FaultyServer
 from tests.projects import SmallProject, make_project, recorded_responses, write_json_lines
-from tests.rows import table_rows
+from tests.rows import stored_rows
 from tournament_assets.definitions import build_definitions, build_plan, default_ledger_url
 from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import prepare_dagster_home
-from tournament_assets.storage.tables import decode_parquet
 
 SECRET = "sk-test-8b1f2c"
 UNTIL_ENDED = 86_400.0
@@ -70,7 +69,7 @@ class PaidProject:
     def rows(self, name: str, dimension: str = "factuality") -> list[dict[str, Any]]:
         """The rows of a table of the pilot."""
         folder = self.project.folder / "storage" / "small" / name / dimension
-        return table_rows(name, decode_parquet(name, (folder / "pilot.parquet").read_bytes()))
+        return stored_rows(name, folder / "pilot.parquet")
 
     def end_batches(self) -> None:
         """Let every batch the server was given end now, and every later one at once."""

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.projects import ENTRANTS
-from tests.rows import table_rows
+from tests.rows import stored_rows
 from tests.torture.rounds import ADAPTIVE, N_PROMPTS, ask_in_rounds, make_larger
 from tournament_assets.cli.battles import battles_group
 from tournament_assets.definitions import build_plan, default_ledger_url
@@ -23,7 +23,8 @@ from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_methods import STYLE, Evidence, rating_rows
 from tournament_assets.reports.cost_estimate import estimate_json, rounds_sentences
 from tournament_assets.runs.estimates import estimate_judging
-from tournament_assets.storage.tables import StoredTable, decode_parquet
+from tournament_assets.storage.tables import StoredTable
+from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import BudgetError
 from tournament_assets.tournament.verdicts import Judgment, Outcome
@@ -32,7 +33,6 @@ from tournament_assets.verdicts.table_rows import judgments_of
 from .paid_projects import PaidProject, paid_project
 
 PRICES = {"claude-headline": {"input": 4.0, "output": 20.0}}
-STREAMED = ("match_list", "judge_replies", "judge_verdicts")
 
 
 @contextmanager
@@ -47,14 +47,12 @@ def larger_project(folder: Path, *, adaptive: Any) -> Iterator[PaidProject]:
 
 def table(paid: PaidProject, name: str) -> list[dict[str, Any]]:
     path = paid.project.folder / "storage" / "small" / name / "factuality" / "headline.parquet"
-    if name in STREAMED:
-        return table_rows(name, StoredTable(name, path))
-    return table_rows(name, decode_parquet(name, path.read_bytes()))
+    return stored_rows(name, path)
 
 
 def mode_table(paid: PaidProject, name: str) -> list[dict[str, Any]]:
     path = paid.project.folder / "storage" / "small" / name / "headline.parquet"
-    return table_rows(name, decode_parquet(name, path.read_bytes()))
+    return stored_rows(name, path)
 
 
 def directory_of(made: PlainRun) -> Path:
@@ -191,7 +189,7 @@ def test_every_rating_counts_a_verdict_of_the_tail_for_what_it_stands_for(
     paid, _ = population
     verdicts = table(paid, "judge_verdicts")
     path = paid.project.folder / "storage/small/judge_verdicts/factuality/headline.parquet"
-    judgments = list(judgments_of(StoredTable("judge_verdicts", path)))
+    judgments = list(judgments_of(StoredTable(VerdictRow, path)))
     assert [each.weight for each in judgments] == [row["weight"] for row in verdicts]
     # The reference: each verdict as many times as it weighs.
     repeated = [replace(each, weight=1.0) for each in judgments for _ in range(round(each.weight))]

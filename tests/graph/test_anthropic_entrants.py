@@ -13,6 +13,7 @@ from tests.rows import table_rows
 from tournament_assets.launching import estimate_tournament
 from tournament_assets.reports.cost_estimate import response_sentences
 from tournament_assets.storage.tables import decode_parquet
+from tournament_assets.tournament.asset_rows import ResponseRow
 from tournament_assets.tournament.errors import InputError, WorkError
 
 from .paid_projects import SECRET, PaidProject
@@ -50,7 +51,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SmallProject:
 def rows(project: SmallProject, mode: str = "headline") -> list[dict[str, Any]]:
     folder = project.folder / "storage" / "small" / "entrant_responses" / "claude"
     payload = (folder / f"{mode}.parquet").read_bytes()
-    return table_rows("entrant_responses", decode_parquet("entrant_responses", payload))
+    return table_rows(ResponseRow, decode_parquet(ResponseRow, payload))
 
 
 def prompts_in_batches(server: FaultyServer) -> list[str]:

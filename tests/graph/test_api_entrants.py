@@ -21,6 +21,7 @@ from tournament_assets.launching import estimate_tournament
 from tournament_assets.ledger import Ledger
 from tournament_assets.reports.cost_estimate import response_sentences
 from tournament_assets.storage.tables import decode_parquet
+from tournament_assets.tournament.asset_rows import ResponseRow
 from tournament_assets.tournament.errors import InputError, WorkError
 from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
 
@@ -53,7 +54,7 @@ def describe(project: SmallProject, chat: ChatServer, **changes: Any) -> None:
 def served_rows(project: SmallProject, mode: str = "headline") -> list[dict[str, Any]]:
     folder = project.folder / "storage" / "small" / "entrant_responses" / "served"
     payload = (folder / f"{mode}.parquet").read_bytes()
-    return table_rows("entrant_responses", decode_parquet("entrant_responses", payload))
+    return table_rows(ResponseRow, decode_parquet(ResponseRow, payload))
 
 
 def kept(project: SmallProject) -> dict[str, str]:

@@ -8,14 +8,13 @@ import yaml
 from click.testing import CliRunner, Result
 
 from tests.projects import ENTRANTS, make_project, recorded_responses, write_json_lines
-from tests.rows import table_rows
+from tests.rows import stored_rows
 from tournament_assets.cli import main
 from tournament_assets.definitions import build_plan
 from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.graph.table import settings_versions
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.project.config_files import load_config
-from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.errors import InputError
 
 from .paid_projects import PaidProject, paid_project
@@ -23,7 +22,7 @@ from .paid_projects import PaidProject, paid_project
 
 def stored(paid: PaidProject, name: str) -> list[dict[str, Any]]:
     path = paid.project.folder / "storage" / "small" / name / "pilot.parquet"
-    return table_rows(name, decode_parquet(name, path.read_bytes()))
+    return stored_rows(name, path)
 
 
 def audit_of(paid: PaidProject, dimension: str = "factuality") -> dict[str, dict[str, Any]]:

@@ -25,6 +25,7 @@ from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.storage.tables import decode_parquet
+from tournament_assets.tournament.asset_rows import JudgeReplyRow
 
 RATED = [
     "judge_replies",
@@ -313,7 +314,7 @@ def test_a_run_finishes_with_the_rubrics_it_began_with(project: SmallProject) ->
     summary = project.run_recorded(on_start=edit_rubric)
     assert summary.requests_submitted == 0
     stored = project.folder / "storage" / "small" / "judge_replies" / "factuality" / "pilot.parquet"
-    rows = table_rows("judge_replies", decode_parquet("judge_replies", stored.read_bytes()))
+    rows = table_rows(JudgeReplyRow, decode_parquet(JudgeReplyRow, stored.read_bytes()))
     assert {row["rubric_version"] for row in rows} == {"1"}
     (said,) = [warning for warning in summary.warnings if warning.startswith("up_to_date")]
     assert "rubrics factuality was v1 (" in said

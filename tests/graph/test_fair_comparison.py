@@ -11,12 +11,13 @@ from click.testing import CliRunner, Result
 from tests.projects import ENTRANTS, SmallProject, make_project
 from tests.rows import table_rows
 from tournament_assets.cli import main
-from tournament_assets.storage.tables import SCHEMAS, decode_parquet
+from tournament_assets.storage.tables import decode_parquet, derive_schema
+from tournament_assets.tournament.asset_rows import RatingRow
 
 
 def fair_rows(project: SmallProject) -> list[dict[str, Any]]:
     path = project.folder / "storage" / "small" / "fair_comparison" / "pilot.parquet"
-    return table_rows("fair_comparison", decode_parquet("fair_comparison", path.read_bytes()))
+    return table_rows(RatingRow, decode_parquet(RatingRow, path.read_bytes()))
 
 
 def invoke(project: SmallProject, *arguments: str | Path) -> Result:
@@ -83,7 +84,7 @@ def test_markdown_names_the_column_of_every_number(outage: SmallProject, tmp_pat
         if line.startswith("| ")
         for name in line.split("|")[2].split(",")
     } - {"column", "---"}
-    assert named <= set(SCHEMAS["fair_comparison"].names)
+    assert named <= set(derive_schema(RatingRow).names)
     assert {"rank", "rating", "low", "n", "shown_above", "stratum"} <= named
     row = next(row for row in fair_rows(outage) if row["method"] == "win_share")
     line = next(line for line in text.splitlines() if line.startswith(f"| {row['entrant_id']}"))

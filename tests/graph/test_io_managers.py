@@ -10,7 +10,6 @@ from tournament_assets.graph.resources import NpzIOManager, ParquetIOManager
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.tables import (
     StoredTable,
-    WrittenTable,
     make_table,
     rows_of,
     write_table,
@@ -33,13 +32,13 @@ HUMAN_ROWS = [BattleRow(**BATTLE, inconsistent=False, weight=0.5)]
 
 
 @dg.asset(key=["t", "battles"], io_manager_key="parquet_io_manager")
-def battles() -> WrittenTable:
-    return write_table("battles", ROWS)
+def battles() -> Any:
+    return write_table(BattleRow, ROWS)
 
 
 @dg.asset(key=["t", "human_battles"], io_manager_key="parquet_io_manager")
 def human_battles() -> pd.DataFrame:
-    return make_table("human_battles", HUMAN_ROWS)
+    return make_table(BattleRow, HUMAN_ROWS)
 
 
 @dg.asset(key=["t", "elo_traces"], io_manager_key="npz_io_manager")
@@ -75,7 +74,7 @@ def test_tables_and_traces_come_back_as_they_were(scheme: str, tmp_path: Path) -
 
     assert materialise(base_path, battles, human_battles, elo_traces, reading).success
     assert seen["streamed"] == ROWS
-    pd.testing.assert_frame_equal(seen["table"], make_table("human_battles", HUMAN_ROWS))
+    pd.testing.assert_frame_equal(seen["table"], make_table(BattleRow, HUMAN_ROWS))
     np.testing.assert_array_equal(seen["traces"].ratings, TRACES.ratings)
     assert seen["traces"].entrants == TRACES.entrants
     assert (seen["traces"].k_factor, seen["traces"].seed) == (16.0, 3)

@@ -22,7 +22,7 @@ from tournament_assets.graph.assets.judge_repeats import (
 from tournament_assets.graph.outputs import Check, Made
 from tournament_assets.graph.resources import LedgerResource
 from tournament_assets.graph.rows import Log, Step
-from tournament_assets.graph.table import rows_of
+from tournament_assets.graph.table import row_of, rows_of
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import load_config
 from tournament_assets.providers.openers import JudgeConnection
@@ -51,7 +51,7 @@ def repeat(
     """Call the asset's function on the pilot that is stored."""
     folder = paid.project.folder / "storage" / "small"
     pairs, verdicts = (
-        StoredTable(name, folder / name / "factuality" / "pilot.parquet")
+        StoredTable(row_of(name).row_type, folder / name / "factuality" / "pilot.parquet")
         for name in ("match_list", "judge_verdicts")
     )
     plan = build_plan(load_config(paid.project.config_path), paid.environment)

@@ -41,7 +41,7 @@ from tournament_assets.project.project_files import (
 )
 from tournament_assets.project.samples import read_samples
 from tournament_assets.reports.cost_estimate import budget_sentence
-from tournament_assets.tournament.asset_rows import RequestsRow
+from tournament_assets.tournament.asset_rows import MatchRow, RequestsRow
 from tournament_assets.tournament.errors import WorkError
 
 from .bills import (
@@ -99,7 +99,7 @@ def materialise(project: SmallProject, judge_model: str | None = None) -> Made[l
     plan = plan_of(project)
     match_lists = {
         dimension: table_of(
-            "match_list",
+            MatchRow,
             [{"dimension": dimension, **asdict(pair)} for pair in pilot_pairs(plan, dimension)],
         )
         for dimension in plan.config.dimension_names

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from tests.projects import ENTRANTS, SmallProject, make_project
-from tests.rows import table_rows
+from tests.rows import stored_rows
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
-from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.verdicts import Judgment
 
 DIMENSIONS = ("factuality",)
@@ -19,7 +18,7 @@ DIMENSIONS = ("factuality",)
 
 def stored(project: SmallProject, name: str) -> list[dict[str, Any]]:
     path = project.folder / "storage" / "small" / name / "factuality" / "pilot.parquet"
-    return table_rows(name, decode_parquet(name, path.read_bytes()))
+    return stored_rows(name, path)
 
 
 def test_three_judges_judge_all_pairs_or_a_share_and_settle_them_together(tmp_path: Path) -> None:

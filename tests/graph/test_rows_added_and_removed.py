@@ -43,7 +43,7 @@ from tournament_assets.ratings.rating_methods import (
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.run.section_table import SECTIONS
 from tournament_assets.reports.sections import Page, SectionRow
-from tournament_assets.storage.tables import ROW_TYPES, rows_of
+from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, RatingRow, ResponseRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.estimates import Estimate, Rating
@@ -223,7 +223,8 @@ def _arguments(row: SectionRow) -> Iterable[str]:
 @pytest.mark.parametrize("row", SECTIONS, ids=lambda row: row.name)
 def test_a_section_asks_for_what_there_is(row: SectionRow) -> None:
     """A name that is no table and no field of a page would leave the section out unsaid."""
-    known = {*ROW_TYPES, *(each.name for each in fields(Page)), *vars(Page)}
+    tables = {each.name for each in table.ASSETS}
+    known = {*tables, *(each.name for each in fields(Page)), *vars(Page)}
     assert [name for name in _arguments(row) if name not in known] == []
 
 

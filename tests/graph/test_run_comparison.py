@@ -34,7 +34,7 @@ EDITED = "# version: 2 <b>new</b> | bold\n# dimension: factuality\n\nPrefer the 
 
 def rows_of(project: SmallProject) -> list[dict[str, Any]]:
     path = project.folder / "storage" / "small" / "run_comparison" / "pilot.parquet"
-    return table_rows("run_comparison", decode_parquet("run_comparison", path.read_bytes()))
+    return table_rows(MeasureRow, decode_parquet(MeasureRow, path.read_bytes()))
 
 
 def compare(project: SmallProject, newest: Path | None = None) -> Made[list[MeasureRow]]:

@@ -14,6 +14,7 @@ from tests.projects import SmallProject, bank_rows, make_project
 from tests.rows import table_rows
 from tournament_assets.definitions import build_plan, default_ledger_url
 from tournament_assets.graph.plain_runs import PlainRun
+from tournament_assets.graph.table import row_of
 from tournament_assets.launching import estimate_tournament
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import load_config
@@ -36,7 +37,7 @@ N_PROMPTS = 4
 def rows_of(project: SmallProject, table: str, name: str) -> list[dict[str, Any]]:
     folder = project.folder / "storage" / "small" / table
     payload = (folder / name / "pilot.parquet").read_bytes()
-    return table_rows(table, decode_parquet(table, payload))
+    return table_rows(row_of(table).row_type, decode_parquet(row_of(table).row_type, payload))
 
 
 def lucky(body: dict[str, Any]) -> str:

@@ -141,8 +141,8 @@ def stored_verdicts(path: Path, winners: Mapping[tuple[str, str], str]) -> Store
         for number, ((a, b), winner) in enumerate(winners.items())
     ]
     with path.open("wb") as file:
-        write_table("judge_verdicts", rows).content.copy_to(file)
-    return StoredTable("judge_verdicts", path)
+        write_table(VerdictRow, rows).content.copy_to(file)
+    return StoredTable(VerdictRow, path)
 
 
 WON = {("careful", "mixed"): "careful", ("careful", "sloppy"): "careful"}

@@ -11,6 +11,7 @@ import pytest
 from tests.graph.paid_projects import PaidProject, paid_project
 from tests.loopback.faults.accounts import read_accounts
 from tests.machines.workers import ROOT
+from tournament_assets.graph.table import row_of
 from tournament_assets.storage.tables import decode_npz, decode_parquet
 
 DIMENSIONS = ("factuality", "calibration")
@@ -42,7 +43,7 @@ def read_every_file(storage: Path) -> int:
     for path in storage.rglob("*"):
         if path.suffix == ".parquet":
             name = path.relative_to(storage / "small").parts[0].removesuffix(".parquet")
-            decode_parquet(name, path.read_bytes())
+            decode_parquet(row_of(name).row_type, path.read_bytes())
             read += 1
         elif path.suffix == ".npz":
             decode_npz(path.read_bytes())

@@ -20,7 +20,11 @@ from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
     EloRow,
+    JudgeReplyRow,
+    MatchRow,
     RatingRow,
+    ResponseRow,
+    VerdictRow,
     WinRateRow,
 )
 from tournament_assets.tournament.verdicts import Outcome
@@ -114,7 +118,7 @@ def elo_table(
                     "n_entrant_matches": 300,
                 }
             )
-    return table_of("elo_ratings", rows)
+    return table_of(EloRow, rows)
 
 
 def ratings_table(means: Mapping[str, float], *, dimension: str = "factuality") -> pd.DataFrame:
@@ -129,7 +133,7 @@ def ratings_table(means: Mapping[str, float], *, dimension: str = "factuality") 
             if method == ELO:
                 row = replace(row, shown_above=tuple(lower for lower, _ in best_first[rank:]))
             rows.append(row)
-    return make_table("ratings", rows)
+    return make_table(RatingRow, rows)
 
 
 def rating_row(
@@ -244,7 +248,7 @@ def page_of(
     for dimension, means in standings.items():
         width = (half_widths or {}).get(dimension, 30.0)
         ratings[dimension] = ratings_table(means, dimension=dimension)
-        pairs[dimension] = make_table("win_rates", _pairs(means, dimension=dimension))
+        pairs[dimension] = make_table(WinRateRow, _pairs(means, dimension=dimension))
         leaders += build_leaderboard(
             elo_ratings=elo_table(means, dimension=dimension, half_width=width),
             ratings=ratings[dimension],
@@ -255,10 +259,10 @@ def page_of(
     if audit is None:
         audit = [audit_row(name, dimension=d) for d, means in standings.items() for name in means]
     shown: dict[str, Any] = {
-        "leaderboard": make_table("leaderboard", leaders),
+        "leaderboard": make_table(EloRow, leaders),
         "ratings": ratings,
         "win_rates": pairs,
-        "audit": make_table("audit", list(audit)),
+        "audit": make_table(CoverageRow, list(audit)),
     }
     if battles is not None:
         shown |= {
@@ -374,7 +378,7 @@ def battle_tables(
         outcome_of = {(one, other): outcome for one, other, outcome in outcomes}
         keys = [f"{dimension}/{i}" for i in range(len(pairs))]
         matches[dimension] = table_of(
-            "match_list",
+            MatchRow,
             [
                 pair
                 | {
@@ -415,12 +419,12 @@ def battle_tables(
                     }
                 )
             verdict_rows.append(row)
-        verdicts[dimension] = table_of("judge_verdicts", verdict_rows)
-        replies[dimension] = table_of("judge_replies", reply_rows)
+        verdicts[dimension] = table_of(VerdictRow, verdict_rows)
+        replies[dimension] = table_of(JudgeReplyRow, reply_rows)
     names = sorted({name for one, other, _ in outcomes for name in (one, other)})
     responses = {
         name: table_of(
-            "entrant_responses",
+            ResponseRow,
             [
                 {
                     "entrant_id": name,

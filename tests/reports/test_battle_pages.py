@@ -20,6 +20,7 @@ from tournament_assets.reports.battle_pages import (
 )
 from tournament_assets.reports.run import page as report_page
 from tournament_assets.reports.run.page import DATE_MARK
+from tournament_assets.tournament.asset_rows import VerdictRow
 
 from .builders import battle_tables, page_of, render_pages
 
@@ -243,7 +244,7 @@ def test_diagnostics_of_another_text_are_not_lent() -> None:
 def test_a_pair_beyond_the_limit_of_a_run_is_no_battle() -> None:
     tables = battle_tables([("ada", "bob", "tie"), ("ada", "cy", "tie")])
     verdicts = {
-        name: table_of("judge_verdicts", table_rows("judge_verdicts", frame)[:1])
+        name: table_of(VerdictRow, table_rows(VerdictRow, frame)[:1])
         for name, frame in tables.verdicts.items()
     }
     shorter = BattleTables(tables.match_lists, verdicts, tables.replies, tables.responses)

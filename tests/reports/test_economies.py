@@ -38,7 +38,7 @@ def answered(*amounts: tuple[int | None, int | None, float | None]) -> list[dict
 
 def economies(**responses: list[dict[str, Any]]) -> dict[str, EntrantEconomy]:
     tables = {
-        name: make_table("entrant_responses", [ResponseRow(entrant_id=name, **row) for row in rows])
+        name: make_table(ResponseRow, [ResponseRow(entrant_id=name, **row) for row in rows])
         for name, rows in responses.items()
     }
     return {each.entrant_id: each for each in entrant_economies(load(entrants=ENTRANTS), tables)}

@@ -19,7 +19,7 @@ from tournament_assets.reports.leaderboard import (
     print_leaderboard,
 )
 from tournament_assets.storage.tables import make_table
-from tournament_assets.tournament.asset_rows import EloRow
+from tournament_assets.tournament.asset_rows import EloRow, WinRateRow
 
 from .builders import (
     LOOPBACK,
@@ -36,14 +36,14 @@ def _build(**tables: object) -> list[EloRow]:
     given = {
         "elo_ratings": elo_table(MEANS),
         "ratings": ratings_table(MEANS),
-        "win_rates": make_table("win_rates", [pair_row("ada", "bob", wins_a=1, wins_b=3)]),
+        "win_rates": make_table(WinRateRow, [pair_row("ada", "bob", wins_a=1, wins_b=3)]),
     } | tables
     return build_leaderboard(**given, judge_model="judge-1", judge_label=LOOPBACK)  # type: ignore[arg-type]
 
 
 def _printed(rows: list[EloRow], *, width: int) -> str:
     out = io.StringIO()
-    print_leaderboard(make_table("leaderboard", rows), Console(file=out, width=width))
+    print_leaderboard(make_table(EloRow, rows), Console(file=out, width=width))
     return out.getvalue()
 
 
@@ -57,7 +57,7 @@ def test_rows_come_best_first_and_from_the_primary_k_factor_only() -> None:
 
 
 def test_rows_fit_the_table_and_name_the_judge() -> None:
-    frame = make_table("leaderboard", _build())
+    frame = make_table(EloRow, _build())
     assert set(frame["judge"]) == {LOOPBACK}
     assert set(frame["judge_model"]) == {"judge-1"}
     assert list(frame["bradley_terry"]) == [1450.0, 1380.0, 1370.0]
@@ -69,7 +69,7 @@ def test_ties_and_inconsistent_pairs_count_half_in_the_win_rate() -> None:
         pair_row("ada", "cy", wins_a=4, wins_b=4),
     ]
     rates = {
-        row.entrant_id: row.win_rate for row in _build(win_rates=make_table("win_rates", pairs))
+        row.entrant_id: row.win_rate for row in _build(win_rates=make_table(WinRateRow, pairs))
     }
     assert rates == {"ada": 7 / 16, "bob": 5 / 8, "cy": 4 / 8}
 
@@ -77,7 +77,7 @@ def test_ties_and_inconsistent_pairs_count_half_in_the_win_rate() -> None:
 def test_an_entrant_without_a_judged_pair_has_no_win_rate() -> None:
     pairs = [pair_row("ada", "bob", wins_a=1), pair_row("ada", "cy", unjudged=3)]
     rates = {
-        row.entrant_id: row.win_rate for row in _build(win_rates=make_table("win_rates", pairs))
+        row.entrant_id: row.win_rate for row in _build(win_rates=make_table(WinRateRow, pairs))
     }
     assert rates["cy"] is None
 
@@ -166,7 +166,7 @@ def test_equal_ratings_and_the_same_answers_share_a_rank() -> None:
         elo_ratings=elo_table(means, k_factors=(16.0,)),
         ratings=ratings_table(means),
         win_rates=make_table(
-            "win_rates",
+            WinRateRow,
             [
                 pair_row("ada", "bob", wins_a=3, wins_b=3),
                 pair_row("cy", "dee", same_text=7),

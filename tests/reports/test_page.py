@@ -14,6 +14,7 @@ from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.run.method_sections import glossary
 from tournament_assets.reports.sections import Doubt, Page, SectionRow
+from tournament_assets.tournament.asset_rows import EloRow
 
 from .builders import (
     LOOPBACK,
@@ -285,8 +286,8 @@ def test_cost_and_speed_are_shown_where_they_are_known_and_missing_is_a_dash(
 def test_what_is_not_separated_is_listed_with_its_record(render: Renderer) -> None:
     given = page_of(STANDINGS)
     frame: Any = given.tables["leaderboard"]
-    level = [row | {"shown_above": []} for row in table_rows("leaderboard", frame)]
-    page = render(page_of(STANDINGS, tables={"leaderboard": table_of("leaderboard", level)}))
+    level = [row | {"shown_above": []} for row in table_rows(EloRow, frame)]
+    page = render(page_of(STANDINGS, tables={"leaderboard": table_of(EloRow, level)}))
     cells = re.sub(r"</t[dh]>\s*<t[dh][^>]*>", " | ", page)
     assert "3 of 3 pairs" in page
     assert "ada | bob | 100.0 | 51 | 29 | 8 | 11 | 0" in cells

@@ -163,7 +163,7 @@ def test_both_reports_show_the_table_and_every_sentence() -> None:
     (sentence,) = disagreement_sentences(rows)
     given = page_of(
         {"factuality": {"ada": 1450.0, "bob": 1350.0}},
-        tables={"ratings": {"factuality": make_table("ratings", rows)}},
+        tables={"ratings": {"factuality": make_table(RatingRow, rows)}},
     )
     markdown = render_markdown(given).split("## Models side by side")[1].split("## Cost")[0]
     assert sentence in markdown
@@ -179,7 +179,7 @@ def test_names_of_entrants_are_escaped_in_sentences() -> None:
     rows = turned({"elo": evil, "davidson": "bob"}, (evil, "bob"))
     given = page_of(
         {"factuality": {evil: 1450.0, "bob": 1350.0}},
-        tables={"ratings": {"factuality": make_table("ratings", rows)}},
+        tables={"ratings": {"factuality": make_table(RatingRow, rows)}},
     )
     assert "<b>" not in render_html(given)
     assert ("", "Elo", "&lt;b&gt;\\|x", "bob") in sides(render_markdown(given))

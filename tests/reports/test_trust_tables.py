@@ -37,7 +37,7 @@ CYCLES = line("transitivity_within_prompts", TrustState.GREEN, 0.25, None, None,
 
 def shown(*lines: MeasureRow) -> list[MeasureRow]:
     # Through the table and back: what is shown is what is stored.
-    return list(rows_of(MeasureRow, make_table("measures", lines)))
+    return list(rows_of(MeasureRow, make_table(MeasureRow, lines)))
 
 
 def test_every_light_is_a_word_beside_its_number_interval_and_threshold() -> None:

@@ -15,11 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rows import table_of, table_rows, typed_rows
+from tournament_assets.graph.table import ASSETS
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.atomic_files import write_atomically
 from tournament_assets.storage.tables import (
-    ROW_TYPES,
-    SCHEMAS,
     StoredTable,
     WrittenTable,
     columns_of,
@@ -35,7 +34,12 @@ from tournament_assets.storage.tables import (
     rows_of,
     write_table,
 )
-from tournament_assets.tournament.asset_rows import ReportPageRow, ResponseRow, VerdictRow
+from tournament_assets.tournament.asset_rows import (
+    PromptRow,
+    ReportPageRow,
+    ResponseRow,
+    VerdictRow,
+)
 from tournament_assets.tournament.fingerprints import fingerprint_bytes
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
@@ -72,45 +76,46 @@ _VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
 }
 
 
-def _rows_of(name: str) -> st.SearchStrategy[list[dict[str, Any]]]:
+def _rows_of(row_type: type) -> st.SearchStrategy[list[dict[str, Any]]]:
     columns = {}
-    for column, field in zip(columns_of(ROW_TYPES[name]), SCHEMAS[name], strict=True):
+    for column, field in zip(columns_of(row_type), derive_schema(row_type), strict=True):
         value = st.sampled_from(column.words) if column.words else _VALUES[field.type]
         columns[column.name] = (st.none() | value) if column.is_nullable else value
     return st.lists(st.fixed_dictionaries(columns), max_size=4)
 
 
-tables = st.sampled_from(sorted(SCHEMAS)).flatmap(
-    lambda name: st.tuples(st.just(name), _rows_of(name))
+ROW_TYPES = [*dict.fromkeys(row.row_type for row in ASSETS if row.is_table)]
+tables = st.sampled_from(ROW_TYPES).flatmap(
+    lambda row_type: st.tuples(st.just(row_type), _rows_of(row_type))
 )
 
 
 @given(tables)
 def test_every_table_comes_back_from_parquet_as_it_was(
-    table: tuple[str, list[dict[str, Any]]],
+    table: tuple[type, list[dict[str, Any]]],
 ) -> None:
-    name, rows = table
-    frame = table_of(name, rows)
-    assert table_rows(name, frame) == rows
-    read = decode_parquet(name, encode_parquet(name, frame))
-    assert table_rows(name, read) == rows
-    assert content_version(name, read) == content_version(name, frame)
-    assert encode_parquet(name, read) == encode_parquet(name, frame)
+    row_type, rows = table
+    frame = table_of(row_type, rows)
+    assert table_rows(row_type, frame) == rows
+    read = decode_parquet(row_type, encode_parquet(row_type, frame))
+    assert table_rows(row_type, read) == rows
+    assert content_version(row_type, read) == content_version(row_type, frame)
+    assert encode_parquet(row_type, read) == encode_parquet(row_type, frame)
 
 
 def test_an_absent_number_stays_absent_and_an_integer_stays_an_integer() -> None:
-    frame = table_of("entrant_responses", [RESPONSE, {**RESPONSE, "response_tokens": 2**53 + 1}])
-    read = decode_parquet("entrant_responses", encode_parquet("entrant_responses", frame))
-    assert [row["response_tokens"] for row in table_rows("entrant_responses", read)] == [
+    frame = table_of(ResponseRow, [RESPONSE, {**RESPONSE, "response_tokens": 2**53 + 1}])
+    read = decode_parquet(ResponseRow, encode_parquet(ResponseRow, frame))
+    assert [row["response_tokens"] for row in table_rows(ResponseRow, read)] == [
         None,
         9007199254740993,
     ]
-    assert all(type(row["prompt_tokens"]) is int for row in table_rows("entrant_responses", read))
+    assert all(type(row["prompt_tokens"]) is int for row in table_rows(ResponseRow, read))
 
 
 def test_a_column_that_may_be_absent_need_not_be_given() -> None:
     rows = [{key: value for key, value in RESPONSE.items() if value is not None}]
-    assert table_rows("entrant_responses", table_of("entrant_responses", rows)) == [RESPONSE]
+    assert table_rows(ResponseRow, table_of(ResponseRow, rows)) == [RESPONSE]
 
 
 @pytest.mark.parametrize("missing", [{"response": None}, {"entrant_id": None}])
@@ -119,45 +124,45 @@ def test_a_column_that_may_not_be_absent_is_refused_without_a_value(
 ) -> None:
     (column,) = missing
     with pytest.raises(ValueError, match=f"'{column}'"):
-        table_of("entrant_responses", [RESPONSE, {**RESPONSE, **missing}])
+        table_of(ResponseRow, [RESPONSE, {**RESPONSE, **missing}])
 
 
 def test_a_value_of_the_wrong_kind_is_refused() -> None:
     with pytest.raises((ValueError, TypeError)):
-        table_of("entrant_responses", [{**RESPONSE, "prompt_tokens": "many"}])
+        table_of(ResponseRow, [{**RESPONSE, "prompt_tokens": "many"}])
 
 
 def test_a_frame_with_other_columns_is_not_stored() -> None:
-    frame = table_of("entrant_responses", [RESPONSE])
-    with pytest.raises(ValueError, match=r"'entrant_responses'.*columns"):
-        encode_parquet("entrant_responses", frame.drop(columns="response"))
+    frame = table_of(ResponseRow, [RESPONSE])
+    with pytest.raises(ValueError, match=r"ResponseRow.*columns"):
+        encode_parquet(ResponseRow, frame.drop(columns="response"))
 
 
 def test_a_value_lost_on_the_way_is_not_stored() -> None:
-    frame = table_of("entrant_responses", [RESPONSE, RESPONSE])
+    frame = table_of(ResponseRow, [RESPONSE, RESPONSE])
     frame.loc[1, "response"] = pd.NA
     with pytest.raises(ValueError, match=r"response:.*non-nullable"):
-        encode_parquet("entrant_responses", frame)
+        encode_parquet(ResponseRow, frame)
 
 
 def test_a_file_of_another_version_says_what_to_do() -> None:
     buffer = io.BytesIO()
     pq.write_table(pa.table({"entrant_id": ["ada"]}), buffer)
     with pytest.raises(ValueError, match="materialise the asset"):
-        decode_parquet("entrant_responses", buffer.getvalue())
+        decode_parquet(ResponseRow, buffer.getvalue())
 
 
 def test_filtered_and_sorted_rows_are_stored_without_their_index() -> None:
     rows = [{**RESPONSE, "prompt_id": prompt_id} for prompt_id in "cab"]
-    frame = table_of("entrant_responses", rows).sort_values("prompt_id").iloc[1:]
-    read = decode_parquet("entrant_responses", encode_parquet("entrant_responses", frame))
+    frame = table_of(ResponseRow, rows).sort_values("prompt_id").iloc[1:]
+    read = decode_parquet(ResponseRow, encode_parquet(ResponseRow, frame))
     assert list(read["prompt_id"]) == ["b", "c"]
     assert list(read.columns) == list(RESPONSE)
 
 
 def test_numbers_computed_with_numpy_are_plain_values_afterwards() -> None:
     rows = [{**RESPONSE, "prompt_tokens": np.int64(7), "response_tokens": np.int64(3)}]
-    (row,) = table_rows("entrant_responses", table_of("entrant_responses", rows))
+    (row,) = table_rows(ResponseRow, table_of(ResponseRow, rows))
     assert (row["prompt_tokens"], row["response_tokens"]) == (7, 3)
     assert type(row["response_tokens"]) is int
 
@@ -167,7 +172,7 @@ def test_how_long_a_response_took_is_no_part_of_its_tables_version() -> None:
     timed = {**RESPONSE, "diagnostics": '{"a": 1, "seconds": 2.5, "z": 2}'}
     other = {**RESPONSE, "diagnostics": '{"a": 2, "seconds": 2.5, "z": 2}'}
     versions = [
-        content_version("entrant_responses", table_of("entrant_responses", [row]))
+        content_version(ResponseRow, table_of(ResponseRow, [row]))
         for row in (untimed, timed, other)
     ]
     assert versions[0] == versions[1] != versions[2]
@@ -175,44 +180,36 @@ def test_how_long_a_response_took_is_no_part_of_its_tables_version() -> None:
 
 def test_the_version_of_a_table_follows_its_contents_and_their_order() -> None:
     other = {**RESPONSE, "prompt_id": "p2"}
-    version = content_version("entrant_responses", table_of("entrant_responses", [RESPONSE]))
-    both = table_of("entrant_responses", [RESPONSE, other])
-    reversed_rows = table_of("entrant_responses", [other, RESPONSE])
-    assert content_version("entrant_responses", both.iloc[:1]) == version
-    assert content_version("entrant_responses", both) != version
-    assert content_version("entrant_responses", reversed_rows) != content_version(
-        "entrant_responses", both
-    )
-    empty = table_of("entrant_responses", [])
-    assert content_version("entrant_responses", empty) != version
+    version = content_version(ResponseRow, table_of(ResponseRow, [RESPONSE]))
+    both = table_of(ResponseRow, [RESPONSE, other])
+    reversed_rows = table_of(ResponseRow, [other, RESPONSE])
+    assert content_version(ResponseRow, both.iloc[:1]) == version
+    assert content_version(ResponseRow, both) != version
+    assert content_version(ResponseRow, reversed_rows) != content_version(ResponseRow, both)
+    empty = table_of(ResponseRow, [])
+    assert content_version(ResponseRow, empty) != version
 
 
 def test_lists_are_lists_again() -> None:
-    frame = table_of("prompt_bank", [PROMPT, {**PROMPT, "tags": []}])
-    read = decode_parquet("prompt_bank", encode_parquet("prompt_bank", frame))
-    assert [row["tags"] for row in table_rows("prompt_bank", read)] == [["a", "b"], []]
+    frame = table_of(PromptRow, [PROMPT, {**PROMPT, "tags": []}])
+    read = decode_parquet(PromptRow, encode_parquet(PromptRow, frame))
+    assert [row["tags"] for row in table_rows(PromptRow, read)] == [["a", "b"], []]
 
 
-@pytest.mark.parametrize("name", sorted(SCHEMAS))
-def test_every_column_says_what_it_holds(name: str) -> None:
-    for field in SCHEMAS[name]:
+@pytest.mark.parametrize("row_type", ROW_TYPES)
+def test_every_column_says_what_it_holds(row_type: type) -> None:
+    for field in derive_schema(row_type):
         assert field.metadata[b"description"], field.name
 
 
 def test_equal_tables_give_equal_bytes_however_they_were_made() -> None:
     rows = [{**RESPONSE, "response_tokens": tokens} for tokens in (None, 3, None, 4)]
-    made = table_of("entrant_responses", rows)
-    joined = pd.concat(
-        [table_of("entrant_responses", rows[:1]), table_of("entrant_responses", rows[1:])]
-    )
-    sliced = table_of("entrant_responses", [RESPONSE, *rows, RESPONSE]).iloc[1:5]
+    made = table_of(ResponseRow, rows)
+    joined = pd.concat([table_of(ResponseRow, rows[:1]), table_of(ResponseRow, rows[1:])])
+    sliced = table_of(ResponseRow, [RESPONSE, *rows, RESPONSE]).iloc[1:5]
     for frame in (joined, sliced):
-        assert content_version("entrant_responses", frame) == content_version(
-            "entrant_responses", made
-        )
-        assert encode_parquet("entrant_responses", frame) == encode_parquet(
-            "entrant_responses", made
-        )
+        assert content_version(ResponseRow, frame) == content_version(ResponseRow, made)
+        assert encode_parquet(ResponseRow, frame) == encode_parquet(ResponseRow, made)
 
 
 def _verdicts(n_pairs: int) -> Iterator[VerdictRow]:
@@ -236,31 +233,31 @@ def _verdicts(n_pairs: int) -> Iterator[VerdictRow]:
         )
 
 
-def _stored(folder: Path, written: WrittenTable) -> StoredTable:
-    path = folder / f"{written.name}.parquet"
+def _stored(folder: Path, written: WrittenTable[Any]) -> StoredTable:
+    path = folder / "table.parquet"
     write_atomically(path, written.content.copy_to)
-    return StoredTable(written.name, path)
+    return StoredTable(written.row_type, path)
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 20_000])
 def test_a_table_written_row_by_row_is_the_table_of_its_rows(n_rows: int, tmp_path: Path) -> None:
-    frame = make_table("judge_verdicts", list(_verdicts(n_rows)))
-    written = write_table("judge_verdicts", _verdicts(n_rows))
-    assert written.version == content_version("judge_verdicts", frame)
+    frame = make_table(VerdictRow, list(_verdicts(n_rows)))
+    written = write_table(VerdictRow, _verdicts(n_rows))
+    assert written.version == content_version(VerdictRow, frame)
     stored = _stored(tmp_path, written)
     assert len(stored) == len(written) == n_rows
-    assert content_version("judge_verdicts", stored) == written.version
-    assert table_rows("judge_verdicts", stored) == table_rows("judge_verdicts", frame)
+    assert content_version(VerdictRow, stored) == written.version
+    assert table_rows(VerdictRow, stored) == table_rows(VerdictRow, frame)
     pd.testing.assert_frame_equal(stored.frame(), frame)
 
 
 def test_the_version_of_a_small_table_is_the_hash_of_one_arrow_stream() -> None:
-    frame = make_table("judge_verdicts", list(_verdicts(100)))
-    plain = pa.schema([field.remove_metadata() for field in SCHEMAS["judge_verdicts"]])
+    frame = make_table(VerdictRow, list(_verdicts(100)))
+    plain = pa.schema([field.remove_metadata() for field in derive_schema(VerdictRow)])
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, plain) as stream:
-        stream.write_table(pa.Table.from_pylist(table_rows("judge_verdicts", frame), schema=plain))
-    assert content_version("judge_verdicts", frame) == fingerprint_bytes(sink.getvalue())
+        stream.write_table(pa.Table.from_pylist(table_rows(VerdictRow, frame), schema=plain))
+    assert content_version(VerdictRow, frame) == fingerprint_bytes(sink.getvalue())
 
 
 def test_only_a_part_of_the_rows_exists_at_a_time_on_the_way_through_a_file(
@@ -278,36 +275,36 @@ def test_only_a_part_of_the_rows_exists_at_a_time_on_the_way_through_a_file(
                 most = max(most, alive() - before)
             yield row
 
-    stored = _stored(tmp_path, write_table("judge_verdicts", counted()))
+    stored = _stored(tmp_path, write_table(VerdictRow, counted()))
     assert 1_000 < most <= 10_000
     assert max(batch.num_rows for batch in stored.batches()) <= 2_000
 
 
 def test_a_few_columns_are_read_without_the_others(tmp_path: Path) -> None:
-    stored = _stored(tmp_path, write_table("judge_verdicts", _verdicts(2)))
+    stored = _stored(tmp_path, write_table(VerdictRow, _verdicts(2)))
     wanted = ("outcome", "prompt_id")
     assert [batch.schema.names for batch in stored.batches(wanted)] == [list(wanted)]
 
 
 def test_a_table_is_read_as_it_was_when_its_file_is_replaced_meanwhile(tmp_path: Path) -> None:
-    stored = _stored(tmp_path, write_table("judge_verdicts", _verdicts(3_000)))
+    stored = _stored(tmp_path, write_table(VerdictRow, _verdicts(3_000)))
     reading = rows_of(VerdictRow, stored)
     first = next(reading)
-    _stored(tmp_path, write_table("judge_verdicts", _verdicts(1)))
+    _stored(tmp_path, write_table(VerdictRow, _verdicts(1)))
     assert [first, *reading] == list(_verdicts(3_000))
 
 
 def test_a_row_of_another_shape_is_refused_wherever_it_comes() -> None:
     rows: list[Any] = [*_verdicts(9_000), ReportPageRow(format="md", content="good")]
-    with pytest.raises(TypeError, match=r"'judge_verdicts'.*ReportPageRow"):
-        write_table("judge_verdicts", rows)
+    with pytest.raises(TypeError, match="ReportPageRow; expected VerdictRow"):
+        write_table(VerdictRow, rows)
 
 
 def test_pages_of_a_report_are_read_one_after_another(tmp_path: Path) -> None:
     pages = [
         ReportPageRow(format=f"{number}.html", content="x" * 20_000_000) for number in range(4)
     ]
-    stored = _stored(tmp_path, write_table("report", pages))
+    stored = _stored(tmp_path, write_table(ReportPageRow, pages))
     assert [batch.num_rows for batch in stored.batches()] == [1, 1, 1, 1]
 
 
@@ -323,7 +320,7 @@ def test_of_many_pages_a_few_are_in_memory_when_they_are_written_and_when_they_a
         stored = _stored(
             tmp_path,
             write_table(
-                "report",
+                ReportPageRow,
                 (ReportPageRow(format=str(n), content=chr(97 + n) * size) for n in range(n_pages)),
             ),
         )
@@ -357,11 +354,10 @@ class _PairReply:
 
 
 @given(tables)
-def test_rows_of_a_class_come_back_as_they_were(table: tuple[str, list[dict[str, Any]]]) -> None:
-    name, mappings = table
-    rows = typed_rows(name, mappings)
-    frame = make_table(name, rows)
-    assert list(rows_of(ROW_TYPES[name], frame)) == rows
+def test_rows_of_a_class_come_back_as_they_were(table: tuple[type, list[dict[str, Any]]]) -> None:
+    row_type, mappings = table
+    rows = typed_rows(row_type, mappings)
+    assert list(rows_of(row_type, make_table(row_type, rows))) == rows
 
 
 @dataclass(frozen=True)
@@ -371,18 +367,18 @@ class _Answer:
 
 def test_a_narrower_class_reads_its_own_columns_alone(tmp_path: Path) -> None:
     rows = [ResponseRow(**RESPONSE)]
-    stored = _stored(tmp_path, write_table("entrant_responses", rows))
+    stored = _stored(tmp_path, write_table(ResponseRow, rows))
     assert list(rows_of(_Answer, stored)) == [_Answer(str(RESPONSE["response"]))]
-    assert list(rows_of(_Answer, make_table("entrant_responses", rows))) == [
+    assert list(rows_of(_Answer, make_table(ResponseRow, rows))) == [
         _Answer(str(RESPONSE["response"]))
     ]
     with pytest.raises(ValueError, match=r"\['response'\]"):
-        list(rows_of(_Answer, table_of("prompt_bank", [PROMPT])))
+        list(rows_of(_Answer, table_of(PromptRow, [PROMPT])))
 
 
 def test_a_row_of_another_table_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"'prompt_bank'.*ResponseRow"):
-        make_table("prompt_bank", [ResponseRow(**RESPONSE)])
+    with pytest.raises(TypeError, match="ResponseRow; expected PromptRow"):
+        make_table(PromptRow, [ResponseRow(**RESPONSE)])
 
 
 def test_a_type_that_no_column_has_is_refused() -> None:

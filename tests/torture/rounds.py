@@ -109,7 +109,7 @@ def _match_list(plan: Any) -> Any:
             for name, text in known_responses(plan, entrant, bank, prompts, ledger=ledger).items()
         }
     return make_table(
-        "match_list",
+        MatchRow,
         [
             MatchRow(
                 dimension="factuality", **{name: getattr(pair, name) for name in pair.__slots__}

@@ -48,8 +48,8 @@ REPEAT = RetestRow(
 def test_a_test_and_its_retest_are_the_verdicts_and_the_first_occasion() -> None:
     later = replace(REPEAT, occasion=2, name="tuesday", outcome=Outcome.B_WINS)
     found = repeats_of(
-        make_table("judge_repeats", [REPEAT, later]),
-        make_table("judge_verdicts", [VERDICT]),
+        make_table(RetestRow, [REPEAT, later]),
+        make_table(VerdictRow, [VERDICT]),
         job="job",
     )
     assert found == [RepeatedPair("p1", Outcome.A_WINS, Outcome.TIE)]
@@ -58,7 +58,7 @@ def test_a_test_and_its_retest_are_the_verdicts_and_the_first_occasion() -> None
 def test_what_is_no_longer_rated_is_no_retest() -> None:
     for rated in (replace(VERDICT, request_key_ab="k3"), replace(VERDICT, verdict_ab=Verdict.TIE)):
         found = repeats_of(
-            make_table("judge_repeats", [REPEAT]), make_table("judge_verdicts", [rated]), job="job"
+            make_table(RetestRow, [REPEAT]), make_table(VerdictRow, [rated]), job="job"
         )
         assert isinstance(found, str)
         assert "job" in found
@@ -82,7 +82,7 @@ def test_a_model_that_judged_two_other_modes_has_a_kappa_for_each() -> None:
             for place, mode in enumerate(modes)
             for each in (row("agreement", "share", mode, 0.75), row("kappa", "kappa", mode, place))
         ]
-        frame = make_table("judge_agreement", rows)
+        frame = make_table(MeasureRow, rows)
         return judges_of(frame, judge_models={"judge"}, job="job")
 
     assert judges("headline") == {

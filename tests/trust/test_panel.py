@@ -9,7 +9,7 @@ from tournament_assets.audits.judge_tests import RepeatedPair, SettledControl
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
 from tournament_assets.storage.tables import make_table
-from tournament_assets.tournament.asset_rows import MeasureRow
+from tournament_assets.tournament.asset_rows import JudgeReplyRow, MeasureRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
@@ -53,7 +53,7 @@ def panel(
         pairs=pairs,
         entrants=NAMES,
         resampling=Resampling(100),
-        replies=make_table("judge_replies", []),
+        replies=make_table(JudgeReplyRow, []),
         **{**NOTHING, **evidence},
     )
     rows = measure_judge(found, thresholds, dimension="f")
@@ -210,9 +210,9 @@ def test_lights_are_in_the_order_of_the_panel_and_other_measures_have_none() -> 
         )
 
     tables = [
-        make_table("measures", [row("unjudged", "f", "green"), row("silent", "f", None)]),
-        make_table("measures", [row("unjudged", "g", "red")]),
-        make_table("measures", [row("swap_consistency", "f", "red"), row("wins", "f", None)]),
+        make_table(MeasureRow, [row("unjudged", "f", "green"), row("silent", "f", None)]),
+        make_table(MeasureRow, [row("unjudged", "g", "red")]),
+        make_table(MeasureRow, [row("swap_consistency", "f", "red"), row("wins", "f", None)]),
     ]
     assert [(each.measure, each.dimension) for each in lights_of(tables)] == [
         ("swap_consistency", "f"),

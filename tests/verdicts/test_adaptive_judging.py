@@ -10,7 +10,7 @@ from tournament_assets.ratings.matches import code_judgments, pairwise_winrates
 from tournament_assets.ratings.sequential import hashed_order
 from tournament_assets.ratings.significance import separate_decided
 from tournament_assets.storage.tables import PairKey, make_table, pair_key
-from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
+from tournament_assets.tournament.asset_rows import DecisionRow, JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.judges import AdaptiveConfig, JudgingConfig
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 from tournament_assets.verdicts.adaptive_judging import (
@@ -123,7 +123,7 @@ def test_a_pair_that_is_clear_stops_and_one_that_is_level_is_judged_whole() -> N
 def test_everything_is_needed_where_no_pair_stops() -> None:
     found = course(Judging(), adaptive=None)
     assert found.needed == tuple(pairs_of())
-    frame = make_table("judging_decisions", found.rows)
+    frame = make_table(DecisionRow, found.rows)
     assert (weights_of(frame), sides_of(frame), Unasked.of(frame)) == (None, None, None)
 
 
@@ -134,7 +134,7 @@ def test_a_round_is_asked_only_once_the_one_before_is_whole() -> None:
     assert {key[0] for key in judging.asked} == set(order[:23])
     assert {pair.prompt_id for pair in found.needed} == set(order[:23])
     assert len(found.possible) == 300
-    unasked = Unasked.of(make_table("judging_decisions", found.rows))
+    unasked = Unasked.of(make_table(DecisionRow, found.rows))
     assert unasked == Unasked(600, 0, 6 * 77, pairs=300, pairs_not_needed=0, pairs_undecided=3 * 77)
 
 
@@ -151,7 +151,7 @@ def test_pairs_of_one_text_are_halves_that_are_always_there() -> None:
 
 def test_the_tail_weighs_as_much_as_what_it_stands_for() -> None:
     found = course(Judging())
-    frame = make_table("judging_decisions", found.rows)
+    frame = make_table(DecisionRow, found.rows)
     weigh = weights_of(frame)
     assert weigh is not None
     by_pair: dict[tuple[str, str], float] = {}
@@ -212,14 +212,14 @@ def test_a_decision_looks_at_what_judging_itself_asks(
     replies: Sequence[tuple[int, str]], outcome: Outcome | None
 ) -> None:
     rows = [reply(asking, text, "ab") for asking, text in replies]
-    table = make_table("judge_replies", [*rows, reply(1, "VERDICT: B", "ba")])
+    table = make_table(JudgeReplyRow, [*rows, reply(1, "VERDICT: B", "ba")])
     assert outcomes_in(table).get(("p", 1, "a", "b")) == outcome
 
 
 def test_a_refusal_that_was_asked_again_by_hand_stays_without_a_verdict() -> None:
     refused = reply(1, None, "ab", stop_reason="refusal")
     table = make_table(
-        "judge_replies", [refused, reply(2, "VERDICT: A", "ab"), reply(1, "VERDICT: B", "ba")]
+        JudgeReplyRow, [refused, reply(2, "VERDICT: A", "ab"), reply(1, "VERDICT: B", "ba")]
     )
     assert outcomes_in(table) == {("p", 1, "a", "b"): Outcome.UNJUDGED}
 
@@ -307,7 +307,7 @@ def test_samples_of_a_prompt_are_asked_about_together_and_bet_on_as_their_mean()
     found = decide(
         sampled, judge, dimension="factuality", adaptive=ADAPTIVE, is_free=lambda _: False
     )
-    weigh = weights_of(make_table("judging_decisions", found.rows))
+    weigh = weights_of(make_table(DecisionRow, found.rows))
     assert weigh is not None
     for row, shares in zip(last_rows(found.rows), found.shares, strict=True):
         assert (row.prompts, row.pairs) == (100, 200)

@@ -185,6 +185,6 @@ def load_fair_report(
         rows=rows,
         families=families_of(plan.config, mode, verdicts, excluded=left_out),
         excluded=left_out,
-        version=short(content_version("fair_comparison", make_table("fair_comparison", rows))),
+        version=short(content_version(RatingRow, make_table(RatingRow, rows))),
         page=stored.page(),
     )

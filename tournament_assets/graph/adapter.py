@@ -47,7 +47,7 @@ from tournament_assets.graph.rows import AssetRow, Input, Log, Step, axis_names
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.responses.entrant_responses import Resources
-from tournament_assets.storage.tables import ROW_TYPES, WrittenTable, columns_of
+from tournament_assets.storage.tables import WrittenTable, columns_of
 from tournament_assets.tournament.errors import WorkError
 from tournament_assets.tournament.fingerprints import fingerprint
 
@@ -63,13 +63,19 @@ _DEVELOPMENT_VARIABLE = "DAGSTER_IS_DEV_CLI"
 _TABLE = dg.DagsterType(
     lambda _, value: isinstance(value, pd.DataFrame | WrittenTable), key="Table", name="Table"
 )
-_STORED_TYPES: Mapping[str, Any] = {"table": _TABLE, "folder": dg.Nothing}
+_STORED_TYPES: Mapping[str, Any] = {"table": _TABLE, "stream": _TABLE, "folder": dg.Nothing}
 _TABLES = "parquet_io_manager"
-_IO_MANAGERS = {"table": _TABLES, "arrays": "npz_io_manager", "folder": None}
+_IO_MANAGERS = {
+    "table": _TABLES,
+    "stream": _TABLES,
+    "arrays": "npz_io_manager",
+    "folder": None,
+}
 # Beside an asset's checks Dagster accepts the bare class alone as a return annotation, and then the
 # type of what is stored has to be given as `dagster_type`.
 _RESULTS: Mapping[str, Any] = {
     "table": dg.MaterializeResult,
+    "stream": dg.MaterializeResult,
     "arrays": dg.MaterializeResult[EloTraces],
     "folder": dg.MaterializeResult,
 }
@@ -529,7 +535,7 @@ def _result(
     row: AssetRow, made: Made[Any], *, tags: Mapping[str, str], recipe: Recipe | None = None
 ) -> dg.MaterializeResult[Any]:
     """Return what was made, with its content hash, its number of rows and its recipe."""
-    stored = as_stored(made, row.name, is_table=row.stored_as == "table")
+    stored = as_stored(made, row)
     return dg.MaterializeResult(
         **({} if row.stored_as == "folder" else {"value": stored.value}),
         data_version=dg.DataVersion(str(stored.version)),
@@ -550,7 +556,7 @@ def _metadata_value(value: Any) -> Any:
 
 def _described(plan: TournamentPlan, row: AssetRow) -> dict[str, Any]:
     """Return what the definition of an asset says, whoever makes it."""
-    columns = _column_schema(row.name) if row.stored_as == "table" else {}
+    columns = _column_schema(row.row_type) if row.is_table else {}
     return {
         "group_name": plan.group(row.stage),
         "partitions_def": partitions_over(plan.config, row.axes),
@@ -576,7 +582,7 @@ def _code_references(plan: TournamentPlan, row: AssetRow) -> dict[str, Any]:
 
 
 @cache
-def _column_schema(name: str) -> dict[str, Any]:
+def _column_schema(row_type: type) -> dict[str, Any]:
     columns = [
         dg.TableColumn(
             name=each.name,
@@ -584,6 +590,6 @@ def _column_schema(name: str) -> dict[str, Any]:
             description=each.description,
             constraints=dg.TableColumnConstraints(nullable=each.is_nullable),
         )
-        for each in columns_of(ROW_TYPES[name])
+        for each in columns_of(row_type)
     ]
     return {"dagster/column_schema": dg.TableSchema(columns=columns)}

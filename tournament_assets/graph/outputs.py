@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import pandas as pd
 
+from tournament_assets.graph.rows import AssetRow
 from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.reports.report_tables import ReportTable, table_markdown
 from tournament_assets.storage.tables import WrittenTable, content_version, make_table
@@ -75,27 +76,26 @@ class Made(Generic[Value]):
     version: str | None = None
 
 
-def as_stored(made: Made[Any], name: str, *, is_table: bool) -> Made[Any]:
+def as_stored(made: Made[Any], row: AssetRow) -> Made[Any]:
     """Return a value in its stored form: a table of the rows, with the contents' version.
 
     Args:
         made: What an asset's function returned.
-        name: The asset's name, which chooses the table's schema.
-        is_table: Whether it is a table.
+        row: The asset's row.
 
     Raises:
         TypeError: If its version is unknown.
     """
     value, version, counted = made.value, made.version, {}
-    if is_table:
+    if row.is_table:
         if isinstance(value, WrittenTable):
             version = value.version
         elif not isinstance(value, pd.DataFrame):
-            value = make_table(name, value)
-        version = version or content_version(name, value)
+            value = make_table(row.row_type, value)
+        version = version or content_version(row.row_type, value)
         counted = {"dagster/row_count": len(value)}
     if version is None:
-        raise TypeError(f"{name} says no version of what it made; expected a hash")
+        raise TypeError(f"{row.name} says no version of what it made; expected a hash")
     metadata = {**made.metadata, **counted, "content_hash": short(version)}
     return Made(value, metadata, made.checks, version)
 

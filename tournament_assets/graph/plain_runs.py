@@ -41,7 +41,6 @@ from tournament_assets.responses.local_responses import Generator, release_model
 from tournament_assets.runs.preflight import refuse_bad_input
 from tournament_assets.storage.atomic_files import write_atomically, write_bytes_atomically
 from tournament_assets.storage.tables import (
-    STREAMED,
     StoredTable,
     WrittenTable,
     decode_npz,
@@ -245,10 +244,10 @@ class _Engine:
                     f"{asset!r} with partition {name!r} is given; expected an asset of "
                     f"{self._plan.tournament_id} and one of its entrants or dimensions"
                 )
-            if asset in STREAMED and not isinstance(value, StoredTable):
-                value = write_table(asset, value)
+            if row.stored_as == "stream" and not isinstance(value, StoredTable):
+                value = write_table(row.row_type, value)
             elif isinstance(value, list):
-                value = make_table(asset, value)
+                value = make_table(row.row_type, value)
             self.done.values[asset, name] = self._kept(row, name, value)
 
     def needed(self, until: str | None) -> list[AssetRow]:
@@ -301,7 +300,7 @@ class _Engine:
 
     def _make(self, row: AssetRow, name: str) -> None:
         made: Made[Any] = row.make(**self._arguments(row, name))
-        stored = as_stored(made, row.name, is_table=row.stored_as == "table")
+        stored = as_stored(made, row)
         place = (row.name, name)
         self.done.values[place] = self._kept(row, name, stored.value)
         self.done.versions[place] = str(stored.version)
@@ -328,10 +327,10 @@ class _Engine:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with path.open("wb") as file:
                     value.content.copy_to(file)
-            return StoredTable(row.name, path) if row.name in STREAMED else _read(row, path)
-        if self._folder is not None and row.stored_as in ("table", "arrays"):
+            return _read(row, path)
+        if self._folder is not None and (row.is_table or row.stored_as == "arrays"):
             is_traces = isinstance(value, EloTraces)
-            content = encode_npz(value) if is_traces else encode_parquet(row.name, value)
+            content = encode_npz(value) if is_traces else encode_parquet(row.row_type, value)
             write_bytes_atomically(path, content)
         return value
 
@@ -414,6 +413,6 @@ class _Engine:
 def _read(row: AssetRow, path: Path) -> Any:
     if row.stored_as == "arrays":
         return decode_npz(path.read_bytes())
-    if row.name in STREAMED:
-        return StoredTable(row.name, path)
-    return decode_parquet(row.name, path.read_bytes())
+    if row.stored_as == "stream":
+        return StoredTable(row.row_type, path)
+    return decode_parquet(row.row_type, path.read_bytes())

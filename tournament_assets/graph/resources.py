@@ -2,7 +2,7 @@
 
 The judging service, the GPU behind generation and the ledger have Dagster's configuration around
 them. An asset's file is named after it and its partition and is written whole or not at all; a
-streamed table (`tables.STREAMED`) is handed over as the file it is in, and never read as a whole.
+stream (`AssetRow.stored_as`) is handed over as the file it is in, and never read as a whole.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,12 +16,12 @@ import pandas as pd
 import upath
 from pydantic import Field
 
+from tournament_assets.graph.table import row_of
 from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.atomic_files import write_atomically, write_bytes_atomically
 from tournament_assets.storage.tables import (
-    STREAMED,
     AnyTable,
     StoredTable,
     WrittenTable,
@@ -120,18 +120,19 @@ class _ParquetFiles(dg.UPathIOManager):
     extension = ".parquet"
 
     def dump_to_path(
-        self, context: dg.OutputContext, obj: pd.DataFrame | WrittenTable, path: upath.UPath
+        self, context: dg.OutputContext, obj: pd.DataFrame | WrittenTable[Any], path: upath.UPath
     ) -> None:
         if isinstance(obj, WrittenTable):
             write_atomically(path, obj.content.copy_to)
         else:
-            write_bytes_atomically(path, encode_parquet(context.asset_key.path[-1], obj))
+            row_type = row_of(context.asset_key.path[-1]).row_type
+            write_bytes_atomically(path, encode_parquet(row_type, obj))
 
     def load_from_path(self, context: dg.InputContext, path: upath.UPath) -> AnyTable:
-        name = context.asset_key.path[-1]
-        if name in STREAMED:
-            return StoredTable(name, path)
-        return decode_parquet(name, path.read_bytes())
+        row = row_of(context.asset_key.path[-1])
+        if row.stored_as == "stream":
+            return StoredTable(row.row_type, path)
+        return decode_parquet(row.row_type, path.read_bytes())
 
 
 class _NpzFiles(dg.UPathIOManager):

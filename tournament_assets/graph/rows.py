@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.runs.provenance import Records
@@ -111,10 +111,11 @@ class AssetRow:
     what that leaves as the mapping `tables`, and of several partitions a mapping by entrant,
     dimension or mode, in config order; `options` of the run, a dataclass; the resources `ledger`,
     `judge` and `generator`, or all as `resources`; and `started_at`, when the run began. It returns
-    a `Made`. Its docstring is what the UI shows.
+    a `Made`: of `list[Row]`, of `WrittenTable[Row]`, or of a data frame annotated with `Row` for a
+    table, whose columns follow from that class. Its docstring is what the UI shows.
 
     Attributes:
-        make: The function; the asset has its name, and so has the schema of its table.
+        make: The function; the asset has its name.
         stage: The asset group, without the tournament's id.
         job: The job that makes it, without the tournament's id.
         axes: What there is a partition for.
@@ -125,7 +126,9 @@ class AssetRow:
         settings: What of a plan decides what it holds, besides its inputs; its code version.
         checks: Descriptions of the checks it reports, by name.
         blocking_checks: Descriptions of those that stop what comes next if they fail as errors.
-        stored_as: A Parquet table, npz arrays, a run's directory, or a file that people edit.
+        stored_as: A Parquet table; a stream, which is a table that travels as its file and is never
+            read as a whole: it holds a row or more per pair of entrants and prompt, or whole pages;
+            npz arrays; a run's directory; or a file that people edit.
         kinds: Labels in the UI.
         pool: The concurrency pool it runs in, of a plan.
         op_tags: Requirements of its step on the machine that runs it.
@@ -152,7 +155,7 @@ class AssetRow:
         default_factory=dict
     )
     blocking_checks: Mapping[str, str] = field(default_factory=dict)
-    stored_as: Literal["table", "arrays", "folder", "file"] = "table"
+    stored_as: Literal["table", "stream", "arrays", "folder", "file"] = "table"
     kinds: AbstractSet[str] | Callable[[TournamentPlan], AbstractSet[str]] = frozenset({"parquet"})
     pool: Callable[[TournamentPlan], str | None] = lambda _: None
     op_tags: Callable[[TournamentPlan], Mapping[str, Any] | None] = lambda _: None
@@ -167,6 +170,18 @@ class AssetRow:
     def name(self) -> str:
         """The asset's name within its tournament."""
         return self.make.__name__
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is stored as a table."""
+        return self.stored_as in ("table", "stream")
+
+    @property
+    def row_type(self) -> type:
+        """The class of its table's rows, as its function's return annotation names it."""
+        (value,) = get_args(inspect.signature(self.make).return_annotation)
+        row_type: type = get_args(value)[-1]
+        return row_type
 
     @cached_property
     def wanted(self) -> Mapping[str, Any]:

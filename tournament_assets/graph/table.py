@@ -35,7 +35,6 @@ from tournament_assets.graph.rows import (
 from tournament_assets.project.plan import TournamentPlan, upstream_assets
 from tournament_assets.reports.run.section_table import SECTIONS
 from tournament_assets.runs.provenance import read_versions, version_values
-from tournament_assets.storage.tables import STREAMED
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
     LocalEntrant,
@@ -202,6 +201,7 @@ _CORE = (
         axes=MODE_BY_DIMENSION,
         inputs={"selected": "selected_prompts", "responses": "entrant_responses"},
         settings=settings.pairing_settings,
+        stored_as="stream",
     ),
     AssetRow(
         judging.judging_estimate,
@@ -236,6 +236,7 @@ _CORE = (
         after=("rubrics", "judging_estimate", "judge_requests"),
         untold=_BOUGHT_BEFORE,
         settings=settings.asking_settings,
+        stored_as="stream",
         kinds=_judge_kinds,
     ),
     AssetRow(
@@ -265,6 +266,7 @@ _CORE = (
         axes=MODE_BY_DIMENSION,
         inputs={"replies": "judge_replies", "jury": "jury", "decisions": "judging_decisions"},
         settings=settings.reading_settings,
+        stored_as="stream",
         checks={
             "unjudged_rate": "Few pairs lack two readable replies.",
             "inconsistency_rate": "Few pairs change their winner when the responses swap places.",
@@ -318,7 +320,7 @@ _CORE = (
         settings=settings.trusting_settings,
         checks=trust.trust_checks,
     ),
-    _report(reports.battles, inputs={"verdicts": "judge_verdicts"}),
+    _report(reports.battles, inputs={"verdicts": "judge_verdicts"}, stored_as="stream"),
     _report(
         reports.audit,
         inputs={
@@ -362,6 +364,7 @@ _CORE = (
         publishing.report,
         inputs={name: name for name in publishing.tables_of(SECTIONS)},
         settings=settings.reporting_settings,
+        stored_as="stream",
         kinds={"html", "markdown"},
         # What is made of it follows; asking git is not for every step.
         names=_named_in_report,
@@ -429,6 +432,11 @@ ASSETS: tuple[AssetRow, ...] = (*_CORE, *rows_of_extras("assets"))
 """Those that an extra reads stand before its own."""
 
 
+def row_of(name: str) -> AssetRow:
+    """Return the row of an asset, whichever tournaments have it."""
+    return next(row for row in ASSETS if row.name == name)
+
+
 def rows_of(plan: TournamentPlan) -> dict[str, AssetRow]:
     """Return the rows that a tournament has, by the assets' names."""
     return {row.name: row for row in ASSETS if row.when(plan)}
@@ -458,7 +466,11 @@ def table_for_readers() -> str:
 
 
 def _stored(row: AssetRow) -> str:
-    if row.stored_as == "table":
-        return "Parquet, streamed" if row.name in STREAMED else "Parquet"
-    words = {"arrays": "npz", "folder": "`runs/<mode>_<time>/`", "file": "observed, not stored"}
+    words = {
+        "table": "Parquet",
+        "stream": "Parquet, streamed",
+        "arrays": "npz",
+        "folder": "`runs/<mode>_<time>/`",
+        "file": "observed, not stored",
+    }
     return words[row.stored_as]

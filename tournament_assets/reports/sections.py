@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, get_args, get_origin
 
 from tournament_assets.audits.fair_comparison import Families
@@ -17,7 +17,6 @@ from tournament_assets.reports.fair_tables import families_of
 from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.report_tables import ReportSection
 from tournament_assets.storage.tables import (
-    ROW_TYPES,
     LoadedTable,
     parts_of,
     rows_by_name,
@@ -26,7 +25,7 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.config import CheckThresholds, Mode, TournamentConfig
 from tournament_assets.tournament.judges import AdaptiveConfig
-from tournament_assets.trust.measures import lights_of
+from tournament_assets.trust.measures import LIGHT_TABLES, lights_of
 
 BattleLink = Callable[..., str]
 """Returns the address of a dimension's battles with further filters, or nothing."""
@@ -177,7 +176,7 @@ class Page:
     @cached_property
     def lights(self) -> Sequence[MeasureRow]:
         """The lights on the judge, of all tables of measures, in the order of the panel."""
-        tables = [each for name, each in self.tables.items() if ROW_TYPES[name] is MeasureRow]
+        tables = [each for name, each in self.tables.items() if name in LIGHT_TABLES]
         return lights_of(part for each in tables for part in parts_of(each))
 
     @cached_property
@@ -231,4 +230,6 @@ def _is_known(name: str) -> bool:
 
 def tables_read(make: Callable[..., Any]) -> tuple[str, ...]:
     """Return the names of the tables that a function asks for."""
-    return tuple(name for name in inspect.signature(make).parameters if name in ROW_TYPES)
+    bound = make.keywords if isinstance(make, partial) else {}
+    names = inspect.signature(make).parameters
+    return tuple(name for name in names if not _is_known(name) and name not in bound)

@@ -32,7 +32,7 @@ from tournament_assets.runs.provenance import (
     version_values,
 )
 from tournament_assets.storage.tables import content_version, rows_of
-from tournament_assets.tournament.asset_rows import CoverageRow, MeasureRow
+from tournament_assets.tournament.asset_rows import CoverageRow, MeasureRow, PromptRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.fingerprints import fingerprint_text
 from tournament_assets.verdicts.adaptive_judging import Unasked
@@ -184,7 +184,7 @@ def run_manifest(
         "versions": version_values(facts.versions),
         "project_commit": None if commit is None else asdict(commit),
         "thresholds": config.checks.model_dump(),
-        "inputs": {"prompt_bank": content_version("prompt_bank", bank), **asdict(facts.inputs)},
+        "inputs": {"prompt_bank": content_version(PromptRow, bank), **asdict(facts.inputs)},
         "cost": {
             "total_usd": round(sum(known), 6) if len(known) == len(prices) else None,
             "by_dimension": facts.costs,

@@ -436,15 +436,14 @@ def input_hashes(
     """
     return InputHashes(
         config=plan.config.fingerprint,
-        selected_prompts=content_version("selected_prompts", selected),
+        selected_prompts=content_version(PromptRow, selected),
         rubrics={
             dimension: summary.rubric
             for dimension, summary in replies.items()
             if summary.rubric is not None
         },
         responses={
-            entrant: content_version("entrant_responses", frame)
-            for entrant, frame in responses.items()
+            entrant: content_version(ResponseRow, frame) for entrant, frame in responses.items()
         },
         judge_requests={dimension: summary.request_hash for dimension, summary in replies.items()},
         entrants={

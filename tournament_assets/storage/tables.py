@@ -2,7 +2,7 @@
 
 A table is a pandas DataFrame with Arrow-backed columns, so that absent numbers stay absent and
 integers stay integers when written and read. The tables that grow with the square of the number of
-entrants (`STREAMED`) are never in memory as a whole: they are written row by row (`write_table`),
+entrants are never in memory as a whole: they are written row by row (`write_table`),
 travel as the file they were written to, and are read some rows at a time. Equal tables and traces
 give equal bytes, and nothing is ever unpickled.
 
@@ -21,13 +21,14 @@ from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
+    Generic,
     Protocol,
     TypeAlias,
     TypeVar,
     Union,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -40,44 +41,8 @@ import upath
 
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.atomic_files import WaitingContent
-from tournament_assets.tournament import asset_rows
 from tournament_assets.tournament.asset_rows import ResponseRow
-from tournament_assets.tournament.extras import named_rows_of_extras
 from tournament_assets.tournament.prompts import OfSample, without_time
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-
-ROW_TYPES: Mapping[str, type] = {
-    "prompt_bank": asset_rows.PromptRow,
-    "selected_prompts": asset_rows.PromptRow,
-    "entrant_requests": asset_rows.RequestsRow,
-    "entrant_responses": asset_rows.ResponseRow,
-    "match_list": asset_rows.MatchRow,
-    "judging_estimate": asset_rows.RequestsRow,
-    "judge_requests": asset_rows.RequestsRow,
-    "judge_replies": asset_rows.JudgeReplyRow,
-    "judging_decisions": asset_rows.DecisionRow,
-    "judge_verdicts": asset_rows.VerdictRow,
-    "elo_ratings": asset_rows.EloRow,
-    "ratings": asset_rows.RatingRow,
-    "win_rates": asset_rows.WinRateRow,
-    "battles": asset_rows.BattleRow,
-    "audit": asset_rows.CoverageRow,
-    "prompt_audit": asset_rows.PromptFindingRow,
-    "leaderboard": asset_rows.EloRow,
-    "report": asset_rows.ReportPageRow,
-    "judge_controls": asset_rows.RetestRow,
-    "judge_repeats": asset_rows.RetestRow,
-    "run_comparison": asset_rows.MeasureRow,
-    "judge_agreement": asset_rows.MeasureRow,
-    "measures": asset_rows.MeasureRow,
-    "jury": asset_rows.MeasureRow,
-    "fair_comparison": asset_rows.RatingRow,
-    **named_rows_of_extras("row_types"),
-}
-"""The row class of each table, by the name of the asset that makes it."""
 
 _KINDS: Mapping[Any, str] = {
     str: "string",
@@ -164,71 +129,46 @@ def _arrow_types() -> Mapping[str, pa.DataType]:
     return {str(each): each for each in (pa.string(), pa.int64(), pa.float64(), pa.bool_(), *lists)}
 
 
-class _Schemas(Mapping[str, "pa.Schema"]):
-    """Schemas derived on demand, so that listing their names does not load Arrow."""
-
-    def __getitem__(self, name: str) -> pa.Schema:
-        return derive_schema(ROW_TYPES[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(ROW_TYPES)
-
-    def __len__(self) -> int:
-        return len(ROW_TYPES)
-
-
-SCHEMAS: Mapping[str, pa.Schema] = _Schemas()
-"""The schema of every table, by the name of the asset that makes it."""
-
-
 RowT = TypeVar("RowT")
-
-STREAMED = frozenset({"match_list", "judge_replies", "judge_verdicts", "battles", "report"})
-"""The streamed tables: they hold a row or more per pair of entrants and prompt, or whole pages."""
 
 _PART_ROWS = 8_192
 _PART_CHARACTERS = 32_000_000
 _LONG_ROW_CHARACTERS = 1_000_000
 _READ_ROWS = 1_024
-_TIMED = "entrant_responses"
 
 
-def make_table(name: str, rows: Sequence[DataclassInstance]) -> pd.DataFrame:
+def make_table(row_type: type[RowT], rows: Sequence[RowT]) -> pd.DataFrame:
     """Build a table from its rows.
-
-    Args:
-        name: The asset's name, which chooses the schema.
-        rows: Instances of the table's row (`ROW_TYPES`).
 
     Raises:
         TypeError: If a row is of another class.
         ValueError: If a value is absent where none may be.
     """
-    return _to_frame(_from_rows(name, rows, SCHEMAS[name]))
+    return _to_frame(_from_rows(row_type, rows))
 
 
-def _from_rows(name: str, rows: Sequence[DataclassInstance], schema: pa.Schema) -> pa.Table:
+def _from_rows(row_type: type, rows: Sequence[Any]) -> pa.Table:
     for row in rows:
-        if type(row) is not ROW_TYPES[name]:
+        if type(row) is not row_type:
             raise TypeError(
-                f"a row of table {name!r} is a {type(row).__name__}; "
-                f"expected {ROW_TYPES[name].__name__}"
+                f"a row of the table is a {type(row).__name__}; expected {row_type.__name__}"
             )
+    schema = derive_schema(row_type)
     columns = {each: [getattr(row, each) for row in rows] for each in schema.names}
-    return _validated(name, pa.Table.from_pydict(columns, schema=schema))
+    return _validated(row_type, pa.Table.from_pydict(columns, schema=schema))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WrittenTable:
+class WrittenTable(Generic[RowT]):
     """A table that was written part by part and waits to be stored.
 
     Attributes:
-        name: The asset's name.
+        row_type: The class of its rows.
         version: SHA-256 of its contents, as `content_version` says it.
         content: The Parquet file.
     """
 
-    name: str
+    row_type: type[RowT]
     n_rows: int
     version: str
     content: WaitingContent = field(repr=False)
@@ -243,21 +183,20 @@ class StoredTable:
     If the file is replaced meanwhile, the version that was opened is read to its end.
 
     Args:
-        name: The asset's name, which chooses the schema.
+        row_type: The class of its rows.
         path: The file, in a local folder or in an object store.
 
     Raises:
         ValueError: If the file's columns are not the table's.
     """
 
-    def __init__(self, name: str, path: Path | upath.UPath) -> None:
+    def __init__(self, row_type: type, path: Path | upath.UPath) -> None:
         is_remote = isinstance(path, upath.UPath) and path.protocol not in ("", "file", "local")
         # A local file is opened by Arrow, which reads it at any place without moving a cursor.
         self._source = path.open("rb") if is_remote else pa.OSFile(str(path), "rb")
-        self.name = name
+        self._row_type = row_type
         with self._opened() as file:
-            found = file.schema_arrow
-            _check_columns(name, found)
+            _check_columns(row_type, file.schema_arrow)
             self._n_rows: int = file.metadata.num_rows
 
     def __len__(self) -> int:
@@ -269,7 +208,7 @@ class StoredTable:
         Args:
             columns: Read only these, in this order; all unless given.
         """
-        schema = SCHEMAS[self.name]
+        schema = derive_schema(self._row_type)
         wanted = pa.schema([schema.field(each) for each in columns or schema.names])
         with self._opened() as file:
             # Group by group: a batch over several of them would hold the pages of a whole report.
@@ -281,7 +220,7 @@ class StoredTable:
 
     def arrow(self) -> pa.Table:
         """Return the whole table as Arrow, if it is known to be small."""
-        return pa.Table.from_batches(self.batches(), schema=SCHEMAS[self.name])
+        return pa.Table.from_batches(self.batches(), schema=derive_schema(self._row_type))
 
     def frame(self) -> pd.DataFrame:
         """Return the whole table as a DataFrame, if it is known to be small."""
@@ -298,12 +237,8 @@ LoadedTable: TypeAlias = "AnyTable | Mapping[str, AnyTable]"
 """A table as an asset gets it: whole, or by entrant or dimension in config order."""
 
 
-def write_table(name: str, rows: Iterable[DataclassInstance]) -> WrittenTable:
+def write_table(row_type: type[RowT], rows: Iterable[RowT]) -> WrittenTable[RowT]:
     """Write a table as its rows come; equal rows give equal bytes.
-
-    Args:
-        name: The asset's name, which chooses the schema.
-        rows: Instances of the table's row (`ROW_TYPES`).
 
     Raises:
         TypeError: If a row is of another class.
@@ -311,7 +246,7 @@ def write_table(name: str, rows: Iterable[DataclassInstance]) -> WrittenTable:
     """
     import pyarrow.parquet as pq
 
-    schema = SCHEMAS[name]
+    schema = derive_schema(row_type)
     plain = _without_descriptions(schema)
     hashed = _Hashed()
     content = WaitingContent()
@@ -321,7 +256,7 @@ def write_table(name: str, rows: Iterable[DataclassInstance]) -> WrittenTable:
         pa.ipc.new_stream(hashed, plain) as stream,
     ):
         for part in _parts(rows):
-            table = _from_rows(name, part, schema)
+            table = _from_rows(row_type, part)
             # The rows of the next part come before this name is given to them.
             part.clear()
             parquet.write_table(table)
@@ -329,7 +264,7 @@ def write_table(name: str, rows: Iterable[DataclassInstance]) -> WrittenTable:
             n_rows += table.num_rows
             # Nor is this part held while the next one is made.
             del table
-    return WrittenTable(name, n_rows, hashed.hexdigest(), content)
+    return WrittenTable(row_type, n_rows, hashed.hexdigest(), content)
 
 
 def rows_of(row_type: type[RowT], table: AnyTable, *, shares_texts: bool = False) -> Iterator[RowT]:
@@ -354,7 +289,7 @@ def rows_of(row_type: type[RowT], table: AnyTable, *, shares_texts: bool = False
                 f"{sorted(missing)!r} too"
             )
         arrow = pa.Table.from_pandas(table[schema.names], schema=schema, preserve_index=False)
-        batches = iter(_validated(row_type.__name__, arrow).to_batches(_READ_ROWS))
+        batches = iter(_validated(row_type, arrow).to_batches(_READ_ROWS))
     texts: dict[str, str] = {}
     words_of = _words_of(row_type)
     for batch in batches:
@@ -467,17 +402,17 @@ def join_pairs(
         yield row, found or []
 
 
-def _parts(rows: Iterable[DataclassInstance]) -> Iterator[list[DataclassInstance]]:
+def _parts(rows: Iterable[RowT]) -> Iterator[list[RowT]]:
     """Split rows into at least one part, each limited in rows and in characters.
 
     A row as long as a page of battles ends its part, because a writer holds a part several times.
     """
-    part: list[DataclassInstance] = []
+    part: list[RowT] = []
     size = 0
     is_first = True
     for row in rows:
         part.append(row)
-        values = (getattr(row, each.name) for each in fields(row))
+        values = (getattr(row, each.name) for each in fields(cast("Any", row)))
         length = sum(len(value) for value in values if isinstance(value, str))
         size += length
         is_full = len(part) == _PART_ROWS or size >= _PART_CHARACTERS
@@ -510,26 +445,28 @@ def _without_descriptions(schema: pa.Schema) -> pa.Schema:
     return pa.schema([each.remove_metadata() for each in schema])
 
 
-def to_arrow(name: str, frame: pd.DataFrame) -> pa.Table:
+def to_arrow(row_type: type, frame: pd.DataFrame) -> pa.Table:
     """Convert a table to Arrow, in its declared schema.
 
     Raises:
         ValueError: If a column is missing or unknown, or absent values stand where none may.
     """
-    schema = SCHEMAS[name]
+    schema = derive_schema(row_type)
     if list(frame.columns) != schema.names:
         raise ValueError(
-            f"table {name!r} has columns {list(frame.columns)!r}; expected {schema.names!r}"
+            f"a table of {row_type.__name__} has columns {list(frame.columns)!r}; "
+            f"expected {schema.names!r}"
         )
     table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
-    return _validated(name, table.replace_schema_metadata(None))
+    return _validated(row_type, table.replace_schema_metadata(None))
 
 
-def _validated(name: str, table: pa.Table) -> pa.Table:
+def _validated(row_type: type, table: pa.Table) -> pa.Table:
     for each in table.schema:
         if not each.nullable and table.column(each.name).null_count:
             raise ValueError(
-                f"table {name!r} has absent values in column {each.name!r}; expected none"
+                f"a table of {row_type.__name__} has absent values in column {each.name!r}; "
+                "expected none"
             )
     return table
 
@@ -539,16 +476,16 @@ def _to_frame(table: pa.Table) -> pd.DataFrame:
     return frame
 
 
-def encode_parquet(name: str, frame: pd.DataFrame) -> bytes:
+def encode_parquet(row_type: type, frame: pd.DataFrame) -> bytes:
     """Write a table as Parquet; equal tables give equal bytes."""
     import pyarrow.parquet as pq
 
     buffer = io.BytesIO()
-    pq.write_table(to_arrow(name, frame), buffer, compression="zstd")
+    pq.write_table(to_arrow(row_type, frame), buffer, compression="zstd")
     return buffer.getvalue()
 
 
-def decode_parquet(name: str, content: bytes) -> pd.DataFrame:
+def decode_parquet(row_type: type, content: bytes) -> pd.DataFrame:
     """Read a table from Parquet.
 
     Raises:
@@ -556,32 +493,32 @@ def decode_parquet(name: str, content: bytes) -> pd.DataFrame:
     """
     import pyarrow.parquet as pq
 
-    table, schema = pq.read_table(io.BytesIO(content)), SCHEMAS[name]
-    _check_columns(name, table.schema)
+    table, schema = pq.read_table(io.BytesIO(content)), derive_schema(row_type)
+    _check_columns(row_type, table.schema)
     return _to_frame(table.select(schema.names).cast(schema))
 
 
-def _check_columns(name: str, found: pa.Schema) -> None:
-    expected = SCHEMAS[name].names
+def _check_columns(row_type: type, found: pa.Schema) -> None:
+    expected = derive_schema(row_type).names
     if found.names != expected:
         raise ValueError(
-            f"a stored table {name!r} has columns {found.names!r}; "
+            f"a stored table of {row_type.__name__} has columns {found.names!r}; "
             f"expected {expected!r}; it is of another version: materialise the asset again"
         )
 
 
-def content_version(name: str, table: AnyTable) -> str:
+def content_version(row_type: type, table: AnyTable) -> str:
     """Return SHA-256 of a table's contents, whatever file it is kept in.
 
     Response times are left out: the same response, generated again, counts as the same.
     """
     # Arrow keeps arbitrary bytes where a value is absent or sliced away; new arrays have none.
-    columns = _without_descriptions(SCHEMAS[name])
-    rows: Iterator[Any] = rows_of(ROW_TYPES[name], table)
+    columns = _without_descriptions(derive_schema(row_type))
+    rows: Iterator[Any] = rows_of(row_type, table)
     hashed = _Hashed()
     with pa.ipc.new_stream(hashed, columns) as stream:
-        for part in _parts(map(_unmeasured, rows) if name == _TIMED else rows):
-            stream.write_table(_from_rows(name, part, SCHEMAS[name]).cast(columns))
+        for part in _parts(map(_unmeasured, rows) if row_type is ResponseRow else rows):
+            stream.write_table(_from_rows(row_type, part).cast(columns))
             part.clear()
     return hashed.hexdigest()
 

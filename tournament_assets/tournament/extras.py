@@ -7,7 +7,6 @@ are called after the kind of row, each with one value `ROWS`. A missing folder a
 |---|---|---|
 | `commands` | by name, where a command is and what the list says of it | `cli` |
 | `configs` | by title, the model of a file of its own | `tournament configuration` |
-| `row_types` | by the name of an asset, the class of its table's rows | `storage/tables.py` |
 | `ledger_tables` | metadata of tables in the ledger | `ledger/database.py` |
 | `assets` | rows of the graph's table | `graph/table.py` |
 | `loaders` | subclasses of `WrittenEntrant` or `EntrantSpec` | `tournament/entrants.py` |
@@ -41,7 +40,7 @@ def rows_of_extras(
     return tuple(row for rows in _found(kind) for row in rows)
 
 
-def named_rows_of_extras(kind: Literal["commands", "configs", "row_types"]) -> dict[str, Any]:
+def named_rows_of_extras(kind: Literal["commands", "configs"]) -> dict[str, Any]:
     """Return what the extras add of a kind, by name."""
     return {name: row for rows in _found(kind) for name, row in rows.items()}
 

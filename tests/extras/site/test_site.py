@@ -12,6 +12,7 @@ from tests.reports.builders import leader_row
 from tournament_assets.cli import main
 from tournament_assets.extras.site.site import MOST_RUNS, read_runs, site_pages, write_site
 from tournament_assets.storage.tables import encode_parquet, make_table
+from tournament_assets.tournament.asset_rows import EloRow
 from tournament_assets.tournament.errors import InputError
 
 EVIL = "<script>alert(1)</script>"
@@ -50,9 +51,7 @@ def write_run(
         leader_row("idle", 1400.0, sampling=(None, None), dimension="facts", rank=3, matches=0),
     ]
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    (folder / "leaderboard.parquet").write_bytes(
-        encode_parquet("leaderboard", make_table("leaderboard", rows))
-    )
+    (folder / "leaderboard.parquet").write_bytes(encode_parquet(EloRow, make_table(EloRow, rows)))
     for name in ("report.html", "report_battles_facts.html", "report.md"):
         (folder / name).write_text(f"{name} of day {day}")
     return folder

@@ -8,7 +8,7 @@ labelled.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import pandas as pd
 import pyarrow as pa
@@ -57,17 +57,23 @@ from tournament_assets.graph.rows import Step
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.runs.provenance import name_models
 from tournament_assets.storage.tables import (
-    SCHEMAS,
     AnyTable,
     PairKey,
     StoredTable,
+    derive_schema,
     encode_parquet,
     judge_models_of,
     pair_key,
     rows_of,
     to_arrow,
 )
-from tournament_assets.tournament.asset_rows import MatchRow, MeasureRow, RatingRow, VerdictRow
+from tournament_assets.tournament.asset_rows import (
+    BattleRow,
+    MatchRow,
+    MeasureRow,
+    RatingRow,
+    VerdictRow,
+)
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError, LedgerError
@@ -91,7 +97,7 @@ def has_human_battles(plan: TournamentPlan) -> bool:
     return plan.config.human_battles is not None
 
 
-def human_battles(plan: TournamentPlan) -> Made[pd.DataFrame]:
+def human_battles(plan: TournamentPlan) -> Made[Annotated[pd.DataFrame, BattleRow]]:
     """The battles of an arena that people decided, among those who fought enough of them.
 
     Entrants with too few are left out and listed, as is everything else that is left out.
@@ -108,7 +114,7 @@ def human_battles(plan: TournamentPlan) -> Made[pd.DataFrame]:
             "battles_by_entrant": _battles_by_entrant(plan.config, found),
         },
         # Hashed as a file: rows as objects would be a gigabyte for the largest arenas.
-        version=fingerprint_bytes(encode_parquet("human_battles", frame)),
+        version=fingerprint_bytes(encode_parquet(BattleRow, frame)),
     )
 
 
@@ -319,7 +325,7 @@ def _agreement_numbers(found: HumanAgreement, counted: pa.Table, on_judged: pa.T
 
 
 def _frame_of(table: pa.Table) -> pd.DataFrame:
-    schema = SCHEMAS["human_battles"]
+    schema = derive_schema(BattleRow)
     frame: pd.DataFrame = (
         table.select(schema.names).cast(schema).to_pandas(types_mapper=pd.ArrowDtype)
     )
@@ -327,7 +333,7 @@ def _frame_of(table: pa.Table) -> pd.DataFrame:
 
 
 def _battles_on(config: TournamentConfig, dimension: str, human: pd.DataFrame) -> pa.Table:
-    table = complete_battle_table(to_arrow("human_battles", human))
+    table = complete_battle_table(to_arrow(BattleRow, human))
     return battles_that_count(table, dimension, dimensions=config.dimension_names)
 
 

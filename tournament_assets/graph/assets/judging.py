@@ -275,7 +275,7 @@ def judge_replies(
     ledger: LedgerAccess,
     judge: JudgeAccess,
     started_at: datetime,
-) -> Made[WrittenTable]:
+) -> Made[WrittenTable[JudgeReplyRow]]:
     """The judges' replies, one row for each presentation of a pair and each reply to it.
 
     Replies that the ledger holds for exactly the same request are used: `judge_requests` has bought
@@ -299,7 +299,7 @@ def judge_replies(
 
 def _write_replies(
     work: _DimensionWork, tally: Tally, ledger: "Ledger"
-) -> tuple["_CountedReplies", Made[WrittenTable]]:
+) -> tuple["_CountedReplies", Made[WrittenTable[JudgeReplyRow]]]:
     requests = work.requests()
     rows = reply_rows(
         by_pair(work.pairs, requests),
@@ -311,7 +311,7 @@ def _write_replies(
     )
     counted = _CountedReplies(rows)
     shown = Shown(counted, ("prompt_id", "entrant_a", "entrant_b", "presentation", "reply"))
-    written = write_table("judge_replies", shown)
+    written = write_table(JudgeReplyRow, shown)
     metadata = _reply_metadata(work, requests, counted, tally)
     return counted, Made(written, metadata={**metadata, "first_rows": shown.markdown})
 

@@ -21,6 +21,7 @@ from tournament_assets.project.project_files import (
     places_of,
 )
 from tournament_assets.storage.tables import content_version, make_table
+from tournament_assets.tournament.asset_rows import PromptRow
 from tournament_assets.tournament.entrants import AnyEntrant, LocalEntrant
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.extras import rows_of_extras
@@ -166,7 +167,7 @@ def _attempt(asset: str, partition: str | None, read: Callable[[], str]) -> Inpu
 
 def _bank_version(plan: TournamentPlan) -> str:
     rows = prompt_rows(load_bank(plan.config, plan.project))
-    return content_version("prompt_bank", make_table("prompt_bank", rows))
+    return content_version(PromptRow, make_table(PromptRow, rows))
 
 
 def _rubric(plan: TournamentPlan, dimension: str) -> InputVersion:

@@ -38,7 +38,7 @@ def prompt_bank(step: Step) -> Made[list[PromptRow]]:
     """
     prompts = load_bank(step.plan.config, step.plan.project)
     rows = prompt_rows(prompts)
-    version = content_version("prompt_bank", make_table("prompt_bank", rows))
+    version = content_version(PromptRow, make_table(PromptRow, rows))
     return Made(
         rows,
         metadata={
@@ -114,7 +114,7 @@ def match_list(
     selected: pd.DataFrame,
     responses: Mapping[str, pd.DataFrame],
     options: MatchListOptions,
-) -> Made[WrittenTable]:
+) -> Made[WrittenTable[MatchRow]]:
     """The pairs to judge: every two entrants, on every prompt that all of them answered.
 
     Prompts without a gold answer are left out of dimensions that compare with one.
@@ -128,7 +128,7 @@ def match_list(
     columns = ("prompt_id", "entrant_a", "entrant_b", "response_a", "response_b")
     shown = Shown(_pair_rows(pairs, dimension), columns)
     return Made(
-        write_table("match_list", shown),
+        write_table(MatchRow, shown),
         metadata={
             "pairs": len(pairs),
             "pairs_left_out_by_limit": len(eligible) - len(pairs),

@@ -68,7 +68,7 @@ def tables_of(sections: Iterable[SectionRow]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*READS, *facts, *own)))
 
 
-def report(step: Step, tables: Mapping[str, LoadedTable]) -> Made[WrittenTable]:
+def report(step: Step, tables: Mapping[str, LoadedTable]) -> Made[WrittenTable[ReportPageRow]]:
     """The report, as Markdown and as one HTML file, with every battle in it.
 
     Many battles get separate pages, beside it in the run directory.
@@ -82,7 +82,7 @@ def report(step: Step, tables: Mapping[str, LoadedTable]) -> Made[WrittenTable]:
         for name, page in pages:
             yield ReportPageRow(format=name, content=page)
 
-    return Made(write_table("report", documents()), metadata={"report": Markdown(markdown)})
+    return Made(write_table(ReportPageRow, documents()), metadata={"report": Markdown(markdown)})
 
 
 def _page(step: Step, tables: Mapping[str, Any]) -> Page:

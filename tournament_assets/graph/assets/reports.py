@@ -46,9 +46,9 @@ from tournament_assets.reports.leaderboard import build_leaderboard, leaderboard
 from tournament_assets.reports.separation import STOPS_EARLY, verdict_sentence
 from tournament_assets.runs.provenance import Frames, LargeTables, name_models
 from tournament_assets.storage.tables import (
-    SCHEMAS,
     AnyTable,
     WrittenTable,
+    columns_of,
     judge_models_of,
     rows_of,
     texts_of,
@@ -89,13 +89,14 @@ _COVERAGE_COLUMNS = (
 )
 
 
-def battles(verdicts: LargeTables) -> Made[WrittenTable]:
+def battles(verdicts: LargeTables) -> Made[WrittenTable[BattleRow]]:
     """Every settled pair in other tools' terms; the ratings can be recomputed from it alone.
 
     Unjudged pairs are not battles. An inconsistent pair is a tie, marked as such.
     """
+    columns = [each.name for each in columns_of(BattleRow)]
     rows = (
-        BattleRow(**{name: getattr(battle, name) for name in SCHEMAS["battles"].names})
+        BattleRow(**{name: getattr(battle, name) for name in columns})
         for table in verdicts.values()
         for judgment, judge_model in zip(
             judgments_of(table), texts_of(table, "settled_by"), strict=True
@@ -103,7 +104,7 @@ def battles(verdicts: LargeTables) -> Made[WrittenTable]:
         for battle in battles_from_judgments([judgment], judge_model=judge_model)
     )
     shown = Shown(rows, ("question_id", "dimension", "model_a", "model_b", "winner"))
-    written = write_table("battles", shown)
+    written = write_table(BattleRow, shown)
     return Made(written, metadata={"battles": len(written), "first_rows": shown.markdown})
 
 

@@ -78,7 +78,7 @@ def judge_verdicts(
     options: VerdictOptions,
     jury: pd.DataFrame | None = None,
     decisions: pd.DataFrame | None = None,
-) -> Made[WrittenTable]:
+) -> Made[WrittenTable[VerdictRow]]:
     """Every pair settled from its replies, at no cost.
 
     Both replies name the same entrant: it wins. Both say tie: a tie. They disagree: inconsistent.
@@ -94,7 +94,7 @@ def judge_verdicts(
     weigh = None if decisions is None else weights_of(decisions)
     settled = _Counts(_weighed(_together(by_judge, step, jury), weigh))
     shown = Shown(settled, _SHOWN_COLUMNS)
-    written = write_table("judge_verdicts", shown)
+    written = write_table(VerdictRow, shown)
     return Made(
         written,
         metadata={

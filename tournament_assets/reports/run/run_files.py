@@ -125,7 +125,7 @@ def build_run_files(
             f"battles.{kind}",
             partial(write, table=battles, names=ALL_FIELDS, settings=settings),
         )
-    yield "leaderboard.parquet", encode_parquet("leaderboard", tables.leaderboard)
+    yield "leaderboard.parquet", encode_parquet(EloRow, tables.leaderboard)
     yield from _papers(tables, economies).items()
     for page in rows_of(ReportPageRow, tables.report):
         # All others are the pages beside the report.
