@@ -34,13 +34,14 @@ from starlette.routing import Route
 from tournament_assets.judging.requests.pairs import build_match_list, filter_pairs_for_dimension
 from tournament_assets.judging.requests.requests import JudgeRequests, RequestSettings
 from tournament_assets.judging.settlement.records import JudgingScope
-from tournament_assets.judging.settlement.sessions import JudgingOptions, WaitingPolicy
+from tournament_assets.judging.settlement.sessions import JudgingSession
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import ThreadedServer
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import Project, load_rubric
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
+from tournament_assets.tournament.judges import Waiting
 from tournament_assets.tournament.prompts import Prompt
 
 ROOT = Path(__file__).parents[1]
@@ -133,18 +134,14 @@ def judge_tournament(n_entrants: int, folder: Path, url: str) -> tuple[int, int,
                         shows_expected_behavior=rules.shows_expected_behavior,
                     ),
                 )
-                tally = settle_requests(
-                    requests,
+                session = JudgingSession(
                     scope=JudgingScope("large", "headline", dimension),
                     ledger=ledger,
                     service=service,
                     progress=Silence(),
-                    options=JudgingOptions(
-                        WaitingPolicy(
-                            poll_initial_seconds=0.2, poll_max_seconds=2.0, deadline_seconds=3600.0
-                        )
-                    ),
+                    waiting=Waiting(poll_initial_seconds=0.2, poll_max_seconds=2.0),
                 )
+                tally = settle_requests(session, requests)
                 if tally.answered != tally.total:
                     raise SystemExit(f"{tally.total - tally.answered} requests have no reply")
                 totals["requests"] += tally.submitted

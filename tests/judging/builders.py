@@ -1,7 +1,7 @@
 """A pair, a rubric and settings to judge it with, rows of results, and a clock of our own."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,10 +12,10 @@ from tournament_assets.judging.requests.requests import (
     JudgeRequests,
     RequestSettings,
 )
+from tournament_assets.judging.settlement import sessions
 from tournament_assets.judging.settlement.records import JudgingScope
-from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
-from tournament_assets.tournament.judges import Rubric
+from tournament_assets.tournament.judges import Rubric, Waiting
 
 RUBRIC = Rubric("factuality", "1", "# version: 1\nWhich response is truer?")
 SETTINGS = RequestSettings(
@@ -128,22 +128,48 @@ class Progress:
         return any(words in note for note in self.notes)
 
 
-def patience(clock: Clock, **changed: Any) -> WaitingPolicy:
+def patience(
+    clock: Clock, *, sleep: Callable[[float], None] | None = None, **waiting: Any
+) -> dict[str, Any]:
     """Wait 1, 2, 4, 4, … seconds, for at most 100, on a clock of our own.
 
     A creation may take 10 seconds, and the list of batches may be 30 seconds behind.
     """
-    policy = WaitingPolicy(
-        poll_initial_seconds=1.0,
-        poll_max_seconds=4.0,
-        deadline_seconds=100.0,
-        adopt_grace_seconds=30.0,
-        creation_seconds=10.0,
-        sleep=clock.sleep,
-        monotonic=clock.monotonic,
-        now=clock.now,
-    )
-    return replace(policy, **changed)
+    waits = {
+        "poll_initial_seconds": 1.0,
+        "poll_max_seconds": 4.0,
+        "deadline_seconds": 100.0,
+        "grace_seconds": 30.0,
+        **waiting,
+    }
+    return {
+        **waiting_of(**waits),
+        "creation_seconds": 10.0,
+        "clock": sessions.Clock(sleep or clock.sleep, clock.monotonic, clock.now),
+    }
+
+
+def waiting_of(
+    *, prewarm_wait_seconds: float | None = None, grace_seconds: float = 600.0, **waiting: Any
+) -> dict[str, Any]:
+    """Return what a session is told of its waits; a deadline may be over at once.
+
+    Args:
+        prewarm_wait_seconds: Wait so long for a request that is sent ahead; None sends none.
+    """
+    if prewarm_wait_seconds is not None:
+        waiting["prewarm_wait_seconds"] = prewarm_wait_seconds
+    return {
+        "waiting": Waiting().model_copy(update=waiting),
+        "grace_seconds": grace_seconds,
+        "prewarms": prewarm_wait_seconds is not None,
+    }
+
+
+def quick(deadline_seconds: float = 60.0, **waiting: Any) -> dict[str, Any]:
+    """Return the waits of a run with little patience."""
+    waits = {"grace_seconds": 0.3, "deadline_seconds": deadline_seconds, **waiting}
+    return waiting_of(poll_initial_seconds=0.02, poll_max_seconds=0.1, **waits)
 
 
 def sizes(batches: Sequence[Sequence[object]]) -> list[int]:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest
-from tournament_assets.judging.settlement.sessions import JudgingOptions, Tally
-from tournament_assets.judging.settlement.settlement import ask_directly, settle_requests
+from tournament_assets.judging.settlement.sessions import Tally
+from tournament_assets.judging.settlement.settlement import ask_directly
 from tournament_assets.judging.settlement.submission import write_intent
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, LedgerError
 
 from .bench import Bench
-from .builders import SCOPE, failure, failures, keys_of, patience, reply_row, requests_for
+from .builders import failure, failures, keys_of, reply_row, requests_for
 from .fake_judge import FakeJudge, failing, key_in
 from .fake_ledger import FakeLedger
 
@@ -113,7 +113,7 @@ def test_a_reply_that_cannot_be_written_down_is_not_followed_by_many_others() ->
     session = bench.session()
     with pytest.raises(LedgerError, match="full"):
         ask_directly(session, requests_for(50), attempt=1)
-    assert len(bench.judge.direct_requests) <= session.options.max_in_flight
+    assert len(bench.judge.direct_requests) <= session.max_in_flight
     assert bench.ledger.states == ["intent"]
 
 
@@ -166,14 +166,7 @@ class WithoutBatches:
 
 
 def settle(bench: Bench, n_pairs: int, **options: Any) -> Tally:
-    return settle_requests(
-        requests_for(n_pairs),
-        scope=SCOPE,
-        ledger=bench.ledger,
-        service=WithoutBatches(bench.judge),
-        progress=bench.progress,
-        options=JudgingOptions(patience(bench.clock), **options),
-    )
+    return bench.settle(requests_for(n_pairs), service=WithoutBatches(bench.judge), **options)
 
 
 def test_more_requests_than_leftovers_of_batches_are_asked_without_a_batch() -> None:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest, TakesBatches
 from tournament_assets.judging.settlement.records import JudgingLedger
-from tournament_assets.judging.settlement.sessions import JudgingOptions
-from tournament_assets.judging.settlement.settlement import find_work_left, settle_requests
+from tournament_assets.judging.settlement.settlement import find_work_left
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 from .bench import Bench
@@ -20,7 +19,6 @@ from .builders import (
     failure,
     failures,
     keys_of,
-    patience,
     reply_row,
     requests_for,
 )
@@ -103,19 +101,12 @@ def _reading(rows: int) -> Reading:
 def live(bench: Bench, weather: Weather, life: Life) -> None:
     """Let one process settle the requests until it is through, refused or killed."""
     try:
-        settle_requests(
+        bench.settle(
             REQUESTS,
-            scope=SCOPE,
             ledger=cast("JudgingLedger", Mortal(bench.ledger, life)),
             service=cast("TakesBatches", Mortal(bench.judge, life)),
-            progress=bench.progress,
-            options=JudgingOptions(
-                policy=patience(
-                    bench.clock,
-                    prewarm_wait_seconds=5.0 if weather.prewarms else None,
-                    max_rounds=weather.max_rounds,
-                )
-            ),
+            prewarm_wait_seconds=5.0 if weather.prewarms else None,
+            max_rounds=weather.max_rounds,
         )
     except (JudgeError, Killed):
         # The lease of a process that is gone is anybody's.

@@ -1,15 +1,16 @@
 import threading
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tournament_assets.judging.settlement import sessions
 from tournament_assets.judging.settlement.records import Lease
-from tournament_assets.judging.settlement.sessions import hold_lease
+from tournament_assets.judging.settlement.sessions import JudgingSession, hold_lease
 from tournament_assets.tournament.errors import JudgeError, JudgeWaitingError, LedgerError
 
 from .bench import Bench
-from .builders import SCOPE, Clock, Progress, patience, requests_for
+from .builders import SCOPE, Clock, Progress, requests_for
 from .fake_ledger import FakeLedger
 
 
@@ -31,14 +32,23 @@ class Watched(FakeLedger):
         return is_ours
 
 
+def session_of(
+    ledger: FakeLedger, clock: Clock, progress: Progress | None = None, **waiting: Any
+) -> JudgingSession:
+    bench = Bench()
+    bench.ledger, bench.clock, bench.progress = ledger, clock, progress or Progress()
+    return bench.unbegun(**waiting)
+
+
 def renewal_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "lease renewal"]
 
 
 def test_a_lease_is_held_and_given_back() -> None:
     ledger, clock, progress = FakeLedger(), Clock(), Progress()
-    with hold_lease(ledger, SCOPE, policy=patience(clock), progress=progress) as lease:
-        assert ledger.leases == {SCOPE: lease.token}
+    session = session_of(ledger, clock, progress)
+    with hold_lease(session):
+        assert ledger.leases == {SCOPE: session.lease.token}
         assert len(renewal_threads()) == 1
     assert ledger.leases == {}
     assert renewal_threads() == []
@@ -49,7 +59,7 @@ def test_a_lease_is_given_back_when_the_work_fails() -> None:
     ledger, clock = FakeLedger(), Clock()
     with (
         pytest.raises(JudgeError),
-        hold_lease(ledger, SCOPE, policy=patience(clock), progress=Progress()),
+        hold_lease(session_of(ledger, clock)),
     ):
         raise JudgeError("refused")
     assert ledger.leases == {}
@@ -66,9 +76,9 @@ def test_somebody_elses_lease_is_waited_for() -> None:
         if clock.seconds > 10:
             ledger.release_lease(other)
 
-    policy = patience(clock, sleep=sleep)
-    with hold_lease(ledger, SCOPE, policy=policy, progress=progress) as lease:
-        assert lease.token != other.token
+    session = session_of(ledger, clock, progress, sleep=sleep)
+    with hold_lease(session):
+        assert session.lease.token != other.token
     assert clock.naps == [1.0, 2.0, 4.0, 4.0]
     assert progress.heard("factuality (pilot)")
 
@@ -76,10 +86,9 @@ def test_somebody_elses_lease_is_waited_for() -> None:
 def test_somebody_elses_lease_is_not_waited_for_beyond_the_deadline() -> None:
     ledger, clock = FakeLedger(), Clock()
     ledger.acquire_lease(SCOPE)
-    policy = patience(clock, deadline_seconds=9.0)
     with (
         pytest.raises(JudgeWaitingError, match="within 9 s;"),
-        hold_lease(ledger, SCOPE, policy=policy, progress=Progress()),
+        hold_lease(session_of(ledger, clock, deadline_seconds=9.0)),
     ):
         raise AssertionError("it was not to be had")
     assert clock.naps == [1.0, 2.0, 4.0, 2.0]
@@ -103,7 +112,7 @@ def test_scopes_do_not_get_in_each_others_way() -> None:
 def test_a_lease_is_renewed_while_it_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "_RENEW_SECONDS", 0.001)
     ledger = Watched()
-    with hold_lease(ledger, SCOPE, policy=patience(Clock()), progress=Progress()):
+    with hold_lease(session_of(ledger, Clock())):
         assert ledger.was_renewed.wait(60)
     renewed = ledger.renewed
     assert renewal_threads() == []
@@ -113,14 +122,14 @@ def test_a_lease_is_renewed_while_it_is_held(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_ledger_that_is_busy_does_not_end_the_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "_RENEW_SECONDS", 0.001)
     ledger = Watched(error=LedgerError("database is locked"))
-    with hold_lease(ledger, SCOPE, policy=patience(Clock()), progress=Progress()):
+    with hold_lease(session_of(ledger, Clock())):
         assert ledger.was_renewed.wait(60)
 
 
 def test_a_lease_that_is_lost_is_not_renewed_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "_RENEW_SECONDS", 0.001)
     ledger = Watched(times=1)
-    with hold_lease(ledger, SCOPE, policy=patience(Clock()), progress=Progress()):
+    with hold_lease(session_of(ledger, Clock())):
         ledger.leases[SCOPE] = "somebody else's"
         (thread,) = renewal_threads()
         thread.join(60)

@@ -8,7 +8,6 @@ import pytest
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest, TokenUsage
 from tournament_assets.judging.settlement.harvest import is_final
 from tournament_assets.judging.settlement.records import JudgingScope
-from tournament_assets.judging.settlement.sessions import JudgingOptions
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.providers.response_reading import NoResponse, read_response
 from tournament_assets.responses.api_responses import build_response_requests, response_scope
@@ -17,7 +16,7 @@ from tournament_assets.tournament.errors import JudgeError, JudgeWaitingError
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 
 from .bench import Bench
-from .builders import SCOPE, failed_row, patience, reply_row
+from .builders import SCOPE, failed_row, reply_row
 from .fake_judge import failing
 
 CLAUDE = AnthropicApiEntrant(
@@ -41,19 +40,14 @@ def settle(
         if told is not None:
             told.extend(final)
 
-    settle_requests(
-        REQUESTS,
+    session = bench.unbegun(
         scope=scope or response_scope(CLAUDE),
-        ledger=bench.ledger,
-        service=bench.judge,
-        progress=bench.progress,
-        options=JudgingOptions(
-            policy=patience(bench.clock, **policy),
-            reply_format=None,
-            on_rows=listen,
-            remedy="do this",
-        ),
+        reply_format=None,
+        on_rows=listen,
+        remedy="do this",
+        **policy,
     )
+    settle_requests(session, REQUESTS)
 
 
 def test_a_prompt_is_one_user_message_and_settings_that_are_not_given_are_not_sent() -> None:

@@ -136,7 +136,7 @@ def test_what_an_open_batch_does_not_hold_is_asked_besides() -> None:
 def test_a_batch_of_another_scope_is_left_alone(other: object) -> None:
     bench = Bench(durations=[1000.0])
     with pytest.raises(JudgeWaitingError):
-        bench.settle(requests_for(1), scope=other)  # type: ignore[arg-type]
+        bench.settle(requests_for(1), scope=other)
     assert bench.settle(requests_for(1)).resumed == 0
     assert bench.ledger.states == ["created", "harvested"]
 
@@ -253,7 +253,7 @@ def test_the_policy_of_a_run_is_the_one_of_its_options() -> None:
     with pytest.raises(JudgeWaitingError):
         bench.settle(requests_for(1), deadline_seconds=12.0)
     assert bench.clock.seconds == 12.0
-    assert patience(bench.clock).deadline_seconds == 100.0
+    assert patience(bench.clock)["waiting"].deadline_seconds == 100.0
 
 
 def left_on(bench: Bench, n_pairs: int, reply_format: ReplyFormat = "line") -> WorkLeft:

@@ -7,9 +7,9 @@ from threading import Barrier
 
 import pytest
 
-from tests.judging.builders import SCOPE, Progress, keys_of, requests_for
+from tests.judging.builders import SCOPE, Progress, keys_of, quick, requests_for
 from tests.loopback.faults.servers import FaultyServer
-from tournament_assets.judging.settlement.sessions import JudgingOptions, Tally, WaitingPolicy
+from tournament_assets.judging.settlement.sessions import JudgingSession, Tally
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
@@ -36,14 +36,10 @@ def run_judging(ledger_url: str, judge_url: str, n_pairs: int, start: Barrier) -
         closing(AnthropicBatches(base_url=judge_url, api_key="any")) as service,
     ):
         start.wait(60)
-        return settle_requests(
-            requests_for(n_pairs),
-            scope=SCOPE,
-            ledger=ledger,
-            service=service,
-            progress=Progress(),
-            options=JudgingOptions(policy=WaitingPolicy(0.02, 0.1, 60, adopt_grace_seconds=0.3)),
+        session = JudgingSession(
+            scope=SCOPE, ledger=ledger, service=service, progress=Progress(), **quick()
         )
+        return settle_requests(session, requests_for(n_pairs))
 
 
 def test_two_threads_send_everything_once_and_both_end_well(ledger_url: str) -> None:

@@ -23,7 +23,6 @@ from tests.responses.builders import (
 from tournament_assets.judging.batch_service import takes_batches
 from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices, most_usd
 from tournament_assets.judging.settlement.recovery import recover_batches
-from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.ledger import Ledger
 from tournament_assets.responses.api_responses import (
     build_response_requests,
@@ -34,7 +33,7 @@ from tournament_assets.responses.api_responses import (
 from tournament_assets.responses.local_responses import CompletedResponses
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
 from tournament_assets.tournament.errors import BudgetError, GenerationError, InputError
-from tournament_assets.tournament.judges import Judge
+from tournament_assets.tournament.judges import Judge, Waiting
 from tournament_assets.tournament.prompts import Prompt
 
 ALL = {prompt.prompt_id: echo(prompt) for prompt in PROMPTS}
@@ -253,7 +252,7 @@ def test_a_lost_ledger_gets_responses_back_that_were_paid_for() -> None:
                 planned_responses(claude(), PROMPTS),
                 ledger=ledger,
                 service=service,
-                policy=WaitingPolicy(0.1, 0.1, 20.0),
+                waiting=Waiting(poll_initial_seconds=0.1, poll_max_seconds=0.1),
                 progress=Progress(),
             )
         assert report.replies == len(PROMPTS)

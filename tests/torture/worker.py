@@ -4,7 +4,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -24,11 +23,11 @@ from tournament_assets.judging.settlement.recovery import (
     recover_batches,
 )
 from tournament_assets.judging.settlement.sessions import (
-    JudgingOptions,
+    Clock,
+    JudgingSession,
     Piece,
     Sleep,
     Tally,
-    WaitingPolicy,
     run_together,
 )
 from tournament_assets.judging.settlement.settlement import settle_requests
@@ -36,6 +35,7 @@ from tournament_assets.ledger import Ledger
 from tournament_assets.providers.openers import open_service
 from tournament_assets.tournament.errors import TournamentError
 from tournament_assets.tournament.judge_services import ServiceConnection
+from tournament_assets.tournament.judges import Waiting
 
 REFUSED = 3
 """The exit code of a process that ended with one of the project's own errors."""
@@ -63,14 +63,17 @@ def settle(
     def work(ledger: MortalLedger, service: MortalService, progress: Progress) -> dict[str, Any]:
         def settle_part(part: tuple[JudgingScope, Sequence[JudgeRequest]], sleep: Sleep) -> Tally:
             scope, requests = part
-            return settle_requests(
-                requests,
+            session = JudgingSession(
                 scope=scope,
                 ledger=cast("JudgingLedger", ledger),
                 service=cast("AsksDirectly", service),
                 progress=progress,
-                options=JudgingOptions(policy=replace(_policy(chosen), sleep=sleep)),
+                waiting=_waiting(chosen),
+                grace_seconds=chosen.grace_seconds,
+                prewarms=True,
+                clock=Clock(sleep=sleep),
             )
+            return settle_requests(session, requests)
 
         parts = chosen.parts.items()
         pieces = [Piece(part[0].title, partial(settle_part, part)) for part in parts]
@@ -99,7 +102,7 @@ def recover(
                 planned,
                 ledger=cast("RecoveryLedger", ledger),
                 service=cast("TakesBatches", service),
-                policy=_policy(chosen),
+                waiting=_waiting(chosen),
                 progress=progress,
             )
             if not report.in_progress and not report.incomplete:
@@ -109,13 +112,12 @@ def recover(
     return _live(work, chosen, ledger_url, judge_url, number, Life(dies_at, Path(note)))
 
 
-def _policy(scenario: Scenario) -> WaitingPolicy:
-    return WaitingPolicy(
+def _waiting(scenario: Scenario) -> Waiting:
+    return Waiting(
         poll_initial_seconds=_POLL_SECONDS,
         poll_max_seconds=0.2,
         deadline_seconds=60.0,
         prewarm_wait_seconds=scenario.prewarm_wait_seconds,
-        adopt_grace_seconds=scenario.grace_seconds,
         max_rounds=scenario.max_rounds,
     )
 

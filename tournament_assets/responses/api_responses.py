@@ -25,10 +25,10 @@ from tournament_assets.judging.settlement.harvest import is_final
 from tournament_assets.judging.settlement.records import RESPONSES, JudgingScope, StoredReply
 from tournament_assets.judging.settlement.recovery import PlannedRequest, refuse_to_repay
 from tournament_assets.judging.settlement.sessions import (
-    JudgingOptions,
+    Clock,
+    JudgingSession,
     Sleep,
     Tally,
-    WaitingPolicy,
 )
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.providers.openers import open_service
@@ -393,24 +393,6 @@ def _buy(
     entrant = purchase.entrant
     asked = asked_as_a_judge(entrant, judges)
     left = purchase.left()
-    options = JudgingOptions(
-        policy=WaitingPolicy.of(asked, sleep=sleep),
-        approve=build_approval(terms, ledger=purchase.ledger),
-        terms=terms,
-        may_pay_again=may_pay_again,
-        reply_format=None,
-        on_rows=purchase.keep,
-        remedy=_REMEDY,
-    )
-    if isinstance(entrant, OpenAiApiEntrant):
-        options = replace(
-            options,
-            remedy=_SERVER_REMEDY,
-            max_in_flight=entrant.max_concurrency,
-            max_tries=entrant.max_retries + 1,
-            refusals_are_final=False,
-            has_answered=bool(purchase.responses()),
-        )
     with JudgingBar(f"{entrant.entrant_id} responds", total=len(left), log=log) as progress:
         refuse_to_repay(
             frozenset(request.request_key for request in left),
@@ -420,14 +402,28 @@ def _buy(
             command="tournament ledger recover --config CONFIG",
             may_pay_again=may_pay_again or is_free_model(entrant.model),
         )
-        return settle_requests(
-            left,
+        session = JudgingSession(
             scope=purchase.scope,
             ledger=purchase.ledger,
             service=service,
             progress=progress,
-            options=options,
+            waiting=asked.waiting,
+            grace_seconds=asked.grace_seconds,
+            clock=Clock(sleep=sleep),
+            approve=build_approval(terms, ledger=purchase.ledger),
+            terms=terms,
+            may_pay_again=may_pay_again,
+            reply_format=None,
+            on_rows=purchase.keep,
+            remedy=_REMEDY,
         )
+        if isinstance(entrant, OpenAiApiEntrant):
+            session.remedy = _SERVER_REMEDY
+            session.max_in_flight = entrant.max_concurrency
+            session.max_tries = entrant.max_retries + 1
+            session.refusals_are_final = False
+            session.has_answered = bool(purchase.responses())
+        return settle_requests(session, left)
 
 
 class _Purchase:

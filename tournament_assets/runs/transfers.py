@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -27,7 +27,6 @@ from tournament_assets.judging.settlement.recovery import (
     RecoveryReport,
     recover_batches,
 )
-from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.project.existing_work import (
     existing_requests,
     known_responses,
@@ -463,8 +462,7 @@ def recover_replies(
     def recover_from(asked: Iterable[Judge]) -> RecoveryReport:
         report = RecoveryReport()
         for each in {each.door: each for each in asked if each.row.channel == "batch"}.values():
-            policy = WaitingPolicy.of(each)
-            policy = replace(policy, poll_initial_seconds=min(policy.poll_initial_seconds, 1.0))
+            first = min(each.waiting.poll_initial_seconds, 1.0)
             title = f"replies of {each.service} are taken back"
             with judge.service(each) as service, JudgingBar(title, total=1, log=log) as progress:
                 if takes_batches(service):
@@ -473,7 +471,7 @@ def recover_replies(
                             planned,
                             ledger=ledger,
                             service=service,
-                            policy=policy,
+                            waiting=each.waiting.model_copy(update={"poll_initial_seconds": first}),
                             progress=progress,
                         )
                     )

@@ -35,11 +35,11 @@ from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.recovery import refuse_to_repay, rejudge_requests
 from tournament_assets.judging.settlement.sessions import (
     Approval,
-    JudgingOptions,
+    Clock,
+    JudgingSession,
     Piece,
     Sleep,
     Tally,
-    WaitingPolicy,
     one_at_a_time,
     run_together,
 )
@@ -419,35 +419,30 @@ def ask_together(
             scope, asked = each.scope, each.judge
             settle_all = rejudge_requests if options.rejudge else settle_requests
             title = f"{scope.title} is judged"
+            deadline = options.wait_seconds
+            if deadline is None:
+                deadline = asked.waiting.slot_seconds
             with JudgingBar(title, total=tallies[scope].total, log=told) as progress:
-                return settle_all(
-                    each.requests,
+                session = JudgingSession(
                     scope=scope,
                     ledger=ledger,
                     service=services[asked.door],
                     progress=progress,
-                    options=JudgingOptions(
-                        policy=WaitingPolicy.of(
-                            asked,
-                            deadline_seconds=(
-                                asked.waiting.slot_seconds
-                                if options.wait_seconds is None
-                                else options.wait_seconds
-                            ),
-                            prewarms=scope.is_of_verdicts and plan.config.mode(scope.mode).prewarm,
-                            sleep=sleep,
-                        ),
-                        approve=build_approval(terms, ledger=ledger),
-                        terms=terms,
-                        may_pay_again=options.pay_again,
-                        failed_since=failed_since,
-                        reply_format=reply_format,
-                        max_batch_requests=asked.row.max_batch_requests,
-                        max_batch_bytes=asked.row.max_batch_bytes,
-                        max_in_flight=asked.max_in_flight,
-                        places=places[asked.door],
-                    ),
+                    waiting=asked.waiting.model_copy(update={"deadline_seconds": deadline}),
+                    grace_seconds=asked.grace_seconds,
+                    prewarms=scope.is_of_verdicts and plan.config.mode(scope.mode).prewarm,
+                    clock=Clock(sleep=sleep),
+                    approve=build_approval(terms, ledger=ledger),
+                    terms=terms,
+                    may_pay_again=options.pay_again,
+                    failed_since=failed_since,
+                    reply_format=reply_format,
+                    max_batch_requests=asked.row.max_batch_requests,
+                    max_batch_bytes=asked.row.max_batch_bytes,
+                    max_in_flight=asked.max_in_flight,
+                    places=places[asked.door],
                 )
+                return settle_all(session, each.requests)
 
         pieces = [Piece(each.scope.title, partial(settle, each)) for each in work]
         done = run_together(pieces, log=told)

@@ -28,13 +28,13 @@ from tournament_assets.extras.archives.rejudging import (
     find_failed_judgings,
     rejudge_runs,
 )
-from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.ledger import Ledger
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.errors import BudgetError, InputError, JudgeError
+from tournament_assets.tournament.judges import Waiting
 
 KEY = "sk-test-9c1d44"
-QUICK = WaitingPolicy(poll_initial_seconds=0.01, poll_max_seconds=0.02, deadline_seconds=1.0)
+QUICK = Waiting(poll_initial_seconds=0.01, poll_max_seconds=0.02, deadline_seconds=1.0)
 REAL = {
     **description()["rejudging"],
     "service": "anthropic",
@@ -72,7 +72,7 @@ def ask_again(
             ledger=ledger,
             connect=connect,
             log=lambda message: None,
-            policy=QUICK,
+            waiting=QUICK,
         )
 
 

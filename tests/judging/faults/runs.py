@@ -7,13 +7,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.judging.builders import SCOPE, Progress, keys_of, requests_for
+from tests.judging.builders import SCOPE, Progress, keys_of, quick, requests_for
 from tests.loopback.faults.catalogue import CATALOGUE
 from tests.loopback.faults.servers import FaultyServer
 from tournament_assets.judging.batch_service import TakesBatches
 from tournament_assets.judging.requests.verdict_parsing import parse_verdict, read_reply
 from tournament_assets.judging.settlement.records import StoredReply
-from tournament_assets.judging.settlement.sessions import JudgingOptions, Tally, WaitingPolicy
+from tournament_assets.judging.settlement.sessions import Clock, JudgingSession, Tally
 from tournament_assets.judging.settlement.settlement import find_work_left, settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.lexical_judge import judge_lexically
@@ -45,18 +45,16 @@ class Run:
 
     def settle(self, *, may_pay_again: bool = False, **policy: Any) -> Tally:
         """Settle four requests."""
-        waits = {"deadline_seconds": 60.0, "adopt_grace_seconds": 0.3, **policy}
-        return settle_requests(
-            REQUESTS,
+        session = JudgingSession(
             scope=SCOPE,
             ledger=self.ledger,
             service=self.service,
             progress=self.progress,
-            options=JudgingOptions(
-                policy=WaitingPolicy(0.02, 0.1, sleep=self._sleep, **waits),
-                may_pay_again=may_pay_again,
-            ),
+            may_pay_again=may_pay_again,
+            clock=Clock(sleep=self._sleep),
+            **quick(**policy),
         )
+        return settle_requests(session, REQUESTS)
 
     def _sleep(self, seconds: float) -> None:
         self.naps.append(seconds)

@@ -12,18 +12,17 @@ from typing import Any
 
 import pytest
 
-from tests.judging.builders import SETTINGS, Progress, requests_for
+from tests.judging.builders import SETTINGS, Progress, quick, requests_for
 from tests.loopback.faults.servers import FaultyServer
 from tests.postgresql import PostgresServer
 from tournament_assets.judging.batch_service import Channel, TokenUsage
 from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices, most_usd
 from tournament_assets.judging.requests.requests import JudgeRequests
-from tournament_assets.judging.settlement.records import JudgingScope, Lease
+from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import (
-    JudgingOptions,
     JudgingSession,
     Tally,
-    WaitingPolicy,
+    hold_lease,
 )
 from tournament_assets.judging.settlement.settlement import ask_directly, settle_requests
 from tournament_assets.ledger import Ledger
@@ -84,19 +83,15 @@ class Payer:
             closing(Ledger(self.ledger_url)) as ledger,
             closing(AnthropicBatches(base_url=self.server.url, api_key="any")) as service,
         ):
-            return settle_requests(
-                requests,
+            session = JudgingSession(
                 scope=JudgingScope("tiny", "pilot", dimension),
                 ledger=ledger,
                 service=service,
                 progress=Progress(),
-                options=JudgingOptions(
-                    policy=WaitingPolicy(
-                        0.02, 0.1, **{"deadline_seconds": 60, "adopt_grace_seconds": 0.3, **policy}
-                    ),
-                    terms=terms(limit_usd),
-                ),
+                terms=terms(limit_usd),
+                **quick(**policy),
             )
+            return settle_requests(session, requests)
 
     def ask_directly(self, requests: JudgeRequests, limit_usd: float) -> Tally:
         """Ask one by one."""
@@ -104,19 +99,16 @@ class Payer:
             closing(Ledger(self.ledger_url)) as ledger,
             closing(AnthropicBatches(base_url=self.server.url, api_key="any")) as service,
         ):
-            lease = ledger.acquire_lease(JudgingScope("tiny", "pilot", "direct"))
-            assert isinstance(lease, Lease)
             session = JudgingSession(
-                lease=lease,
+                scope=JudgingScope("tiny", "pilot", "direct"),
                 ledger=ledger,
                 service=service,
                 progress=Progress(),
-                options=JudgingOptions(WaitingPolicy(0.02, 0.1, 60), terms=terms(limit_usd)),
+                terms=terms(limit_usd),
+                **quick(),
             )
-            try:
+            with hold_lease(session):
                 ask_directly(session, requests, attempt=1)
-            finally:
-                ledger.release_lease(lease)
             return session.tally
 
 

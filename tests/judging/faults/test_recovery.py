@@ -28,14 +28,18 @@ from tournament_assets.judging.settlement.recovery import (
     recover_batches,
     refuse_to_repay,
 )
-from tournament_assets.judging.settlement.sessions import WaitingPolicy
+from tournament_assets.judging.settlement.sessions import Clock
 from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
+from tournament_assets.tournament.judges import Waiting
 
 from .runs import KEYS, Run, Runner
 
 PLANNED = dict.fromkeys(KEYS, PlannedRequest(SCOPE, "judge-1", "line"))
 COMMAND = "tournament ledger recover --config configs/small.yaml"
+
+
+WAITING = Waiting(poll_initial_seconds=0.01, poll_max_seconds=0.02, deadline_seconds=20.0)
 
 
 def lose_ledger(run: Run, path: Path) -> None:
@@ -50,14 +54,10 @@ def recover(run: Run, *, service: Any = None, days_later: int = 0, n: int = 3) -
         PLANNED,
         ledger=run.ledger,
         service=service or run.service,
-        policy=WaitingPolicy(
-            0.01,
-            0.02,
-            20.0,
-            max_readings=n,
-            now=lambda: datetime.now(UTC) + timedelta(days=days_later),
-        ),
+        waiting=WAITING,
         progress=run.progress,
+        clock=Clock(now=lambda: datetime.now(UTC) + timedelta(days=days_later)),
+        max_readings=n,
     )
 
 
@@ -256,7 +256,7 @@ def test_of_a_large_batch_a_part_at_a_time_is_on_its_way_into_the_ledger(tmp_pat
             dict.fromkeys(keys, PlannedRequest(SCOPE, "judge-1", "line")),
             ledger=ledger,
             service=cast("TakesBatches", service),
-            policy=WaitingPolicy(0.01, 0.02, 20.0),
+            waiting=WAITING,
             progress=Progress(),
         )
     assert (len(report.taken), report.replies) == (1, len(keys)) == (1, 1600)

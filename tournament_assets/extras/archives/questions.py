@@ -31,10 +31,8 @@ from tournament_assets.judging.requests.requests import ModelRequest, printable,
 from tournament_assets.judging.requests.verdict_parsing import Members
 from tournament_assets.judging.settlement.records import JudgingLedger, JudgingScope, StoredReply
 from tournament_assets.judging.settlement.sessions import (
-    JudgingOptions,
     JudgingSession,
-    WaitingPolicy,
-    open_session,
+    hold_lease,
 )
 from tournament_assets.judging.settlement.settlement import ask_directly
 from tournament_assets.ledger import Ledger
@@ -42,7 +40,7 @@ from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.errors import InputError, VerdictParseError
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judge_services import SERVICES
-from tournament_assets.tournament.judges import Judge
+from tournament_assets.tournament.judges import Judge, Waiting
 from tournament_assets.tournament.yaml_files import parse_yaml
 from tournament_assets.verdicts.judge_requests import build_approval
 
@@ -204,7 +202,7 @@ def ask_judge(
     *,
     ledger: Ledger,
     connect: Callable[[], AbstractContextManager[AsksDirectly]],
-    policy: WaitingPolicy,
+    waiting: Waiting,
     log: Callable[[str], None],
 ) -> None:
     """Ask for the scores that the ledger does not hold, one request at a time.
@@ -236,21 +234,23 @@ def ask_judge(
         began_at=datetime.now(UTC),
         setting="rejudging.budget_usd",
     )
-    options = JudgingOptions(
-        policy=policy,
-        approve=build_approval(terms, ledger=ledger),
-        terms=terms,
-        reply_format=None,
-        remedy=_REMEDY,
-    )
     with (
         connect() as service,
         JudgingBar(f"{scope.subject} is judged", total=len(requests), log=log) as progress,
-        open_session(
-            scope, ledger=ledger, service=service, progress=progress, options=options
-        ) as session,
     ):
-        _settle_scores(session, requests, ceiling=archive.config.harness.ceiling)
+        session = JudgingSession(
+            scope=scope,
+            ledger=ledger,
+            service=service,
+            progress=progress,
+            waiting=waiting,
+            approve=build_approval(terms, ledger=ledger),
+            terms=terms,
+            reply_format=None,
+            remedy=_REMEDY,
+        )
+        with hold_lease(session):
+            _settle_scores(session, requests, ceiling=archive.config.harness.ceiling)
 
 
 def cost_sentence(requests: Sequence[ModelRequest], rejudging: Rejudging) -> str:
@@ -419,7 +419,7 @@ def _settle_scores(
             left = [request for request in left if _may_be_read_next_time(request, held)]
             session.tally.second_questions += len(left)
         elif left:
-            session.options.approve(left, "direct")
+            session.approve(left, "direct")
             session.check_model(left[0].params["model"])
         _ask(session, left, held.last)
 

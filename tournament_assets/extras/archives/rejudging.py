@@ -23,13 +23,13 @@ from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun
 from tournament_assets.extras.archives.tables import LISTED, Table, fact
 from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.judging.requests.requests import ModelRequest
-from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.ledger import Ledger
 from tournament_assets.reports.report_tables import Document, ReportSection
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import TournamentError
+from tournament_assets.tournament.judges import Waiting
 
-_POLICY = WaitingPolicy(poll_initial_seconds=2.0, poll_max_seconds=60.0, deadline_seconds=600.0)
+_WAITING = Waiting(poll_initial_seconds=2.0, poll_max_seconds=60.0, deadline_seconds=600.0)
 
 
 def _shorten(text: str) -> str:
@@ -197,7 +197,7 @@ def rejudge_runs(
     ledger: Ledger,
     connect: Callable[[], AbstractContextManager[AsksDirectly]],
     log: Callable[[str], None],
-    policy: WaitingPolicy = _POLICY,
+    waiting: Waiting = _WAITING,
 ) -> RejudgeResult:
     """Ask the judge about runs whose judging failed, and write the scores into their files.
 
@@ -219,7 +219,7 @@ def rejudge_runs(
     held = before = held_scores(keys, ledger=ledger, ceiling=ceiling)
     if len(held.scores) < len(keys):
         try:
-            ask_judge(requests, archive, ledger=ledger, connect=connect, policy=policy, log=log)
+            ask_judge(requests, archive, ledger=ledger, connect=connect, waiting=waiting, log=log)
         except TournamentError as error:
             refused = error
         held = held_scores(keys, ledger=ledger, ceiling=ceiling)

@@ -9,7 +9,11 @@ from itertools import cycle
 from tournament_assets.judging.batch_service import UNPARSABLE, BatchStatus, Reply, ReplyRow
 from tournament_assets.judging.requests.requests import request_key_of
 from tournament_assets.judging.settlement.records import SubmittedBatch
-from tournament_assets.judging.settlement.sessions import JudgingSession, UnreadResults
+from tournament_assets.judging.settlement.sessions import (
+    MAX_READINGS,
+    JudgingSession,
+    UnreadResults,
+)
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
 _CHUNK = 500
@@ -62,7 +66,7 @@ def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchS
     harvest = _Harvest()
     waits = session.waits()
     reason = ""
-    for reading in range(session.policy.max_readings):
+    for reading in range(MAX_READINGS):
         if reading:
             session.progress.note(
                 f"batch {batch.batch_id} gave {len(harvest.seen)} of {len(keys)} results "
@@ -116,7 +120,7 @@ def _close_refused(session: JudgingSession, batch: SubmittedBatch, refusal: Judg
     if refusal.failure is not JudgeFailure.NOT_ACCEPTED:
         raise refusal
     session.progress.note(f"{refusal}; its requests are asked again")
-    session.policy.sleep(session.policy.poll_max_seconds)
+    session.clock.sleep(session.waiting.poll_max_seconds)
 
 
 def leave_unread(session: JudgingSession, batch: SubmittedBatch, unread: UnreadResults) -> None:
@@ -129,7 +133,7 @@ def leave_unread(session: JudgingSession, batch: SubmittedBatch, unread: UnreadR
         f"batch {batch.batch_id} holds {unread.n_counted} results as the service counts them, and "
         f"none could be read for {len(unread.missing)} of its requests ({unread.reason})"
     )
-    if session.options.may_pay_again and session.paid_again.isdisjoint(unread.missing):
+    if session.may_pay_again and session.paid_again.isdisjoint(unread.missing):
         session.paid_again.update(unread.missing)
         session.progress.note(f"{what}; these are asked and paid for again")
         session.ledger.record_closed(batch.nonce, state="lost")
@@ -200,7 +204,7 @@ def record_part(session: JudgingSession, nonce: str, part: Sequence[tuple[str, R
         tally.paid_twice += session.ledger.record_rows(nonce, final)
     if failed:
         session.ledger.record_failures(nonce, failed)
-    session.options.on_rows(part)
+    session.on_rows(part)
     tally.harvested += len(final)
     tally.failed += len(failed)
     tally.answered = min(tally.answered + len(final), tally.total)
@@ -265,7 +269,7 @@ def _stop_if_hopeless(session: JudgingSession, batch: SubmittedBatch, harvest: _
         said = next(harvest.messages[name] for name in sorted(_INVALID_ERRORS & by_error.keys()))
         raise JudgeError(
             f"the service refused every request of batch {batch.batch_id} as invalid: {said}; "
-            f"nothing more is sent; {session.options.remedy}",
+            f"nothing more is sent; {session.remedy}",
             failure=JudgeFailure.INVALID,
         )
 
@@ -285,7 +289,7 @@ def collect_batches(session: JudgingSession, batches: Sequence[SubmittedBatch]) 
         JudgeError: If one cannot be looked at or read.
     """
     left: list[SubmittedBatch] = []
-    for batch in harvest_ended(session, batches, deadline_seconds=session.policy.deadline_seconds):
+    for batch in harvest_ended(session, batches, deadline_seconds=session.waiting.deadline_seconds):
         if (unread := session.unread.get(batch.nonce)) is not None:
             leave_unread(session, batch, unread)
         else:
@@ -296,7 +300,7 @@ def collect_batches(session: JudgingSession, batches: Sequence[SubmittedBatch]) 
         sensor = ", or let the tournament's sensor do it" if scope.is_of_verdicts else ""
         raise JudgeWaitingError(
             f"{len(left)} of {len(batches)} batches on {scope.subject or scope.dimension} have not "
-            f"ended after {session.policy.deadline_seconds:.0f} s ({names}); they are paid and "
+            f"ended after {session.waiting.deadline_seconds:.0f} s ({names}); they are paid and "
             f"kept: run again later to collect the replies{sensor}"
         )
 
@@ -333,7 +337,7 @@ def _harvest_if_ended(session: JudgingSession, batch: SubmittedBatch) -> bool:
 
 
 def _may_appear(session: JudgingSession, batch: SubmittedBatch, error: JudgeError) -> bool:
-    age = (session.policy.now() - batch.begun_at).total_seconds()
+    age = (session.clock.now() - batch.begun_at).total_seconds()
     return error.failure is JudgeFailure.UNKNOWN and age < _UNKNOWN_SECONDS
 
 
@@ -343,7 +347,7 @@ def give_up(session: JudgingSession, nonce: str, error: JudgeError) -> None:
     Raises:
         JudgeError: If they may not; the batch stays open.
     """
-    if not session.options.may_pay_again:
+    if not session.may_pay_again:
         raise JudgeError(
             f"{error}; the batch was paid and its replies are out of reach: check that "
             "the API key belongs to the workspace that submitted it; to ask and pay for its "

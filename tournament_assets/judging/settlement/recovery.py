@@ -42,15 +42,18 @@ from tournament_assets.judging.settlement.records import (
     SubmittedBatch,
 )
 from tournament_assets.judging.settlement.sessions import (
-    JudgingOptions,
+    MAX_READINGS,
+    SYSTEM_CLOCK,
+    Clock,
     JudgingProgress,
+    JudgingSession,
     Tally,
-    WaitingPolicy,
     Waits,
-    open_session,
+    hold_lease,
 )
 from tournament_assets.judging.settlement.settlement import ask_directly, is_unreadable
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
+from tournament_assets.tournament.judges import Waiting
 
 KEPT_FOR = timedelta(days=29)
 """How long the service keeps a batch's results."""
@@ -270,8 +273,10 @@ def recover_batches(
     *,
     ledger: RecoveryLedger,
     service: TakesBatches,
-    policy: WaitingPolicy,
+    waiting: Waiting,
     progress: JudgingProgress,
+    clock: Clock = SYSTEM_CLOCK,
+    max_readings: int = MAX_READINGS,
 ) -> RecoveryReport:
     """Take back the replies of batches that the ledger does not know; nothing is sent or paid.
 
@@ -282,9 +287,9 @@ def recover_batches(
     Raises:
         JudgeError: If the service cannot be asked.
     """
-    report = RecoveryReport()
-    under_way = _UnderWay(ledger, service)
-    listings = list(_unknown_batches(ledger, service, policy.now()))
+    recovery = _Recovery(planned, ledger, service, waiting, progress, clock, max_readings)
+    report = recovery.report
+    listings = list(_unknown_batches(ledger, service, clock.now()))
     for listing in reversed(listings):
         if listing.nonce == "" or listing.refusal is not None:
             report.foreign.append(listing.batch_id)
@@ -293,7 +298,7 @@ def recover_batches(
             report.in_progress.append(listing.batch_id)
             continue
         try:
-            _Recovery(planned, listing, ledger, service, policy, progress, report, under_way).run()
+            recovery.take(listing)
         except JudgeError as error:
             if error.failure not in _OUT_OF_REACH:
                 raise
@@ -318,26 +323,100 @@ def _unknown_batches(
 
 
 @dataclass(slots=True)
-class _UnderWay:
-    """Batches that the ledger knows; their own runs will close them.
+class _Recovery:
+    """What is taken back, and from where.
 
-    A torn log may end between a batch and the second attempts that its replies led to. Only those
-    replies then show whether a forgotten batch was a first or a second attempt: they are read
-    first, and the batch is left open.
+    A torn log may end between a batch and the second attempts that its replies led to. Only the
+    replies of the batches that the ledger knows then show whether a forgotten batch was a first or
+    a second attempt: they are read first, and those batches are left open for their own runs.
 
     Attributes:
-        ledger: Where the replies go.
-        service: Which holds them.
-        found: The provider's names that the ledger lacks, by nonce.
-        read: The nonces of those that were read.
+        found: The provider's names of batches that the ledger has without a name, by nonce.
+        read: The nonces of those batches under way that were read.
     """
 
+    planned: Mapping[str, PlannedRequest]
     ledger: RecoveryLedger
     service: TakesBatches
+    waiting: Waiting
+    progress: JudgingProgress
+    clock: Clock
+    max_readings: int
+    report: RecoveryReport = field(default_factory=RecoveryReport)
     found: dict[str, str] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
 
-    def read_rows(self, tournament_id: str) -> int:
+    def take(self, listing: BatchStatus) -> None:
+        """Take back an ended batch, or write down why not.
+
+        Raises:
+            JudgeError: If its results are out of reach.
+        """
+        waits = Waits(self.waiting, self.clock)
+        seen: set[str] = set()
+        batch: SubmittedBatch | None = None
+        for reading in range(self.max_readings):
+            if reading:
+                waits.sleep()
+            try:
+                if batch is None:
+                    found = self._find_planned(listing)
+                    if isinstance(found, list):
+                        found.append(listing.batch_id)
+                        return
+                    batch = self._begin(listing, *found)
+                self._read(batch, seen)
+            except JudgeError as error:
+                if error.failure is not JudgeFailure.TRANSIENT:
+                    raise
+                self.progress.note(f"{error}; reading again")
+            if batch is not None and len(seen) >= listing.n_requests:
+                self.ledger.record_closed(batch.nonce, state="harvested")
+                self.report.taken.append(listing.batch_id)
+                return
+        self.report.incomplete.append(listing.batch_id)
+
+    def _find_planned(self, listing: BatchStatus) -> tuple[str, PlannedRequest] | list[str]:
+        """Return the batch's nonce and a planned request in it, or the list it belongs on."""
+        nonce = ""
+        for row in self.service.iterate_results(listing.batch_id):
+            named = read_custom_id(row.custom_id)
+            if row.result_type == UNPARSABLE:
+                continue
+            if named is None:
+                return self.report.foreign
+            nonce, key = named
+            if key in self.planned:
+                state = self.ledger.batch_states(nonces={nonce}).get(nonce, "")
+                if state in _FORGOTTEN:
+                    return nonce, self.planned[key]
+                # One that is being sent or waited for is looked for by its own run.
+                self.found[nonce] = listing.batch_id
+                return []
+        if not nonce:
+            raise JudgeError(
+                f"the results of batch {listing.batch_id} hold no row; "
+                f"expected {listing.n_requests}",
+                failure=JudgeFailure.TRANSIENT,
+            )
+        return self.report.unplanned
+
+    def _begin(self, listing: BatchStatus, nonce: str, request: PlannedRequest) -> SubmittedBatch:
+        begun_at = listing.created_at or self.clock.now().astimezone(UTC)
+        batch = SubmittedBatch(nonce, listing.batch_id, begun_at)
+        attempt = 1
+        if request.reply_format is not None:
+            self.report.replies += self._read_under_way(request.scope.tournament_id)
+            rows = self.service.iterate_results(listing.batch_id)
+            final = (key for row in rows for key, _ in _final(batch, [row]))
+            keys = frozenset(islice(final, _ROWS_THAT_PROVE))
+            attempt = self._attempt_of(keys, request.reply_format)
+        self.ledger.begin_recovery(
+            request.scope, batch, model=request.model, attempt=attempt, size=listing.n_requests
+        )
+        return batch
+
+    def _read_under_way(self, tournament_id: str) -> int:
         """Keep the replies of a tournament's open batches; return how many are new."""
         n_new = 0
         scopes = self.ledger.open_scopes(tournament_id).values()
@@ -347,14 +426,14 @@ class _UnderWay:
                 continue
             try:
                 if self.service.get_batch(batch_id).has_ended:
-                    n_new += self._read(begun, batch_id)
+                    n_new += self._read_known(begun, batch_id)
             except JudgeError as error:
                 if error.failure not in _OUT_OF_REACH:
                     raise
             self.read.add(begun.nonce)
         return n_new
 
-    def _read(self, begun: OpenBatch, batch_id: str) -> int:
+    def _read_known(self, begun: OpenBatch, batch_id: str) -> int:
         n_new, n_rows = 0, 0
         batch = SubmittedBatch(begun.nonce, batch_id, begun.begun_at)
         rows = self.service.iterate_results(batch_id)
@@ -367,85 +446,6 @@ class _UnderWay:
                 failure=JudgeFailure.TRANSIENT,
             )
         return n_new
-
-
-@dataclass(slots=True)
-class _Recovery:
-    planned: Mapping[str, PlannedRequest]
-    listing: BatchStatus
-    ledger: RecoveryLedger
-    service: TakesBatches
-    policy: WaitingPolicy
-    progress: JudgingProgress
-    report: RecoveryReport
-    under_way: _UnderWay
-
-    def run(self) -> None:
-        batch_id, report = self.listing.batch_id, self.report
-        waits = Waits(self.policy)
-        seen: set[str] = set()
-        batch: SubmittedBatch | None = None
-        for reading in range(self.policy.max_readings):
-            if reading:
-                waits.sleep()
-            try:
-                if batch is None:
-                    found = self._find_planned()
-                    if isinstance(found, list):
-                        found.append(batch_id)
-                        return
-                    batch = self._begin(*found)
-                self._read(batch, seen)
-            except JudgeError as error:
-                if error.failure is not JudgeFailure.TRANSIENT:
-                    raise
-                self.progress.note(f"{error}; reading again")
-            if batch is not None and len(seen) >= self.listing.n_requests:
-                self.ledger.record_closed(batch.nonce, state="harvested")
-                report.taken.append(batch_id)
-                return
-        report.incomplete.append(batch_id)
-
-    def _find_planned(self) -> tuple[str, PlannedRequest] | list[str]:
-        """Return the batch's nonce and a planned request in it, or the list it belongs on."""
-        nonce = ""
-        for row in self.service.iterate_results(self.listing.batch_id):
-            named = read_custom_id(row.custom_id)
-            if row.result_type == UNPARSABLE:
-                continue
-            if named is None:
-                return self.report.foreign
-            nonce, key = named
-            if key in self.planned:
-                state = self.ledger.batch_states(nonces={nonce}).get(nonce, "")
-                if state in _FORGOTTEN:
-                    return nonce, self.planned[key]
-                # One that is being sent or waited for is looked for by its own run.
-                self.under_way.found[nonce] = self.listing.batch_id
-                return []
-        if not nonce:
-            raise JudgeError(
-                f"the results of batch {self.listing.batch_id} hold no row; "
-                f"expected {self.listing.n_requests}",
-                failure=JudgeFailure.TRANSIENT,
-            )
-        return self.report.unplanned
-
-    def _begin(self, nonce: str, request: PlannedRequest) -> SubmittedBatch:
-        listing = self.listing
-        begun_at = listing.created_at or self.policy.now().astimezone(UTC)
-        batch = SubmittedBatch(nonce, listing.batch_id, begun_at)
-        attempt = 1
-        if request.reply_format is not None:
-            self.report.replies += self.under_way.read_rows(request.scope.tournament_id)
-            rows = self.service.iterate_results(listing.batch_id)
-            final = (key for row in rows for key, _ in _final(batch, [row]))
-            keys = frozenset(islice(final, _ROWS_THAT_PROVE))
-            attempt = self._attempt_of(keys, request.reply_format)
-        self.ledger.begin_recovery(
-            request.scope, batch, model=request.model, attempt=attempt, size=listing.n_requests
-        )
-        return batch
 
     def _attempt_of(self, keys: AbstractSet[str], reply_format: ReplyFormat) -> int:
         """Return 2 if all of the requests had been answered before without a verdict, else 1."""
@@ -553,15 +553,7 @@ def find_failed_requests(
     return {key: failed[key] for key in keys if key in failed and key not in under_way}
 
 
-def rejudge_requests(
-    requests: Sequence[JudgeRequest],
-    *,
-    scope: JudgingScope,
-    ledger: JudgingLedger,
-    service: AsksDirectly,
-    progress: JudgingProgress,
-    options: JudgingOptions,
-) -> Tally:
+def rejudge_requests(session: JudgingSession, requests: Sequence[JudgeRequest]) -> Tally:
     """Ask every request that failed once more, outside any batch.
 
     A reply that is kept already stays; the new one is kept beside it, and counts if it is the
@@ -573,20 +565,21 @@ def rejudge_requests(
         BudgetError: If asking would cost more than may be spent; nothing was sent then.
         ValueError: If the replies are no verdicts.
     """
-    if options.reply_format is None:
+    if session.reply_format is None:
         raise ValueError("these replies are not verdicts; expected a format to read them in")
     positions = KeyPositions(requests)
-    with open_session(
-        scope, ledger=ledger, service=service, progress=progress, options=options
-    ) as session:
+    with hold_lease(session):
         session.tally.total = len(positions)
         failed = find_failed_requests(
-            positions, scope=scope, ledger=ledger, reply_format=options.reply_format
+            positions,
+            scope=session.scope,
+            ledger=session.ledger,
+            reply_format=session.reply_format,
         ).values()
         session.tally.answered = len(positions) - len(failed)
         if failed:
             selected = Selection(requests, [positions[each.request_key] for each in failed])
-            options.approve(selected, "direct")
+            session.approve(selected, "direct")
             session.check_model(selected[0].params["model"])
         in_turn = sorted(failed, key=lambda each: each.attempt)
         for attempt, group in groupby(in_turn, key=lambda each: each.attempt):

@@ -34,7 +34,7 @@ from tournament_assets.tournament.errors import (
     JudgeWaitingError,
     LedgerError,
 )
-from tournament_assets.tournament.judges import Judge
+from tournament_assets.tournament.judges import Waiting
 
 
 class JudgingProgress(Protocol):
@@ -70,68 +70,23 @@ def tell_nobody(_rows: Sequence[tuple[str, ReplyRow]]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingPolicy:
-    """How long to wait, and how often to try again.
+class Clock:
+    """How time passes.
 
     Attributes:
-        poll_initial_seconds: Wait before the second look; it doubles from look to look.
-        poll_max_seconds: The longest wait between two looks.
-        deadline_seconds: How long to wait for batches before leaving them to a later run.
-        prewarm_wait_seconds: How long to wait for the request that warms the prompt cache before
-            sending the others; None sends no request ahead.
-        adopt_grace_seconds: How long a batch that was accepted may be missing from the list of
-            batches; only then is it taken for never accepted.
-        creation_seconds: How long the creation of a batch may be under way.
-        max_rounds: How often requests with transient failures are sent as a batch.
-        max_direct: How many requests may be asked one by one after that.
-        max_readings: How often results that came in part are read.
         sleep: Waits that many seconds.
         monotonic: Seconds on a clock that never goes back.
         now: The time of day, aware, in UTC.
     """
 
-    poll_initial_seconds: float
-    poll_max_seconds: float
-    deadline_seconds: float
-    prewarm_wait_seconds: float | None = None
-    adopt_grace_seconds: float = 600.0
-    creation_seconds: float = 600.0
-    max_rounds: int = 3
-    max_direct: int = 200
-    max_readings: int = 5
     sleep: Callable[[float], None] = time.sleep
     monotonic: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = _utc_now
 
-    @classmethod
-    def of(
-        cls,
-        judge: Judge,
-        *,
-        deadline_seconds: float | None = None,
-        prewarms: bool = False,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> "WaitingPolicy":
-        """Return the waiting policy for a judge's service.
 
-        Args:
-            deadline_seconds: How long to wait for batches; as long as the judge says unless given.
-            prewarms: Whether one request is sent ahead to fill the prompt cache.
-            sleep: Waits that many seconds.
-        """
-        waiting = judge.waiting
-        return cls(
-            poll_initial_seconds=waiting.poll_initial_seconds,
-            poll_max_seconds=waiting.poll_max_seconds,
-            deadline_seconds=(
-                waiting.deadline_seconds if deadline_seconds is None else deadline_seconds
-            ),
-            prewarm_wait_seconds=waiting.prewarm_wait_seconds if prewarms else None,
-            adopt_grace_seconds=judge.grace_seconds,
-            max_rounds=waiting.max_rounds,
-            max_direct=waiting.max_direct,
-            sleep=sleep,
-        )
+SYSTEM_CLOCK = Clock()
+MAX_READINGS = 5
+"""How often results that came in part are read."""
 
 
 @dataclass(slots=True)
@@ -196,12 +151,20 @@ class UnreadResults:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class JudgingOptions:
-    """The options of a settlement.
+@dataclass(slots=True, kw_only=True)
+class JudgingSession:
+    """One settlement: whose work it is, how it is to be done, and what was done so far.
 
     Attributes:
-        policy: How long is waited for what.
+        scope: Whose work it is.
+        ledger: Where everything is recorded.
+        progress: Who is told.
+        waiting: How long is waited for what, and how often tried.
+        grace_seconds: How long a batch that was accepted may be missing from the list of batches;
+            only then is it taken for never accepted.
+        creation_seconds: How long the creation of a batch may be under way.
+        prewarms: Whether one request is sent ahead to fill the prompt cache.
+        clock: How time passes.
         approve: Called before anything of a plan is sent, to check that it can be paid.
         may_pay_again: Whether requests whose results are lost or unread may be asked again.
         failed_since: Requests that failed since then are not asked again; None excludes none.
@@ -221,9 +184,21 @@ class JudgingOptions:
             concerns single requests.
         places: Entered for each direct request; settlements that share a service share it, so that
             together they do not exceed the limit.
+        tally: What was done so far.
+        unread: Ended batches whose results break off, by nonce.
+        paid_again: Requests whose unread results were written off in this settlement.
+        lease: The right to submit the scope's work, while `hold_lease` holds it.
     """
 
-    policy: WaitingPolicy
+    scope: JudgingScope
+    ledger: JudgingLedger
+    service: AsksDirectly
+    progress: JudgingProgress
+    waiting: Waiting
+    grace_seconds: float = 600.0
+    creation_seconds: float = 600.0
+    prewarms: bool = False
+    clock: Clock = SYSTEM_CLOCK
     approve: Approval = approve_anything
     may_pay_again: bool = False
     failed_since: datetime | None = None
@@ -238,39 +213,10 @@ class JudgingOptions:
     refusals_are_final: bool = True
     has_answered: bool = False
     places: AbstractContextManager[Any] = field(default_factory=nullcontext)
-
-
-@dataclass(frozen=True, slots=True)
-class JudgingSession:
-    """One settlement under way.
-
-    Attributes:
-        ledger: Where everything is recorded.
-        progress: Who is told.
-        options: How.
-        tally: What was done so far.
-        unread: Ended batches whose results break off, by nonce.
-        paid_again: Requests whose unread results were written off in this settlement.
-    """
-
-    lease: Lease
-    ledger: JudgingLedger
-    service: AsksDirectly
-    progress: JudgingProgress
-    options: JudgingOptions
     tally: Tally = field(default_factory=Tally)
     unread: dict[str, UnreadResults] = field(default_factory=dict)
     paid_again: set[str] = field(default_factory=set)
-
-    @property
-    def policy(self) -> WaitingPolicy:
-        """How long is waited for what."""
-        return self.options.policy
-
-    @property
-    def scope(self) -> JudgingScope:
-        """Whose work it is."""
-        return self.lease.scope
+    lease: Lease = field(init=False)
 
     @property
     def batches(self) -> TakesBatches:
@@ -299,98 +245,72 @@ class JudgingSession:
 
     def waits(self) -> "Waits":
         """Return waits that double from one to the next."""
-        return Waits(self.policy)
+        return Waits(self.waiting, self.clock)
 
 
 class Waits:
     """Waits between two looks: each is twice the one before, up to a longest one."""
 
-    def __init__(self, policy: WaitingPolicy) -> None:
-        self._policy = policy
-        self._next = policy.poll_initial_seconds
-        self._started = policy.monotonic()
+    def __init__(self, waiting: Waiting, clock: Clock) -> None:
+        self._clock = clock
+        self._next = waiting.poll_initial_seconds
+        self._longest = waiting.poll_max_seconds
+        self._started = clock.monotonic()
 
     @property
     def waited(self) -> float:
         """Seconds since the first look."""
-        return self._policy.monotonic() - self._started
+        return self._clock.monotonic() - self._started
 
     def sleep(self, *, at_least: float | None = None, at_most: float = float("inf")) -> None:
         """Wait once."""
-        self._policy.sleep(min(max(self._next, at_least or 0.0), at_most))
-        self._next = min(self._next * 2, self._policy.poll_max_seconds)
+        self._clock.sleep(min(max(self._next, at_least or 0.0), at_most))
+        self._next = min(self._next * 2, self._longest)
 
 
 _RENEW_SECONDS = 20.0
 
 
 @contextmanager
-def open_session(
-    scope: JudgingScope,
-    *,
-    ledger: JudgingLedger,
-    service: AsksDirectly,
-    progress: JudgingProgress,
-    options: JudgingOptions,
-) -> Iterator[JudgingSession]:
-    """Open the session that alone may settle a scope's requests.
+def hold_lease(session: JudgingSession) -> Iterator[None]:
+    """Wait for the lease of a session's scope, keep it, and give it back.
+
+    Who holds it alone may settle the scope's requests. While it is held a thread renews it. If
+    somebody else gets it anyway, because this process was suspended for too long, the ledger
+    refuses the next intent.
 
     Raises:
         JudgeWaitingError: If somebody else is at work on the scope until the deadline.
     """
-    with hold_lease(ledger, scope, policy=options.policy, progress=progress) as lease:
-        yield JudgingSession(lease, ledger, service, progress, options)
-
-
-@contextmanager
-def hold_lease(
-    ledger: JudgingLedger,
-    scope: JudgingScope,
-    *,
-    policy: WaitingPolicy,
-    progress: JudgingProgress,
-) -> Iterator[Lease]:
-    """Wait for a scope's lease, keep it, and give it back.
-
-    While it is held a thread renews it. If somebody else gets it anyway, because this process was
-    suspended for too long, the ledger refuses the next intent.
-
-    Raises:
-        JudgeWaitingError: If somebody else holds it until the deadline.
-    """
-    lease = _wait_for_lease(ledger, scope, policy=policy, progress=progress)
+    session.lease = _wait_for_lease(session)
     is_over = threading.Event()
     renewing = threading.Thread(
-        target=_renew, args=(ledger, lease, is_over), name="lease renewal", daemon=True
+        target=_renew,
+        args=(session.ledger, session.lease, is_over),
+        name="lease renewal",
+        daemon=True,
     )
     renewing.start()
     try:
-        yield lease
+        yield
     finally:
         is_over.set()
         renewing.join()
-        ledger.release_lease(lease)
+        session.ledger.release_lease(session.lease)
 
 
-def _wait_for_lease(
-    ledger: JudgingLedger,
-    scope: JudgingScope,
-    *,
-    policy: WaitingPolicy,
-    progress: JudgingProgress,
-) -> Lease:
-    waits = Waits(policy)
+def _wait_for_lease(session: JudgingSession) -> Lease:
+    waits, scope, deadline = session.waits(), session.scope, session.waiting.deadline_seconds
     while True:
-        lease = ledger.acquire_lease(scope)
+        lease = session.ledger.acquire_lease(scope)
         if isinstance(lease, Lease):
             return lease
-        progress.note(f"{scope.activity} by {lease}; waiting")
-        remaining = policy.deadline_seconds - waits.waited
+        session.progress.note(f"{scope.activity} by {lease}; waiting")
+        remaining = deadline - waits.waited
         if remaining <= 0:
             raise JudgeWaitingError(
-                f"{scope.activity} by {lease}; expected it to finish within "
-                f"{policy.deadline_seconds:.0f} s; run again later: what it pays for is in the "
-                "ledger"
+                f"{scope.activity} by {lease}; expected it to finish within {deadline:.0f} s; run "
+                "again later: what it pays for is in the ledger"
             )
         waits.sleep(at_most=remaining)
 

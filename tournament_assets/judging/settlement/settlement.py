@@ -19,7 +19,6 @@ from queue import SimpleQueue
 from types import MappingProxyType
 
 from tournament_assets.judging.batch_service import (
-    AsksDirectly,
     ReplyRow,
     SubmittedRequest,
     takes_batches,
@@ -51,11 +50,9 @@ from tournament_assets.judging.settlement.records import (
     SubmittedBatch,
 )
 from tournament_assets.judging.settlement.sessions import (
-    JudgingOptions,
-    JudgingProgress,
     JudgingSession,
     Tally,
-    open_session,
+    hold_lease,
 )
 from tournament_assets.judging.settlement.submission import (
     adopt_batch,
@@ -167,7 +164,7 @@ def ask_directly(
     session.tally.direct += len(requests)
     session.tally.submitted += len(requests)
     waits = session.waits()
-    for trial in range(session.options.max_tries):
+    for trial in range(session.max_tries):
         if trial:
             waits.sleep()
         lost = _ask_in_slices(session, requests, attempt=attempt)
@@ -190,7 +187,7 @@ def _ask_in_slices(
         lost |= _ask_all(session, intent, requests[: intent.n_requests])
         requests = requests[intent.n_requests :]
         if requests:
-            session.options.approve(requests, "direct")
+            session.approve(requests, "direct")
             waits = session.waits()
     return lost
 
@@ -236,11 +233,11 @@ def _ask_all(
             n_in_vain = n_in_vain + 1 if _is_in_vain(session, answer) else 0
             record_part(session, intent.nonce, [(key, answer)])
             if not takes_batches(session.service) and n_in_vain >= max(
-                _IN_VAIN, 2 * session.options.max_in_flight
+                _IN_VAIN, 2 * session.max_in_flight
             ):
                 raise JudgeError(
                     f"the last {n_in_vain} requests failed one after another, the latest because "
-                    f"{answer.error_message}; nothing more is sent; {session.options.remedy}"
+                    f"{answer.error_message}; nothing more is sent; {session.remedy}"
                 )
         except JudgeError as error:
             # Those under way are still waited for: their replies are being paid for.
@@ -259,14 +256,14 @@ def _at_once(session: JudgingSession) -> int:
     A key or a model that is refused then costs one request.
     """
     is_first = not (session.tally.harvested or session.tally.failed)
-    return 1 if is_first and not takes_batches(session.service) else session.options.max_in_flight
+    return 1 if is_first and not takes_batches(session.service) else session.max_in_flight
 
 
 def _is_in_vain(session: JudgingSession, row: ReplyRow) -> bool:
     """Whether a row shows that the service answers nothing."""
     if row.result_type == "succeeded":
         return False
-    has_answered = session.options.has_answered or bool(session.tally.answered)
+    has_answered = session.has_answered or bool(session.tally.answered)
     return row.error_type != _REFUSED or not has_answered
 
 
@@ -290,7 +287,7 @@ def asked_ahead(session: JudgingSession, request: ModelRequest, *, attempt: int)
     name = custom_id(intent.nonce, request.request_key)
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(session.service.ask_directly, SubmittedRequest(name, request.params))
-        is_answered = bool(wait([asking], session.policy.prewarm_wait_seconds).done)
+        is_answered = bool(wait([asking], session.waiting.prewarm_wait_seconds).done)
         if not is_answered:
             session.progress.note("the pre-warming request is slow; the others go out without it")
         try:
@@ -330,22 +327,22 @@ def _ask_patiently(
     trial = 1
     while True:
         try:
-            with session.options.places:
-                began = session.policy.monotonic()
+            with session.places:
+                began = session.clock.monotonic()
                 row = session.service.ask_directly(SubmittedRequest(name, request.params))
-                return replace(row, seconds=session.policy.monotonic() - began)
+                return replace(row, seconds=session.clock.monotonic() - began)
         except JudgeError as error:
             if error.failure in (JudgeFailure.INVALID, JudgeFailure.TOO_LARGE):
-                is_final = session.options.refusals_are_final
+                is_final = session.refusals_are_final
                 return _failed_row(name, "invalid_request_error" if is_final else _REFUSED, error)
             if error.failure is JudgeFailure.AMBIGUOUS:
                 return _failed_row(name, "api_error", error, result_type=_LOST)
             if error.failure not in _RETRIED:
                 raise
             seconds = min(error.retry_after_seconds or 0.0, _LONGEST_ASKED_WAIT_SECONDS)
-            if trial < session.options.max_tries and not is_over.is_set():
+            if trial < session.max_tries and not is_over.is_set():
                 waits.sleep(at_least=seconds)
-            if trial == session.options.max_tries or is_over.is_set():
+            if trial == session.max_tries or is_over.is_set():
                 return _failed_row(name, "api_error", error)
         trial += 1
 
@@ -361,15 +358,7 @@ def _failed_row(
 _FIRST, _SECOND = 1, 2
 
 
-def settle_requests(
-    requests: Sequence[ModelRequest],
-    *,
-    scope: JudgingScope,
-    ledger: JudgingLedger,
-    service: AsksDirectly,
-    progress: JudgingProgress,
-    options: JudgingOptions,
-) -> Tally:
+def settle_requests(session: JudgingSession, requests: Sequence[ModelRequest]) -> Tally:
     """Ask for every reply that the ledger does not hold yet, and wait for it.
 
     A request that two pairs share is asked once. One with a transient failure is asked again in a
@@ -384,9 +373,7 @@ def settle_requests(
         BudgetError: If asking would cost more than may be spent; what was received is in the
             ledger, and nothing was sent that could exceed the budget at `max_tokens`.
     """
-    with open_session(
-        scope, ledger=ledger, service=service, progress=progress, options=options
-    ) as session:
+    with hold_lease(session):
         _Settlement(session, requests).run()
         return session.tally
 
@@ -416,9 +403,9 @@ class _Settlement:
         session.tally.total = left.total
         session.tally.answered = left.answered
         session.progress.advance(session.tally.answered, session.tally.total)
-        if not session.options.may_pay_again:
+        if not session.may_pay_again:
             withhold_unparsable(session, {*left.unanswered, *left.unreadable})
-        if (since := session.options.failed_since) is not None:
+        if (since := session.failed_since) is not None:
             self._given_up = session.ledger.failed_keys(self._positions, since=since).keys()
         left = left.without(session.tally.withheld | self._given_up)
         if left.open_batches:
@@ -432,7 +419,7 @@ class _Settlement:
             self._positions,
             scope=self._session.scope,
             ledger=self._session.ledger,
-            reply_format=self._session.options.reply_format,
+            reply_format=self._session.reply_format,
         )
         return left.without(self._session.tally.withheld | self._given_up)
 
@@ -496,12 +483,12 @@ class _Settlement:
     def _ask(self, requests: Selection, *, attempt: int) -> None:
         session = self._session
         has_batches = takes_batches(session.service)
-        session.options.approve(requests, "batch" if has_batches else "direct")
+        session.approve(requests, "batch" if has_batches else "direct")
         session.check_model(requests[0].params["model"])
         if not has_batches:
             ask_directly(session, requests, attempt=attempt)
             return
-        for round_number in range(session.policy.max_rounds):
+        for round_number in range(session.waiting.max_rounds):
             if round_number:
                 session.progress.note(f"asking {len(requests)} requests that failed again")
             self._submit(
@@ -510,23 +497,23 @@ class _Settlement:
             requests = self._unanswered(requests, attempt=attempt)
             if not requests:
                 return
-        if len(requests) > session.policy.max_direct:
+        if len(requests) > session.waiting.max_direct:
             session.progress.note(
-                f"{len(requests)} requests failed {session.policy.max_rounds} times; they stay "
+                f"{len(requests)} requests failed {session.waiting.max_rounds} times; they stay "
                 "without a reply until the next run"
             )
             return
-        session.options.approve(requests, "direct")
+        session.approve(requests, "direct")
         ask_directly(session, requests, attempt=attempt)
 
     def _submit(self, requests: Selection, *, attempt: int, may_prewarm: bool) -> None:
-        is_wanted = may_prewarm and self._session.policy.prewarm_wait_seconds is not None
+        is_wanted = may_prewarm and self._session.prewarms
         if not is_wanted or len(requests) == 1:
             self._submit_bulk(requests, attempt=attempt)
         else:
             with asked_ahead(self._session, requests[0], attempt=attempt) as n_asked:
                 # Others may have spent something while this one was waited for.
-                self._session.options.approve(requests[n_asked:], "batch")
+                self._session.approve(requests[n_asked:], "batch")
                 self._submit_bulk(requests[n_asked:], attempt=attempt)
 
     def _submit_bulk(self, requests: Selection, *, attempt: int) -> None:
@@ -537,8 +524,8 @@ class _Settlement:
             part = next(
                 cut_batches(
                     requests,
-                    max_requests=session.options.max_batch_requests,
-                    max_bytes=session.options.max_batch_bytes,
+                    max_requests=session.max_batch_requests,
+                    max_bytes=session.max_batch_bytes,
                 )
             )
             created = create_batches(session, part, attempt=attempt)
@@ -554,7 +541,7 @@ class _Settlement:
                 collect_batches(session, uncollected)
                 uncollected = []
                 waits = session.waits()
-                session.options.approve(requests, "batch")
+                session.approve(requests, "batch")
             elif not created.n_requests:
                 wait_for_room(session, part[0], "batch", waits)
         collect_batches(session, uncollected)

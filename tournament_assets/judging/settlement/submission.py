@@ -9,8 +9,7 @@ protocol offers no more certainty.
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
@@ -22,7 +21,7 @@ from tournament_assets.judging.batch_service import (
     ReplyRow,
     SubmittedRequest,
 )
-from tournament_assets.judging.costs.prices import BudgetTerms, most_usd
+from tournament_assets.judging.costs.prices import most_usd
 from tournament_assets.judging.requests.requests import (
     NONCE_LENGTH,
     ModelRequest,
@@ -33,11 +32,10 @@ from tournament_assets.judging.requests.requests import (
 from tournament_assets.judging.settlement.harvest import record_part
 from tournament_assets.judging.settlement.records import (
     BatchIntent,
-    JudgingLedger,
     OpenBatch,
     SubmittedBatch,
 )
-from tournament_assets.judging.settlement.sessions import JudgingSession, WaitingPolicy, Waits
+from tournament_assets.judging.settlement.sessions import JudgingSession, Waits
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
 _CLOCK_SKEW = timedelta(minutes=5)
@@ -55,21 +53,20 @@ def adopt_batch(session: JudgingSession, intent: OpenBatch) -> SubmittedBatch | 
             stays.
         JudgeError: If the service cannot be asked, or the results that would prove it are lost.
     """
-    policy = session.policy
     session.progress.note(
         f"the creation of batch {intent.nonce} ({intent.n_requests} requests) was not confirmed; "
         "looking for it"
     )
     could_last_arrive = min(
-        policy.now(), intent.begun_at + timedelta(seconds=policy.creation_seconds)
+        session.clock.now(), intent.begun_at + timedelta(seconds=session.creation_seconds)
     )
-    certain_at = could_last_arrive + timedelta(seconds=policy.adopt_grace_seconds)
+    certain_at = could_last_arrive + timedelta(seconds=session.grace_seconds)
     disproved: set[str] = set()
     waits = session.waits()
     while True:
         undecided: list[str] = []
         # Taken before the look: a batch may show up between the look and the clock.
-        looked_at = policy.now()
+        looked_at = session.clock.now()
         try:
             candidates = _candidates(session, intent, disproved)
         except JudgeError as error:
@@ -90,7 +87,7 @@ def adopt_batch(session: JudgingSession, intent: OpenBatch) -> SubmittedBatch | 
                     disproved.add(listing.batch_id)
             if not undecided and looked_at >= certain_at:
                 return None
-        if waits.waited >= max(policy.deadline_seconds, policy.adopt_grace_seconds):
+        if waits.waited >= max(session.waiting.deadline_seconds, session.grace_seconds):
             raise JudgeWaitingError(
                 f"the creation of batch {intent.nonce} was not confirmed, and it is not known yet "
                 f"whether it is one of {undecided or 'the batches the service would list'}; "
@@ -104,7 +101,7 @@ def _candidates(
 ) -> list[BatchStatus]:
     """Return the batches that may be the one: of its size and time, and not known already."""
     earliest = intent.begun_at - _CLOCK_SKEW
-    latest = intent.begun_at + timedelta(seconds=session.policy.creation_seconds) + _CLOCK_SKEW
+    latest = intent.begun_at + timedelta(seconds=session.creation_seconds) + _CLOCK_SKEW
     found: list[BatchStatus] = []
     for listing in session.batches.list_batches():
         if listing.created_at is not None and listing.created_at < earliest:
@@ -234,7 +231,7 @@ def create_batches(
             session.ledger.record_closed(intent.nonce, state="refused")
             if error.failure is JudgeFailure.TOO_LARGE:
                 return _submit_halves(session, intent, requests, attempt=attempt, error=error)
-            remaining = session.policy.deadline_seconds - waits.waited
+            remaining = session.waiting.deadline_seconds - waits.waited
             if error.failure is not JudgeFailure.NOT_ACCEPTED or remaining <= 0:
                 raise
             session.progress.note(f"{error}; trying again")
@@ -257,8 +254,8 @@ def write_intent(
     """
     nonce = secrets.token_hex(NONCE_LENGTH // 2)
     model = requests[0].params["model"]
-    begun_at = session.policy.now()
-    terms = session.options.terms
+    begun_at = session.clock.now()
+    terms = session.terms
     most = [None if terms is None else most_usd(each, terms.prices, channel) for each in requests]
     known = [dollars for dollars in most if dollars is not None]
     n_requests = session.ledger.record_intent(
@@ -272,7 +269,7 @@ def write_intent(
             request_keys=[request.request_key for request in requests],
             most_usd=known if len(known) == len(most) else None,
             rates=None if terms is None else terms.prices.rates(model, channel=channel),
-            at_once=session.options.max_in_flight,
+            at_once=session.max_in_flight,
         ),
         terms,
     )
@@ -288,46 +285,22 @@ def wait_for_room(
         BudgetError: If nothing under way could free some of the budget.
         JudgeWaitingError: If the cost of the others does not become known in time.
     """
-    if session.options.terms is not None:
-        # Nobody else will read what the service withholds from this very run.
-        own = {session.scope.holder} if session.tally.withheld else set[str]()
-        wait_for_others(
-            request,
-            channel,
-            terms=session.options.terms,
-            ledger=session.ledger,
-            own=own,
-            policy=session.policy,
-            waits=waits,
-            note=session.progress.note,
-        )
-
-
-def wait_for_others(
-    request: ModelRequest,
-    channel: Channel,
-    *,
-    terms: BudgetTerms,
-    ledger: JudgingLedger,
-    own: AbstractSet[str],
-    policy: WaitingPolicy,
-    waits: Waits,
-    note: Callable[[str], None],
-) -> None:
-    """Wait once, as `wait_for_room` does, for anybody who is not among `own`."""
-    budget = ledger.draw_up_budget(terms)
-    if budget is None:
+    terms = session.terms
+    budget = None if terms is None else session.ledger.draw_up_budget(terms)
+    if terms is None or budget is None:
         return
     most = most_usd(request, terms.prices, channel)
     model, cap = request.params["model"], request.params["max_tokens"]
     what = f"the next request of {model}, at max_tokens {cap:,},"
+    # Nobody else will read what the service withholds from this very run.
+    own = {session.scope.holder} if session.tally.withheld else set[str]()
     if own >= set(budget.waiting_for):
         budget.check(most, what=what, model=model)
         return
-    patience = policy.deadline_seconds
+    patience = session.waiting.deadline_seconds
     if not budget.is_at_work:
         # The sender may have paused; if nobody resumes it, the wait ends.
-        patience = min(patience, policy.adopt_grace_seconds)
+        patience = min(patience, session.grace_seconds)
     problem = budget.problem(most, what=what, model=model)
     if problem is None:
         return
@@ -338,7 +311,7 @@ def wait_for_others(
             f"{problem}; {others} is under way, and what it does not spend of its reserve is free "
             "again once its replies are collected; run again then"
         )
-    note(f"{others} holds the rest of the budget at max_tokens; waiting")
+    session.progress.note(f"{others} holds the rest of the budget at max_tokens; waiting")
     waits.sleep(at_most=remaining)
 
 
