@@ -179,12 +179,14 @@ def test_one_log_of_all_models_names_them_in_its_lines(
 TWELVE = tuple(f"t1-{number:02}" for number in range(12))
 
 
-def wide_archive(folder: Path, *, lead: float, noise: float) -> SmallArchive:
-    """Two models on twelve tasks; tasks differ a lot, the first model leads on each by as much."""
+def wide_archive(
+    folder: Path, *, lead: float, noise: float, models: tuple[str, ...] = ("ada", "bob")
+) -> SmallArchive:
+    """Twelve tasks that differ a lot, with runs of ada, who leads on each by as much, and bob."""
     archive = make_archive(
         folder,
         fill=False,
-        models=[{"model_id": "ada"}, {"model_id": "bob"}],
+        models=[{"model_id": name} for name in models],
         plan={"tasks": list(TWELVE), "runs": list(RUNS)},
         n_bootstraps=2000,
     )
@@ -200,10 +202,27 @@ def wide_archive(folder: Path, *, lead: float, noise: float) -> SmallArchive:
     return archive
 
 
-def gap_of(archive: SmallArchive) -> Gap:
+def ranking(archive: SmallArchive) -> tuple[tuple[ModelAudit, ...], tuple[Gap, ...], list[str]]:
+    """The models, their gaps, and the verdict."""
     _, contents = archive.read()
-    (gap,) = measure_gaps(rank_models(audit_models(contents)), contents)
+    ranked = rank_models(audit_models(contents))
+    gaps = measure_gaps(ranked, contents)
+    return ranked, gaps, verdict_sentences(ranked, gaps, contents.config.resampling)
+
+
+def gap_of(archive: SmallArchive) -> Gap:
+    _, (gap,), _ = ranking(archive)
     return gap
+
+
+def add_model(archive: SmallArchive, name: str, *, behind: float, noise: float = 0.0) -> None:
+    """Add a model that scores as bob does, less something."""
+    generator = np.random.default_rng(4)
+    for path in sorted((archive.folder / "runs" / "bob").rglob("*.json")):
+        document = json.loads(path.read_text())
+        score = document["run_score"] - behind + generator.normal(scale=noise)
+        document["run_score"] = float(np.clip(score, 0.02, 1))
+        archive.put(name, path.parent.name, path.stem, document)
 
 
 def test_a_lead_on_every_task_is_separated_though_tasks_differ_more(tmp_path: Path) -> None:
@@ -257,76 +276,38 @@ def test_the_interval_is_that_of_a_slow_resampling_of_tasks(tmp_path: Path) -> N
 
 
 def test_four_tasks_cannot_tell(tmp_path: Path) -> None:
-    _, contents = make_archive(tmp_path).read()
-    ranked = rank_models(audit_models(contents))
+    ranked, gaps, _ = ranking(make_archive(tmp_path))
     assert [audit.model_id for audit in ranked] == ["ada", "bob", "cyd"]
-    for gap in measure_gaps(ranked, contents):
+    for gap in gaps:
         assert (gap.low, gap.high, gap.reading) == (None, None, "unknown")
 
 
 def test_two_who_are_not_neighbours_can_be_separated_where_neighbours_are_not(
     tmp_path: Path,
 ) -> None:
-    archive = wide_archive(tmp_path, lead=0.04, noise=0.1)
-    models = [{"model_id": name} for name in ("ada", "bob", "cyd")]
-    archive.describe(
-        models=models, plan={"tasks": list(TWELVE), "runs": list(RUNS)}, n_bootstraps=2000
-    )
-    for path in (tmp_path / "runs" / "bob").rglob("*.json"):
-        document = json.loads(path.read_text())
-        document["run_score"] = max(0.02, document["run_score"] - 0.05)
-        other = tmp_path / "runs" / "cyd" / path.parent.name / path.name
-        other.parent.mkdir(parents=True, exist_ok=True)
-        other.write_text(json.dumps(document))
-    _, contents = archive.read()
-    ranked = rank_models(audit_models(contents))
-    gaps = measure_gaps(ranked, contents)
-    assert [(gap.higher, gap.lower) for gap in gaps] == [
-        ("ada", "bob"),
-        ("ada", "cyd"),
-        ("bob", "cyd"),
-    ]
-    assert [(gap.higher, gap.lower) for gap in neighbours(gaps, ranked)] == [
-        ("ada", "bob"),
-        ("bob", "cyd"),
-    ]
+    archive = wide_archive(tmp_path, lead=0.04, noise=0.1, models=("ada", "bob", "cyd"))
+    add_model(archive, "cyd", behind=0.05)
+    ranked, gaps, (leader, not_separated, separated, *_) = ranking(archive)
+    pairs = [("ada", "bob"), ("ada", "cyd"), ("bob", "cyd")]
+    assert [(gap.higher, gap.lower) for gap in gaps] == pairs
+    assert [(gap.higher, gap.lower) for gap in neighbours(gaps, ranked)] == [pairs[0], pairs[2]]
     first, both, second = (gap.value or 0.0 for gap in gaps)
     assert both == pytest.approx(first + second)
     assert gaps[0].reading == "not significant"
     assert gaps[1].is_separated
-    leader, not_separated, separated, *_ = verdict_sentences(
-        ranked, gaps, contents.config.resampling
-    )
     assert leader.startswith("ada ")
     assert [name in not_separated for name in ("bob (", "cyd")] == [True, False]
     assert [name in separated for name in ("bob", "cyd (")] == [False, True]
 
 
 def test_the_verdict_names_everybody_the_first_is_not_separated_from(tmp_path: Path) -> None:
-    archive = wide_archive(tmp_path, lead=0.0, noise=0.1)
     names = ("ada", "bob", "cyd", "dan")
-    archive.describe(
-        models=[{"model_id": name} for name in names],
-        plan={"tasks": list(TWELVE), "runs": list(RUNS)},
-        n_bootstraps=2000,
-    )
-    generator = np.random.default_rng(4)
-    for name, behind in (("cyd", 0.0), ("dan", 0.3)):
-        for path in sorted((tmp_path / "runs" / "bob").rglob("*.json")):
-            document = json.loads(path.read_text())
-            noisy = document["run_score"] - behind + generator.normal(scale=0.1)
-            document["run_score"] = float(np.clip(noisy, 0.02, 1))
-            other = tmp_path / "runs" / name / path.parent.name / path.name
-            other.parent.mkdir(parents=True, exist_ok=True)
-            other.write_text(json.dumps(document))
-    _, contents = archive.read()
-    ranked = rank_models(audit_models(contents))
-    gaps = measure_gaps(ranked, contents)
-    said = verdict_sentences(ranked, gaps, contents.config.resampling)
-    _, close, far, *_ = said
-    assert [name for name in names if name in close] == [
-        audit.model_id for audit in sorted(ranked[1:3], key=lambda each: each.model_id)
-    ]
+    archive = wide_archive(tmp_path, lead=0.0, noise=0.1, models=names)
+    add_model(archive, "cyd", behind=0.0, noise=0.1)
+    add_model(archive, "dan", behind=0.3, noise=0.1)
+    ranked, _, (_, close, far, *_) = ranking(archive)
+    second_and_third = sorted(audit.model_id for audit in ranked[1:3])
+    assert [name for name in names if name in close] == second_and_third
     assert "dan (" in far
 
 

@@ -54,6 +54,10 @@ def broken_archive(folder: Path, **changes: Any) -> SmallArchive:
     return archive
 
 
+def failures(archive: SmallArchive) -> list[FailedJudging]:
+    return list(find_failed_judgings(*archive.read()))
+
+
 def ask_again(
     archive: SmallArchive, failed: list[FailedJudging], server: FaultyServer | None
 ) -> RejudgeResult:
@@ -79,8 +83,8 @@ def ask_again(
 def rejudge(
     archive: SmallArchive, server: FaultyServer | None = None, *, limit: int | None = None
 ) -> RejudgeResult:
-    failed = find_failed_judgings(*archive.read())
-    return ask_again(archive, [each for each in failed if each.request is not None][:limit], server)
+    asked = [each for each in failures(archive) if each.request is not None]
+    return ask_again(archive, asked[:limit], server)
 
 
 def files(archive: SmallArchive) -> dict[str, bytes]:
@@ -264,7 +268,7 @@ def test_a_score_is_not_made_anew_by_a_rule_that_its_neighbours_do_not_follow(
         archive.put("bob", "t2-mail", "run1", otherwise_scored(None, assertions=assertions))
 
     put(4)
-    (failed,) = find_failed_judgings(*archive.read())
+    (failed,) = failures(archive)
     assert failed.request is None
     assert failed.problem.startswith("7 of ")
     # The failed run itself is one of them: without a judge it would be 0.5.
@@ -279,11 +283,9 @@ def test_runs_that_are_scored_otherwise_say_nothing_of_the_rule(tmp_path: Path) 
     off = {**run_document(completion=0.5), "run_score": 0.3}
     archive.put("ada", "t1-add", "run1", off)  # the judge does not count there
     archive.put("ada", "t1-sort", "run1", {**run_document(), "run_score": 0.3})  # another task
-    described, contents = archive.read()
-    assert [each.problem for each in find_failed_judgings(described, contents)] == ["", ""]
+    assert [each.problem for each in failures(archive)] == ["", ""]
     archive.put("ada", "t1-add", "run2", {**run_document(), "run_score": 0.3})
-    described, contents = archive.read()
-    first, second = find_failed_judgings(described, contents)
+    first, second = failures(archive)
     assert first.problem.startswith("1 of 7 ")
     assert "(vendor_ada-2/t1-add/run2" in first.problem
     assert second.problem == ""
@@ -297,8 +299,7 @@ def test_where_no_run_was_judged_the_failed_one_shows_the_rule(
     document = failed_document(trajectory=0.9)
     assert document["run_score"] == pytest.approx(0.77)  # the judge counted as 0; 0.8556 without
     archive.put(*JUDGED, {**document, "run_score": recorded})
-    described, contents = archive.read()
-    (failed,) = find_failed_judgings(described, contents)
+    (failed,) = failures(archive)
     assert (failed.request is not None) == is_asked
     if not is_asked:
         assert "0.8556 or 0.77" in failed.problem
@@ -310,8 +311,7 @@ def test_runs_that_were_judged_again_are_no_proof_of_the_rule(tmp_path: Path) ->
     again["judge_result"]["rejudged_at"] = "2026-05-01T00:00:00+00:00"
     archive.put("ada", "t1-add", "run1", again)
     archive.put(*JUDGED, {**failed_document(), "run_score": 0.5})
-    described, contents = archive.read()
-    (failed,) = find_failed_judgings(described, contents)
+    (failed,) = failures(archive)
     assert (failed.request, bool(failed.problem)) == (None, True)
 
 
@@ -325,16 +325,14 @@ def test_the_judge_is_shown_files_beside_the_run(tmp_path: Path) -> None:
     archive = make_archive(tmp_path, rejudging={**REAL, "parts": parts})
     long = f"It began. {'x' * 500} It ended."
     archive.put(*JUDGED, failed_document(transcript=long))
-    described, contents = archive.read()
-    (failed,) = find_failed_judgings(described, contents)
+    (failed,) = failures(archive)
     assert "0 files match 'tasks/**/t1-add.yaml'" in failed.problem
     (tmp_path / "tasks" / "tier1").mkdir(parents=True)
     (tmp_path / "tasks" / "tier1" / "t1-add.yaml").write_text("judge:\n  rubric: Is it sorted?\n")
     (tmp_path / "tasks" / "t1-add.json").write_text('{"checks": ["mail", "plan"]}')
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "bob_run1.txt").write_text("He hesitated.")
-    described, contents = archive.read()
-    (failed,) = find_failed_judgings(described, contents)
+    (failed,) = failures(archive)
     assert failed.request is not None
     message = failed.request.params["messages"][0]["content"]
     for shown in ("Is it sorted?", '"plan"', "He hesitated.", "It began.", "It ended."):
@@ -342,7 +340,7 @@ def test_the_judge_is_shown_files_beside_the_run(tmp_path: Path) -> None:
     assert re.search(r"\[… \d+ characters left out", message)
     assert "x" * 200 not in message
     (tmp_path / "tasks" / "t1-add.yaml").write_text("judge: {rubric: Another one}\n")
-    (failed,) = find_failed_judgings(described, contents)
+    (failed,) = failures(archive)
     assert "2 files match" in failed.problem
 
 
@@ -351,8 +349,7 @@ def test_a_file_beside_the_run_that_cannot_be_used_is_said(tmp_path: Path, text:
     parts = {"rubric": {"file": "{task}.yaml", "key": "judge.rubric"}}
     archive = broken_archive(tmp_path, rejudging={**REAL, "parts": parts})
     (tmp_path / "t1-add.yaml").write_text(text)
-    described, contents = archive.read()
-    failed, _ = find_failed_judgings(described, contents)
+    failed, _ = failures(archive)
     assert failed.request is None
     assert "expected" in failed.problem
 
@@ -470,8 +467,7 @@ def test_what_cannot_be_judged_says_why_and_is_not_paid_for(tmp_path: Path) -> N
     del lost["behavior_result"]
     archive.put("ada", "t1-add", "run1", lost)
     archive.put("ada", "t1-add", "run2", {**failed_document(), "transcript": {"messages": []}})
-    described, contents = archive.read()
-    first, second = find_failed_judgings(described, contents)
+    first, second = failures(archive)
     assert (first.request, second.request) == (None, None)
     assert "behaviour" in first.problem
     assert "transcript" in second.problem
@@ -479,8 +475,7 @@ def test_what_cannot_be_judged_says_why_and_is_not_paid_for(tmp_path: Path) -> N
 
 def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
     archive = broken_archive(tmp_path)
-    described, contents = archive.read()
-    failed = list(find_failed_judgings(described, contents))
+    failed = failures(archive)
     changed = archive.put(*JUDGED, failed_document(transcript="Something else."))
     judged_elsewhere = archive.put(*NOT_AT_CEILING, run_document())
     before = changed.read_bytes(), judged_elsewhere.read_bytes()
@@ -502,6 +497,5 @@ def test_a_budget_is_kept_before_the_first_request(tmp_path: Path) -> None:
 def test_a_prompt_that_is_not_there_is_refused(tmp_path: Path) -> None:
     archive = broken_archive(tmp_path)
     (tmp_path / "judge.txt").unlink()
-    described, contents = archive.read()
     with pytest.raises(InputError, match=r"'judge\.txt'"):
-        list(find_failed_judgings(described, contents))
+        failures(archive)
