@@ -28,6 +28,7 @@ from tournament_assets.extras.archives.rejudging import (
     find_failed_judgings,
     rejudge_runs,
 )
+from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest
 from tournament_assets.ledger import Ledger
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.errors import BudgetError, InputError, JudgeError
@@ -59,14 +60,18 @@ def failures(archive: SmallArchive) -> list[FailedJudging]:
 
 
 def ask_again(
-    archive: SmallArchive, failed: list[FailedJudging], server: FaultyServer | None
+    archive: SmallArchive,
+    failed: list[FailedJudging],
+    server: FaultyServer | None,
+    *,
+    client: type[AnthropicBatches] = AnthropicBatches,
 ) -> RejudgeResult:
     described = archive.load()
 
     @contextmanager
     def connect() -> Iterator[AnthropicBatches]:
         address = server.url if server is not None else "http://127.0.0.1:9"
-        with closing(AnthropicBatches(base_url=address, api_key=KEY)) as service:
+        with closing(client(base_url=address, api_key=KEY)) as service:
             yield service
 
     with closing(Ledger(f"sqlite:///{archive.folder / 'ledger.sqlite'}")) as ledger:
@@ -423,6 +428,20 @@ def test_a_reply_without_a_score_is_asked_for_once_more(tmp_path: Path, fault: s
         assert server.log.messages == 3
     assert (len(result.written), result.left) == (2, ())
     assert archive.document(*JUDGED)["judge_result"]["score"] == WORDS
+
+
+def test_a_reply_that_was_cut_off_is_asked_for_with_twice_the_cap(tmp_path: Path) -> None:
+    archive = broken_archive(tmp_path)
+    caps = []
+
+    class Client(AnthropicBatches):
+        def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
+            caps.append(request.params["max_tokens"])
+            return super().ask_directly(request)
+
+    with FaultyServer(faults=["direct_stop_max_tokens:1"]) as server:
+        ask_again(archive, failures(archive), server, client=Client)
+    assert sorted(caps) == [8192, 8192, 2 * 8192]
 
 
 def test_what_never_becomes_a_score_leaves_the_file_and_is_said(tmp_path: Path) -> None:
