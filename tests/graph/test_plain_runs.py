@@ -16,8 +16,8 @@ from tests.extras.people.test_human_labels import label
 from tests.graph.paid_projects import paid_project
 from tests.projects import SmallProject, make_project, write_json_lines
 from tests.torture.rounds import ADAPTIVE, make_larger
-from tournament_assets.storage.tables import rows_of
-from tournament_assets.tournament.asset_rows import PromptRow, VerdictRow, WinRateRow
+from tournament_assets.storage.tables import StoredTable, rows_of
+from tournament_assets.tournament.asset_rows import MatchRow, PromptRow, VerdictRow, WinRateRow
 from tournament_assets.tournament.errors import InputError, WorkError
 
 JURY = (("loopback-pilot", 1.0), ("loopback-b", 1.0), ("loopback-c", 0.5))
@@ -119,6 +119,25 @@ def test_verdicts_that_are_given_are_rated_and_nobody_is_asked(tmp_path: Path) -
         counted = list(rows_of(WinRateRow, rated.frame("win_rates", "factuality")))
         assert sum(row.judged + row.same_text for row in counted) == 6
         assert paid.n_asked == asked
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_table_is_given_as_rows_as_a_frame_or_as_its_file(kept: bool, tmp_path: Path) -> None:
+    small = tournament(make_project(tmp_path / "project"))
+    made = small.tables("pilot", until="match_list")
+    stored = made.values["match_list", "factuality"]
+    bank = made.frame("prompt_bank")
+    for number, given in enumerate((stored, stored.frame(), list(rows_of(MatchRow, stored)))):
+        folder = tmp_path / f"storage{number}" if kept else None
+        tables = {("match_list", "factuality"): given, ("prompt_bank", ""): bank}
+        again = small.tables("pilot", until="win_rates", given=tables, folder=folder)
+        pd.testing.assert_frame_equal(again.frame("match_list", "factuality"), stored.frame())
+        assert len(again.frame("win_rates", "factuality")) == 3
+        if folder is not None:
+            path = folder / "small" / "match_list" / "factuality" / "pilot.parquet"
+            assert list(rows_of(MatchRow, StoredTable(MatchRow, path))) == list(
+                rows_of(MatchRow, stored)
+            )
 
 
 def test_rows_that_are_given_are_the_table(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 
+from tournament_assets.graph.assets.publishing import run_artifacts
 from tournament_assets.graph.outputs import Check, Made, Markdown, as_stored
 from tournament_assets.graph.rows import (
     AssetRow,
@@ -50,6 +51,7 @@ from tournament_assets.storage.tables import (
     make_table,
     write_table,
 )
+from tournament_assets.storage.tables import rows_of as rows_of_table
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError, TournamentError, WorkError
 from tournament_assets.verdicts.judge_requests import UNBUDGETED_TAG
@@ -142,7 +144,7 @@ def run_unrecorded(
         plan,
         options.mode,
         table=lambda asset, partition: done.frame(asset, partition.rpartition("|")[0]),
-        directory=Path(metadata["run_artifacts"][0]["directory"]),
+        directory=Path(metadata[run_artifacts.__name__][0]["directory"]),
         metadata=metadata,
         warnings=done.warnings,
     )
@@ -244,11 +246,18 @@ class _Engine:
                     f"{asset!r} with partition {name!r} is given; expected an asset of "
                     f"{self._plan.tournament_id} and one of its entrants or dimensions"
                 )
-            if row.stored_as == "stream" and not isinstance(value, StoredTable):
-                value = write_table(row.row_type, value)
-            elif isinstance(value, list):
-                value = make_table(row.row_type, value)
-            self.done.values[asset, name] = self._kept(row, name, value)
+            self.done.values[asset, name] = self._kept(row, name, self._as_made(row, value))
+
+    def _as_made(self, row: AssetRow, value: Any) -> Any:
+        """Return a given value in the form in which its asset would have made it."""
+        if not row.is_table or (
+            row.stored_as == "stream" and isinstance(value, StoredTable) and self._folder is None
+        ):
+            return value
+        rows = value if isinstance(value, list) else rows_of_table(row.row_type, value)
+        if row.stored_as == "stream":
+            return write_table(row.row_type, rows)
+        return make_table(row.row_type, list(rows))
 
     def needed(self, until: str | None) -> list[AssetRow]:
         """Return the rows that have to run, in the order of the table."""
