@@ -14,7 +14,13 @@ from typing import Any, cast
 
 import dagster as dg
 
-from tournament_assets.graph.assets.observed_inputs import InputVersion, read_inputs
+from tournament_assets.graph.assets.observed_inputs import (
+    InputVersion,
+    entrants,
+    read_inputs,
+    rubrics,
+)
+from tournament_assets.graph.assets.publishing import report
 from tournament_assets.graph.outputs import Check
 from tournament_assets.graph.partitions import asset_key, newest_materialization
 from tournament_assets.graph.recipes import (
@@ -38,7 +44,7 @@ MADE_FROM = "made_from"
 """The metadata that holds a recipe."""
 MADE_WITH_TAG = "tournament/made_with"
 DATA_VERSION_TAG = "dagster/data_version"
-ROOT = "report"
+ROOT = report.__name__
 """What everything else is made for; its check says what of that is out of date."""
 UP_TO_DATE = "up_to_date"
 
@@ -86,9 +92,9 @@ class RecipeBook:
         if asset not in self.rows:
             found = _foreign_version(dg.AssetKey.from_user_string(asset), self.instance)
             return {} if found is None else {"": found}
-        if asset == "rubrics" and self.told:
+        if asset == rubrics.__name__ and self.told:
             return {
-                name: str(InputVersion("rubrics", name, each.content_hash, f"v{each.version}"))
+                name: str(InputVersion(asset, name, each.content_hash, f"v{each.version}"))
                 for name, each in self.told.items()
             }
         if self.rows[asset].stored_as == "file":
@@ -180,9 +186,8 @@ def up_to_date(book: RecipeBook) -> Check:
             continue
         places = book.places_of(mode)
         for place in book.out_of_date(places[: places.index(Place(ROOT, mode)) + 1]):
-            for cause in differences(book.kept(place), book.recipe(place)):
-                if not (cause.startswith("entrants ") and cause.endswith(" not there now")):
-                    causes.setdefault(cause, []).append(str(place))
+            for cause in _causes(book, place):
+                causes.setdefault(cause, []).append(str(place))
     said = [f"{cause}: {', '.join(places)}" for cause, places in causes.items()]
     return Check(
         UP_TO_DATE,
@@ -191,6 +196,17 @@ def up_to_date(book: RecipeBook) -> Check:
         metadata={"out_of_date": sum(map(len, causes.values()))},
         is_error=True,
     )
+
+
+def _causes(book: RecipeBook, place: Place) -> list[str]:
+    kept = book.kept(place)
+    if kept is None:
+        return ["it was never made"]
+    return [
+        str(each)
+        for each in differences(kept, book.recipe(place))
+        if not (each.asset == entrants.__name__ and each.now is None)
+    ]
 
 
 def rubrics_told(options: Mapping[str, Any]) -> dict[str, Rubric]:

@@ -81,18 +81,39 @@ def recipe_of(settings: object, versions: Mapping[Place, str | None]) -> Recipe:
     return read if settings is None else {"settings": short(fingerprint(settings)), **read}
 
 
-def differences(before: Recipe | None, now: Recipe) -> list[str]:
-    """Explain why a partition is out of date, a few words for each reason.
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a partition was made from and what it would be made from now; read it as a cause.
+
+    Attributes:
+        name: The settings, or the partition that is read.
+        before: Its version then; None where it was not there.
+        now: Its version now; None where it is not there.
+    """
+
+    name: str
+    before: str | None
+    now: str | None
+
+    @property
+    def asset(self) -> str:
+        """The asset that is read; `settings` for those."""
+        return self.name.partition(" ")[0]
+
+    def __str__(self) -> str:
+        told = f"{self.name} was {_told(self.before)}, is {_told(self.now)} now"
+        return told + (_REMINDER if _keeps_label(self.before, self.now) else "")
+
+
+def differences(before: Recipe, now: Recipe) -> list[Difference]:
+    """Return why a partition is out of date.
 
     Args:
-        before: What it was made from; None if it was never made.
+        before: What it was made from.
         now: What it would be made from now.
     """
-    if before is None:
-        return ["it was never made"]
     return [
-        f"{name} was {_told(before.get(name))}, is {_told(now.get(name))} now"
-        f"{_REMINDER if _keeps_label(before.get(name), now.get(name)) else ''}"
+        Difference(name, before.get(name), now.get(name))
         for name in {**before, **now}
         if before.get(name) != now.get(name)
     ]
