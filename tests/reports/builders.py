@@ -266,10 +266,10 @@ def page_of(
     }
     if battles is not None:
         shown |= {
-            "match_list": battles.match_lists,
-            "judge_verdicts": battles.verdicts,
-            "judge_replies": battles.replies,
-            "entrant_responses": battles.responses,
+            "match_list": battles.match_list,
+            "judge_verdicts": battles.judge_verdicts,
+            "judge_replies": battles.judge_replies,
+            "entrant_responses": battles.entrant_responses,
         }
     judge = (
         ("anthropic", "judge-1") if judge_is_language_model else ("loopback", "loopback-lexical")

@@ -152,11 +152,11 @@ def _at(position: int, start: int, end: int) -> dict[str, Any]:
 
 
 def _data(tables: BattleTables) -> dict[str, Any]:
-    return battle_data(_battles(tables), describe_responses(tables.responses))
+    return battle_data(_battles(tables), describe_responses(tables.entrant_responses))
 
 
 def _battles(tables: BattleTables) -> list[ShownBattle]:
-    return [battle for name in tables.match_lists for battle in read_battles(tables, name)]
+    return [battle for name in tables.match_list for battle in read_battles(tables, name)]
 
 
 def _joined(parts: list[str | dict[str, Any]]) -> str:
@@ -236,7 +236,7 @@ def test_a_response_carries_what_its_decoder_noticed() -> None:
 
 def test_diagnostics_of_another_text_are_not_lent() -> None:
     tables = battle_tables([("ada", "bob", "tie")], diagnostics={"p_correct": 0.75})
-    for frame in tables.responses.values():
+    for frame in tables.entrant_responses.values():
         frame["response"] = "another answer"
     assert [each["p_correct"] for each in _data(tables)["responses"]] == [None, None]
 
@@ -245,7 +245,9 @@ def test_a_pair_beyond_the_limit_of_a_run_is_no_battle() -> None:
     tables = battle_tables([("ada", "bob", "tie"), ("ada", "cy", "tie")])
     verdicts = {
         name: table_of(VerdictRow, table_rows(VerdictRow, frame)[:1])
-        for name, frame in tables.verdicts.items()
+        for name, frame in tables.judge_verdicts.items()
     }
-    shorter = BattleTables(tables.match_lists, verdicts, tables.replies, tables.responses)
+    shorter = BattleTables(
+        tables.match_list, verdicts, tables.judge_replies, tables.entrant_responses
+    )
     assert len(_battles(shorter)) == 1

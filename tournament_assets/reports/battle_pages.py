@@ -42,19 +42,19 @@ _BATTLE_COLUMNS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BattleTables:
-    """The tables that the browser shows.
+    """The tables that the browser shows, by the names of their assets.
 
     Attributes:
-        match_lists: Table "match_list" by dimension.
-        verdicts: Table "judge_verdicts" by dimension.
-        replies: Table "judge_replies" by dimension.
-        responses: Table "entrant_responses" by entrant.
+        match_list: By dimension.
+        judge_verdicts: By dimension.
+        judge_replies: By dimension.
+        entrant_responses: By entrant.
     """
 
-    match_lists: Mapping[str, AnyTable]
-    verdicts: Mapping[str, AnyTable]
-    replies: Mapping[str, AnyTable]
-    responses: Mapping[str, pd.DataFrame]
+    match_list: Mapping[str, AnyTable]
+    judge_verdicts: Mapping[str, AnyTable]
+    judge_replies: Mapping[str, AnyTable]
+    entrant_responses: Mapping[str, pd.DataFrame]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +116,10 @@ def verdicts_with_replies(verdicts: AnyTable, replies: AnyTable) -> Iterator[Ans
 def read_battles(tables: BattleTables, dimension: str) -> Iterator[ShownBattle]:
     """Yield every judged pair of a dimension with its replies, in the bank's order."""
     # A page holds thousands of battles, in which each text recurs with all the others.
-    pairs = rows_of(MatchRow, tables.match_lists[dimension], shares_texts=True)
-    settled = verdicts_with_replies(tables.verdicts[dimension], tables.replies[dimension])
+    pairs = rows_of(MatchRow, tables.match_list[dimension], shares_texts=True)
+    settled = verdicts_with_replies(
+        tables.judge_verdicts[dimension], tables.judge_replies[dimension]
+    )
     for pair, verdicts in join_pairs(pairs, settled):
         # A run with a limit judges only the first pairs.
         for verdict in verdicts:
@@ -344,13 +346,13 @@ def lay_out_battles(
         page_bytes: Approximate limit of a separate page; a prompt is never split.
         pages_per_dimension: The most pages of one dimension.
     """
-    responses = describe_responses(tables.responses)
+    responses = describe_responses(tables.entrant_responses)
     whole = _inline(tables, responses, inline_bytes=inline_bytes)
     if whole is not None:
         return BattlePages(whole, {}, {})
     pages: dict[str, tuple[BattlePage, ...]] = {}
     left_out: dict[str, int] = {}
-    for dimension in tables.match_lists:
+    for dimension in tables.match_list:
         shown: list[BattlePage] = []
         missing = 0
         for part in _parts(read_battles(tables, dimension), responses, page_bytes=page_bytes):
@@ -380,7 +382,7 @@ def _inline(tables: BattleTables, responses: Responses, *, inline_bytes: int) ->
     """Return the page of all battles; None, without having read them all, if it is too large."""
     battles: list[ShownBattle] = []
     looked_at = _LOOK_AFTER
-    for battle in chain.from_iterable(read_battles(tables, each) for each in tables.match_lists):
+    for battle in chain.from_iterable(read_battles(tables, each) for each in tables.match_list):
         battles.append(battle)
         if len(battles) == looked_at:
             # More battles only make it longer.

@@ -161,11 +161,8 @@ class Page:
     @property
     def battles(self) -> BattleTables | None:
         """The battle browser's data; None if the pairs are not known."""
-        if "match_list" not in self.tables:
-            return None
-        names = ("match_list", "judge_verdicts", "judge_replies", "entrant_responses")
-        tables: Any = [self.tables[name] for name in names]
-        return BattleTables(*tables)
+        tables: BattleTables | None = self.ask(BattleTables)
+        return tables
 
     @cached_property
     def families(self) -> Mapping[str, Families]:

@@ -58,7 +58,7 @@ def prompt_file(plan: TournamentPlan) -> list[InputVersion]:
 
     It is observed: after an edit, the prompts are out of date.
     """
-    return [_attempt("prompt_file", None, partial(_bank_version, plan))]
+    return [_attempt(prompt_file.__name__, None, partial(_bank_version, plan))]
 
 
 def entrants(plan: TournamentPlan) -> list[InputVersion]:
@@ -67,7 +67,9 @@ def entrants(plan: TournamentPlan) -> list[InputVersion]:
     After a change of one of them, the responses of that entrant are out of date.
     """
     return [
-        _attempt("entrants", each.entrant_id, partial(entrant_fingerprint, each, plan.project))
+        _attempt(
+            entrants.__name__, each.entrant_id, partial(entrant_fingerprint, each, plan.project)
+        )
         for each in plan.config.entrants
     ]
 
@@ -86,7 +88,7 @@ def price_list(plan: TournamentPlan) -> list[InputVersion]:
 
     A new list makes the estimate out of date, but nothing that was paid for.
     """
-    return [InputVersion("price_list", None, prices_version(plan))]
+    return [InputVersion(price_list.__name__, None, prices_version(plan))]
 
 
 @cache

@@ -297,7 +297,7 @@ def run_comparison(step: Step) -> Made[list[MeasureRow]]:
     It reads only the two run directories, and nothing depends on it. `tournament compare` does the
     same for any two runs.
     """
-    recorded = step.records("run_artifacts", step.mode) or {}
+    recorded = step.records(run_artifacts.__name__, step.mode) or {}
     if "directory" not in recorded:
         return _nothing("No run directory is recorded for this mode: run run_artifacts first.")
     now = Path(str(recorded["directory"]))

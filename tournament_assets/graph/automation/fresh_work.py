@@ -15,6 +15,7 @@ import dagster as dg
 import upath
 
 from tournament_assets.graph.assets.observed_inputs import InputVersion, read_inputs
+from tournament_assets.graph.assets.publishing import run_artifacts
 from tournament_assets.graph.automation.jobs import Stage
 from tournament_assets.graph.automation.reruns import (
     PartitionKey,
@@ -29,7 +30,6 @@ from tournament_assets.graph.table import rows_of
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
 
-_ARTIFACTS = "run_artifacts"
 _LEFT_OPEN = ("replies_pending", "requests_unread", "pairs_unjudged")
 """Counts, in the metadata, of what another attempt might settle."""
 _ASKED_AGAIN = frozenset({"response_coverage", "no_empty_response"})
@@ -78,7 +78,7 @@ class FreshWork:
 
     def directory(self) -> Path | None:
         """Return the newest run directory that is recorded; None if there is none."""
-        record = self._newest(_ARTIFACTS, self.mode)
+        record = self._newest(run_artifacts.__name__, self.mode)
         return None if record is None else _directory_of(_made(record))
 
     @cached_property
@@ -114,7 +114,7 @@ class FreshWork:
 
     @property
     def _runs_folder(self) -> Path:
-        chosen = self.options.get(_ARTIFACTS, {}).get("output_dir")
+        chosen = self.options.get(run_artifacts.__name__, {}).get("output_dir")
         return self.plan.project.folder / (chosen or "runs")
 
     def _newest(self, name: str, partition: str | None) -> dg.EventLogRecord | None:

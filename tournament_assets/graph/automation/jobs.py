@@ -10,6 +10,8 @@ from typing import Any
 import dagster as dg
 
 from tournament_assets.graph.adapter import RefuseRun, build_reporting_op
+from tournament_assets.graph.assets.judge_repeats import judge_repeats
+from tournament_assets.graph.assets.judging import judge_replies
 from tournament_assets.graph.assets.observed_inputs import InputVersion
 from tournament_assets.graph.partitions import asset_key, partitions_over
 from tournament_assets.graph.recipe_book import DATA_VERSION_TAG, RecipeBook
@@ -18,7 +20,7 @@ from tournament_assets.graph.table import JOBS, jobs_of, rows_of
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
 
-DRIFT_ASSET = "judge_repeats"
+DRIFT_ASSET = judge_repeats.__name__
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,7 @@ def _build_reporting_job(
 
 def build_rejudge_job(plan: TournamentPlan) -> Any:
     """Build the job that resends failed requests; Dagster has no public name for its type."""
-    stage = stage_making(plan, "judge_replies")
+    stage = stage_making(plan, judge_replies.__name__)
     return dg.define_asset_job(
         f"{plan.tournament_id}_rejudge",
         selection=_selection(plan, stage.assets),

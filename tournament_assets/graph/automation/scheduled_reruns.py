@@ -11,6 +11,7 @@ from typing import Any
 
 import dagster as dg
 
+from tournament_assets.graph.assets.judging import judge_replies, judge_requests
 from tournament_assets.graph.assets.observed_inputs import ledger_files
 from tournament_assets.graph.automation.edits import Look, look_at_inputs, state_of
 from tournament_assets.graph.automation.jobs import build_rerun_stages, op_configs, stage_making
@@ -377,16 +378,16 @@ def _request_runs(
     """Yield a run for each dimension; one for a mode whose rerun stopped while all were asked."""
     begun: set[str] = set()
     for scope, batches in ended.items():
-        rerun = _stopped(plan, scope, instance, "judge_requests", scope.mode)
+        rerun = _stopped(plan, scope, instance, judge_requests.__name__, scope.mode)
         if rerun is None:
             key = dg.MultiPartitionKey({"mode": scope.mode, "dimension": scope.dimension})
-            rerun = _stopped(plan, scope, instance, "judge_replies", key)
+            rerun = _stopped(plan, scope, instance, judge_replies.__name__, key)
             if str(key) not in begun:  # the judges of a mode are collected together
                 begun.add(str(key))
-                yield _request_run(plan, scope, batches, rerun, "judge_replies", key)
+                yield _request_run(plan, scope, batches, rerun, judge_replies.__name__, key)
         elif scope.mode not in begun:
             begun.add(scope.mode)
-            yield _request_run(plan, scope, batches, rerun, "judge_requests", scope.mode)
+            yield _request_run(plan, scope, batches, rerun, judge_requests.__name__, scope.mode)
 
 
 def _stopped(

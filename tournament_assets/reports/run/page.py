@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
-from tournament_assets.reports.battle_pages import BattlePages, lay_out_battles
+from tournament_assets.reports.battle_pages import BattlePages, BattleTables, lay_out_battles
 from tournament_assets.reports.figures.ladder import ladder_span, ladder_ticks, place_on_ladder
 from tournament_assets.reports.rendering import render_page, render_template
 from tournament_assets.reports.report_tables import Ladder, LadderBar, ReportSection
 from tournament_assets.reports.run.method_sections import total_price
-from tournament_assets.reports.sections import BattleLink, Page, Remarks
+from tournament_assets.reports.sections import BattleLink, Page, Remarks, tables_read
 from tournament_assets.reports.separation import answer_sentence, rated_mean
 from tournament_assets.tournament.asset_rows import CoverageRow, EloRow, WinRateRow
 from tournament_assets.tournament.config import TournamentConfig
@@ -30,10 +30,7 @@ from tournament_assets.tournament.formatting import (
 
 DATE_MARK = "<!-- date -->"
 """Placeholder for the day of the run, which must not affect the page's version."""
-READS = (
-    *("leaderboard", "win_rates", "audit", "measures"),
-    *("match_list", "judge_verdicts", "judge_replies", "entrant_responses"),
-)
+READS = ("leaderboard", "win_rates", "audit", "measures", *tables_read(BattleTables))
 """Tables that the page itself reads: those of the first screen and of the battles."""
 
 Leaders = Mapping[str, Sequence[EloRow]]
