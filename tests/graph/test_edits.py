@@ -257,6 +257,17 @@ def test_a_rubric_that_cannot_be_read_is_said_and_not_observed(project: SmallPro
     assert "factuality" in watcher.said
 
 
+def test_an_entrant_whose_file_is_on_another_machine_is_not_out_of_date(
+    project: SmallProject,
+) -> None:
+    watcher = Watcher(project)
+    watcher.tick()
+    (project.folder / "responses_careful.jsonl").unlink()
+    _, checks = watcher.tick()
+    assert checks.get("up_to_date", (True, ""))[0]
+    assert "careful" in watcher.said
+
+
 def test_a_tick_reads_the_inputs_again_only_after_a_file_or_an_event(
     project: SmallProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
