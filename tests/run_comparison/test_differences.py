@@ -174,6 +174,39 @@ def decided(found: FlipReport, *, places: int = 0, ratings: int = 0) -> Sameness
     ).sameness
 
 
+def sampled(n_prompts: int, n_samples: int, rubric: str, *, flipped: int = 0) -> list[SettledPair]:
+    """Pairs of several samples of each prompt; on some prompts all are settled otherwise."""
+    return [
+        replace(
+            asked(pair(number, B if number < flipped else A), f"{rubric}{number}/{sample}"),
+            sample=sample,
+        )
+        for number in range(n_prompts)
+        for sample in range(1, n_samples + 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("n_prompts", "flipped", "expected"),
+    [
+        (40, 0, Sameness.SAME),
+        (34, 0, Sameness.UNDECIDED),  # as 272 independent questions they would be the same
+        (35, 6, Sameness.UNDECIDED),  # as 280 independent questions they would differ
+        (35, 9, Sameness.DIFFERS),
+        (1, 0, Sameness.UNDECIDED),
+        (1, 1, Sameness.UNDECIDED),
+    ],
+)
+def test_samples_that_always_agree_say_no_more_than_their_prompts(
+    n_prompts: int, flipped: int, expected: Sameness
+) -> None:
+    now = sampled(n_prompts, 8, "new", flipped=flipped)
+    found = compare_judgments(sampled(n_prompts, 8, "old"), now, Resampling(50))
+    questions = found.total.questions
+    assert (questions.count, questions.n) == (8 * flipped, 8 * n_prompts)
+    assert decided(found) is expected
+
+
 @pytest.mark.parametrize(
     ("n", "flipped", "expected"),
     [

@@ -128,6 +128,7 @@ class ComparedPair:
             entrants gave the same response, and the judge was asked once.
         weight: Number of prompts it represents, of those judged in both runs. One hash draws both
             tails, so a pair is in both with the smaller of its two probabilities.
+        sample: Which of their answers to the prompt were compared, from 1.
     """
 
     dimension: str
@@ -141,6 +142,7 @@ class ComparedPair:
     question_changed: bool | None
     requests: tuple[tuple[str, ...], tuple[str, ...]]
     weight: float = 1.0
+    sample: int = 1
 
     @property
     def requests_changed(self) -> bool:
@@ -338,6 +340,7 @@ def _compare(then: SettledPair, now: SettledPair) -> ComparedPair:
         question_changed=_differ((then.question,), (now.question,)),
         requests=(then.asked, now.asked),
         weight=max(then.weight, now.weight),
+        sample=then.sample,
     )
 
 
@@ -396,13 +399,25 @@ def _share_of_flips(pairs: Sequence[ComparedPair], *, confidence: float) -> Esti
 
 
 def _flips_of_questions(pairs: Sequence[ComparedPair], *, confidence: float) -> Estimate:
-    flipped: dict[tuple[object, ...], bool] = {}
-    for pair in pairs:
-        if Outcome.UNJUDGED in (pair.then, pair.now) or pair.is_copy:
-            continue
+    """Return the share of flips among different questions.
+
+    Questions about several samples of a prompt are much alike, so that prompts are then taken as
+    independent and not the questions; one prompt alone bounds nothing.
+    """
+    asked = [
+        pair for pair in pairs if Outcome.UNJUDGED not in (pair.then, pair.now) and not pair.is_copy
+    ]
+    flipped: dict[tuple[object, ...], tuple[str, bool]] = {}
+    for pair in asked:
         key = pair.dimension, pair.requests
-        flipped[key] = flipped.get(key, False) or pair.change.is_flip
-    return measure_proportion(sum(flipped.values()), len(flipped), confidence=confidence)
+        prompt_id, was_flip = flipped.get(key, (pair.prompt_id, False))
+        flipped[key] = prompt_id, was_flip or pair.change.is_flip
+    n_flips = sum(is_flip for _, is_flip in flipped.values())
+    if all(pair.sample == 1 for pair in asked):
+        return measure_proportion(n_flips, len(flipped), confidence=confidence)
+    if len({prompt_id for prompt_id, _ in flipped.values()}) == 1:
+        return Estimate(n_flips / len(flipped), 0.0, 1.0, len(flipped))
+    return measure_by_prompt(flipped.values(), confidence=confidence)
 
 
 def _label(outcome: Outcome) -> str | None:
