@@ -26,12 +26,14 @@ class Design:
         sigma: Standard deviation of what a prompt adds to each entrant's logit.
         strengths: Logits of the entrants.
         undecided: Share of the pairs that are undecided, whoever plays.
+        n_samples: How often each prompt is answered; what a prompt adds is the same each time.
     """
 
     n_prompts: int
     sigma: float
     strengths: tuple[float, ...] = STRENGTHS
     undecided: float = 0.25
+    n_samples: int = 1
 
     @property
     def entrants(self) -> tuple[str, ...]:
@@ -40,23 +42,24 @@ class Design:
 
 
 def draw_tournament(design: Design, generator: np.random.Generator) -> Matches:
-    """Judge every pair on every prompt."""
+    """Judge every pair on every prompt, in every sample of it."""
     pairs = np.array(list(combinations(range(len(design.strengths)), 2)))
-    size = (design.n_prompts, len(pairs))
+    size = (design.n_prompts, design.n_samples, len(pairs))
     effects = design.sigma * generator.normal(size=(design.n_prompts, len(design.strengths)))
     skills = np.array(design.strengths) + effects
-    gap = skills[:, pairs[:, 0]] - skills[:, pairs[:, 1]]
+    gap = (skills[:, pairs[:, 0]] - skills[:, pairs[:, 1]])[:, None, :]
     first_wins = generator.random(size) < 1 / (1 + np.exp(-gap))
     is_tied = generator.random(size) < design.undecided
-    n_battles = size[0] * size[1]
+    prompt, sample, pair = (place.ravel() for place in np.indices(size))
     return Matches(
         entrants=design.entrants,
         prompts=tuple(f"prompt_{index}" for index in range(design.n_prompts)),
-        first=np.tile(pairs[:, 0], design.n_prompts),
-        second=np.tile(pairs[:, 1], design.n_prompts),
-        prompt_index=np.repeat(np.arange(design.n_prompts), len(pairs)),
+        first=pairs[pair, 0],
+        second=pairs[pair, 1],
+        prompt_index=prompt,
         preference=np.where(is_tied, 0.5, first_wins.astype(np.float64)).ravel(),
-        weight=np.ones(n_battles),
+        weight=np.ones(prompt.size),
+        sample=sample + 1 if design.n_samples > 1 else sample[:0],
     )
 
 

@@ -9,6 +9,7 @@ from tests.graph.bills import make_priced_project, plan_of
 from tests.projects import ENTRANTS
 from tournament_assets.cli import main
 from tournament_assets.extras.planning.planner import plan_prompts
+from tournament_assets.extras.planning.tables import DimensionPlan
 from tournament_assets.launching import estimate_tournament
 from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.run_comparison.run_reading import FinishedRun
@@ -16,12 +17,20 @@ from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Outcome
 
 
-def judged_pilot(folder: Path, *, n_prompts: int) -> FinishedRun:
-    """A pilot in which the first of every two wins half of the prompts and a quarter are ties."""
+def judged_pilot(folder: Path, *, n_prompts: int, n_samples: int = 1) -> FinishedRun:
+    """A pilot in which the first of every two wins half of the prompts and a quarter are ties.
+
+    Further samples of a prompt come out as the first one of further prompts.
+    """
     kinds = [Outcome.A_WINS, Outcome.TIE, Outcome.A_WINS, Outcome.B_WINS]
     pairs = tuple(
-        SettledPair("factuality", f"prompt_{index}", None, one, other, kinds[(index + shift) % 4])
+        SettledPair(
+            *("factuality", f"prompt_{index}", None, one, other),
+            kinds[(index + shift + sample) % 4],
+            sample=1 + sample,
+        )
         for index in range(n_prompts)
+        for sample in range(n_samples)
         for shift, (one, other) in enumerate(combinations(sorted(ENTRANTS), 2))
     )
     return FinishedRun(folder, {}, {"factuality": pairs}, {}, {})
@@ -48,6 +57,34 @@ def test_a_plan_prices_every_way_to_judge_and_learns_from_a_pilot(tmp_path: Path
     assert population.batches == bank.batches == 5
     by_gap = [prompts for _, prompts, _, _ in learnt.curve]
     assert by_gap == sorted(by_gap, reverse=True)
+
+
+def test_a_plan_learns_from_as_many_samples_of_a_prompt_as_it_has_and_pays_for_them(
+    tmp_path: Path,
+) -> None:
+    project = make_priced_project(tmp_path / "project")
+    pilots = {
+        n_samples: judged_pilot(tmp_path, n_prompts=60, n_samples=n_samples) for n_samples in (1, 4)
+    }
+
+    def plan(n_samples: int, pilot: FinishedRun) -> DimensionPlan:
+        project.edit_config(generation={"n_samples": n_samples})
+        estimate = estimate_tournament(
+            project.config_path, "pilot", environment=project.environment
+        )
+        (found,) = plan_prompts(estimate, plan_of(project), pilot=pilot, gaps=(50,))
+        return found
+
+    one, four = plan(1, pilots[1]), plan(4, pilots[4])
+    assert plan(1, pilots[4]).choices == one.choices
+    # Of four samples each pair has two wins, a tie and a loss on every prompt: nothing varies.
+    assert (four.noise.spread, four.noise.tied) == pytest.approx((1 / 61, 0.25))
+    before, after = one.choices[0], four.choices[0]
+    assert before.prompts is not None
+    assert after.prompts is not None
+    assert after.prompts < before.prompts / 4
+    assert (before.requests, after.requests) == (before.prompts * 6, after.prompts * 24)
+    assert four.n_prompts == one.n_prompts == 4
 
 
 def test_a_pilot_of_few_prompts_is_refused_with_its_dimension(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from benchmarks.power import design_of, predicted_power, realised_power
-from benchmarks.simulated_tournaments import Design, draw_tournament
+from benchmarks.simulated_tournaments import Design, draw_tournament, limit_of_bradley_terry
 from tournament_assets.extras.planning.power import (
+    ELO_PER_NAT,
     JudgingNoise,
     PowerCurve,
     adaptive_prompts,
@@ -14,10 +15,12 @@ from tournament_assets.extras.planning.power import (
     learn_noise,
     win_share,
 )
-from tournament_assets.ratings.sequential import StoppingRule
+from tournament_assets.ratings.bradley_terry import log_strengths
+from tournament_assets.ratings.sequential import StoppingRule, decide
 from tournament_assets.tournament.errors import InputError
 
 NOISE = JudgingNoise(4, tied=0.15, split=0.1, prompt_sd=1.0)
+SAMPLED = replace(NOISE, spread=0.3, together=0.07)
 
 
 @pytest.mark.parametrize("sigma", [0.0, 1.0, 2.0])
@@ -51,9 +54,12 @@ def test_the_predicted_power_is_the_leaderboards() -> None:
     assert formula == pytest.approx(simulated, abs=0.05)
 
 
+@pytest.mark.parametrize("noise", [NOISE, SAMPLED])
 @pytest.mark.parametrize("n_entrants", [2, 4, 8])
-def test_simulation_and_formula_ask_for_about_as_many_prompts(n_entrants: int) -> None:
-    curve = PowerCurve(replace(NOISE, n_entrants=n_entrants), 40)
+def test_simulation_and_formula_ask_for_about_as_many_prompts(
+    n_entrants: int, noise: JudgingNoise
+) -> None:
+    curve = PowerCurve(replace(noise, n_entrants=n_entrants), 40)
     found = curve.prompts()
     assert found == pytest.approx(curve.formula_prompts(), rel=0.15)
     assert curve.formula_power(curve.formula_prompts()) == pytest.approx(0.8, abs=0.01)
@@ -90,3 +96,64 @@ def test_a_spread_field_saves_adaptive_judging_and_a_level_one_does_not() -> Non
     assert adaptive_share(replace(spread, gaps=half), larger, tail=0.2) == pytest.approx(
         adaptive_share(spread, rule, tail=0.2), abs=0.06
     )
+
+
+@pytest.mark.parametrize(("n_samples", "sigma"), [(2, 1.0), (4, 0.0), (4, 2.0), (8, 1.0)])
+def test_from_samples_of_prompts_a_plan_knows_how_far_tournaments_of_such_samples_spread(
+    n_samples: int, sigma: float
+) -> None:
+    design = Design(100, sigma, strengths=(0.2, -0.2, 0.0, 0.0), n_samples=n_samples)
+    ratings = limit_of_bradley_terry(design)
+    pilot = draw_tournament(replace(design, n_prompts=400), np.random.default_rng(1))
+    curve = PowerCurve(learn_noise(pilot, split=0.0), ratings[0] - ratings[1])
+    generator = np.random.default_rng(2)
+    wins = [
+        draw_tournament(design, generator).averaged_over_samples().wins + 0.5 * (1 - np.eye(4))
+        for _ in range(400)
+    ]
+    strengths = log_strengths(np.array(wins))
+    realised = ELO_PER_NAT * (strengths[:, 0] - strengths[:, 1])
+    # A standard deviation of 400 has an error of 3.5 %.
+    assert realised.std() == pytest.approx(curve.formula_error / 10, rel=0.11)
+    drawn = curve.draw(100, 400, np.random.default_rng(3))
+    shares = np.array(wins)[:, 0, 1] / 101
+    assert drawn[..., 0].mean(axis=1).std() == pytest.approx(shares.std(), rel=0.15)
+    assert drawn[..., 0].mean() == pytest.approx(shares.mean(), abs=0.01)
+
+
+def test_samples_that_repeat_one_another_need_as_many_prompts_as_one() -> None:
+    once = draw_tournament(Design(400, 1.0, strengths=(0.0,) * 4), np.random.default_rng(1))
+    rows = np.repeat(np.arange(once.n_matches), 2)
+    columns = ("first", "second", "prompt_index", "preference", "weight")
+    twice = replace(
+        once,
+        **{name: getattr(once, name)[rows] for name in columns},
+        sample=np.tile([1, 2], once.n_matches),
+    )
+    one, two = (PowerCurve(learn_noise(each, split=0.0), 40) for each in (once, twice))
+    assert two.noise.spread is not None
+    assert two.formula_prompts() == pytest.approx(one.formula_prompts(), rel=0.1)
+
+
+def test_adaptive_judging_of_samples_decides_as_often_as_planned() -> None:
+    design = Design(400, 1.0, strengths=(0.35, 0.0), n_samples=4)
+    ratings = limit_of_bradley_terry(design)
+    noise = learn_noise(draw_tournament(design, np.random.default_rng(1)), split=0.0)
+    rule = StoppingRule("population", 0.95, 1, 1)
+    prompts = adaptive_prompts(noise, ratings[0] - ratings[1], rule)
+    assert prompts is not None
+    generator = np.random.default_rng(2)
+    decided = [
+        decide(
+            [
+                draw_tournament(replace(design, n_prompts=prompts), generator)
+                .averaged_over_samples()
+                .preference
+            ],
+            replace(rule, n_prompts=prompts, min_prompts=1),
+        )[0].evidence.side
+        == "first"
+        for _ in range(300)
+    ]
+    # Three standard errors of the share, and what a pilot leaves open.
+    assert np.mean(decided) == pytest.approx(0.8, abs=0.1)

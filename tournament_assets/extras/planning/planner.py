@@ -20,7 +20,7 @@ from tournament_assets.judging.costs.estimates import (
 )
 from tournament_assets.judging.settlement.submission import MAX_BATCH_REQUESTS
 from tournament_assets.project.plan import TournamentPlan
-from tournament_assets.ratings.matches import code_judgments
+from tournament_assets.ratings.matches import code_samples
 from tournament_assets.ratings.sequential import StoppingRule
 from tournament_assets.run_comparison.differences import judgment_of
 from tournament_assets.run_comparison.run_reading import FinishedRun
@@ -71,9 +71,11 @@ class _Planner:
         config = plan.config
         self._dimension = dimension
         self._confidence = config.ratings.confidence
-        self._noise = _learn(pilot, dimension, config.entrant_ids)
+        n_samples = config.generation.n_samples
+        self._noise = _learn(pilot, dimension, config.entrant_ids, n_samples=n_samples)
         self._workload = estimate.workloads[dimension]
-        self._n_prompts = self._workload.presentations // (2 * max(1, self._noise.n_pairs))
+        self._requests_per_prompt = 2 * n_samples * self._noise.n_pairs
+        self._n_prompts = self._workload.presentations // max(1, self._requests_per_prompt)
         costs = [_usd_if_new(each, dimension) for each in estimate.by_judge]
         known = [cost for cost in costs if cost is not None]
         self._usd_per_request = (
@@ -140,7 +142,7 @@ class _Planner:
     ) -> PlannedChoice:
         if prompts is None:
             return PlannedChoice(way, gap, None, None, judged, None, None, None)
-        requests = round(prompts * self._noise.n_pairs * 2 * judged)
+        requests = round(prompts * self._requests_per_prompt * judged)
         return PlannedChoice(
             way=way,
             elo=gap,
@@ -159,7 +161,7 @@ class _Planner:
         self, gap: float, power: float, ratio: float
     ) -> tuple[float, int, int, float | None]:
         prompts = math.ceil(self._curve(gap).formula_prompts(power) * ratio)
-        requests = prompts * self._noise.n_pairs * 2
+        requests = prompts * self._requests_per_prompt
         return gap, prompts, requests, self._usd(requests)
 
 
@@ -199,23 +201,20 @@ def _usd_if_new(estimate: JudgingEstimate, dimension: str) -> float | None:
     return new.cost_usd(estimate.price, discount=estimate.batch_discount, hit_rate=rate)
 
 
-def _learn(pilot: FinishedRun | None, dimension: str, entrant_ids: Sequence[str]) -> JudgingNoise:
+def _learn(
+    pilot: FinishedRun | None, dimension: str, entrant_ids: Sequence[str], *, n_samples: int
+) -> JudgingNoise:
     """Learn from a pilot's settled pairs; what it did not judge is assumed."""
     settled = [
         pair
         for pair in (pilot.verdicts.get(dimension, ()) if pilot else ())
-        if pair.outcome is not Outcome.UNJUDGED
+        # Of more samples than the plan has, the first are as many as those of the plan.
+        if pair.outcome is not Outcome.UNJUDGED and pair.sample <= n_samples
     ]
     if not settled:
         return JudgingNoise(len(entrant_ids))
-    if any(pair.sample > 1 for pair in settled):
-        raise InputError(
-            f"the pilot's {dimension} has several samples of a prompt; expected one, because the "
-            "plan counts prompts that are answered once; plan from a pilot without "
-            "generation.n_samples"
-        )
     entrants = sorted({name for pair in settled for name in (pair.entrant_a, pair.entrant_b)})
-    matches = code_judgments(map(judgment_of, settled), entrants=entrants)
+    matches = code_samples(map(judgment_of, settled), entrants=entrants)
     split = sum(pair.outcome is Outcome.INCONSISTENT for pair in settled) / len(settled)
     try:
         learnt = learn_noise(matches, split=split)

@@ -15,6 +15,10 @@ mean square of a pair's residual, c that mean product, n prompts and k entrants 
 which is the formula that the simulation is checked by: the information of a complete table is
 n (k I - J) / 4, the score of a prompt is what an entrant won beyond 1/2, and the difference of two
 scores has the variance 2 k (s + (k - 2) c).
+
+Where a prompt has several samples, a pair's share on it is their mean, which is no win, tie or
+loss. Its s and c are learnt as they are, all samples of a prompt together, over m (1 - m) of the
+pair's mean share m, as in a Pearson residual; shares are drawn that have them.
 """
 
 from __future__ import annotations
@@ -60,6 +64,9 @@ class JudgingNoise:
         gaps: Win shares of the first of every two entrants, less 1/2; for the bill of adaptive
             judging.
         n_prompts: Prompts it was learnt from; None if it is assumed.
+        spread: Variance of a pair's mean share over the samples of a prompt, over that of a pair
+            that is only won or lost; None where every prompt is answered once.
+        together: Covariance of two such shares with an entrant in common, on the same scale.
     """
 
     n_entrants: int
@@ -68,6 +75,8 @@ class JudgingNoise:
     prompt_sd: float = 1.0
     gaps: tuple[float, ...] = ()
     n_prompts: int | None = None
+    spread: float | None = None
+    together: float = 0.0
 
     @property
     def n_pairs(self) -> int:
@@ -79,41 +88,70 @@ def learn_noise(matches: Matches, *, split: float) -> JudgingNoise:
     """Learn from a pilot how undecided judgments are and how much prompts differ.
 
     Args:
-        matches: The pilot's settled pairs on a dimension; whoever wins nothing has a half.
+        matches: The pilot's settled pairs on a dimension, each sample of a prompt on its own;
+            whoever wins nothing has a half.
         split: Share of them whose two presentations disagree.
 
     Raises:
         InputError: If nothing was judged, or on fewer than ten prompts.
     """
-    k, n = len(matches.entrants), len(np.unique(matches.prompt_index))
+    n = len(np.unique(matches.prompt_index))
     if n < 10:
         raise InputError(
             f"pairs were judged on {n} prompts; expected 10 or more to learn from; plan without "
             "--from-pilot, or run a larger pilot"
         )
-    pair = np.minimum(matches.first, matches.second) * k + np.maximum(matches.first, matches.second)
-    share = np.where(matches.first < matches.second, matches.preference, 1 - matches.preference)
-    count = np.bincount(pair, minlength=k * k)
-    mean = np.bincount(pair, weights=share, minlength=k * k) / np.maximum(count, 1)
-    left = (share - mean[pair]) * np.sqrt(n / (n - 1))
-    scores, squares, games = (np.zeros((len(matches.prompts), k)) for _ in range(3))
-    for side, sign in ((pair // k, 1.0), (pair % k, -1.0)):
-        np.add.at(scores, (matches.prompt_index, side), sign * left)
-        np.add.at(squares, (matches.prompt_index, side), left**2)
-        np.add.at(games, (matches.prompt_index, side), 1.0)
-    together = (games**2 - games).sum()
-    product = float((scores**2 - squares).sum() / together) if together else 0.0
+    by_prompt = matches.averaged_over_samples()
+    mean, count = _mean_shares(by_prompt)
+    residuals = by_prompt.preference - mean[by_prompt.first, by_prompt.second]
+    _, product = _moments(by_prompt, residuals)
     undecided = float((matches.preference == 0.5).mean())
-    above, below = np.triu_indices(k, 1)
-    cells = above * k + below
-    return JudgingNoise(
-        n_entrants=k,
+    above, below = np.triu_indices(len(matches.entrants), 1)
+    learnt = JudgingNoise(
+        n_entrants=len(matches.entrants),
         tied=max(0.0, undecided - split),
         split=min(split, undecided),
         prompt_sd=_prompt_sd(product, decided=1 - undecided),
-        gaps=tuple(np.where(count[cells] > 0, mean[cells] - 0.5, 0.0).tolist()),
+        gaps=tuple(np.where(count > 0, mean - 0.5, 0.0)[above, below].tolist()),
         n_prompts=n,
     )
+    if not matches.sample.size:
+        return learnt
+    # Half a win is added to each side, so that a pair that one entrant always won has a scale.
+    smooth = (mean * count + 0.5) / (count + 1)
+    scale = np.sqrt(smooth * (1 - smooth))[by_prompt.first, by_prompt.second]
+    spread, together = _moments(by_prompt, residuals / scale)
+    # Where nothing varies, the next prompt may be the first on which something does.
+    spread = min(max(spread, 1 / (n + 1)), 1.0)
+    return replace(learnt, spread=spread, together=min(max(together, 0.0), spread / 2))
+
+
+def _mean_shares(matches: Matches) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the row's mean share against the column, and how often they met."""
+    met = matches.table()
+    count = met + met.T
+    won = matches.table(matches.preference) + matches.table(1 - matches.preference).T
+    return won / np.maximum(count, 1), count
+
+
+def _moments(matches: Matches, residuals: NDArray[np.float64]) -> tuple[float, float]:
+    """Return a residual's mean square, and the mean product of two that share an entrant.
+
+    Args:
+        matches: A match for each prompt and two entrants.
+        residuals: Of the first entrants' shares, shape (n_matches,).
+    """
+    n = len(np.unique(matches.prompt_index))
+    left = residuals * np.sqrt(n / (n - 1))
+    shape = (len(matches.prompts), len(matches.entrants))
+    scores, squares, games = (np.zeros(shape) for _ in range(3))
+    for side, sign in ((matches.first, 1.0), (matches.second, -1.0)):
+        np.add.at(scores, (matches.prompt_index, side), sign * left)
+        np.add.at(squares, (matches.prompt_index, side), left**2)
+        np.add.at(games, (matches.prompt_index, side), 1.0)
+    n_products = (games**2 - games).sum()
+    product = float((scores**2 - squares).sum() / n_products) if n_products else 0.0
+    return float((left**2).mean()), product
 
 
 def _shared(prompt_sd: float, *, decided: float) -> float:
@@ -170,9 +208,12 @@ class PowerCurve:
     @cached_property
     def formula_error(self) -> float:
         """Return the standard error on one prompt by the formula, in Elo points."""
-        k = self.noise.n_entrants
-        spread = (1 - self._tied) / 4 - (win_share(self.elo) - 0.5) ** 2
-        shared = _shared(self.noise.prompt_sd, decided=1 - self.noise.tied - self.noise.split)
+        noise, k = self.noise, self.noise.n_entrants
+        if noise.spread is None:
+            spread = (1 - self._tied) / 4 - (win_share(self.elo) - 0.5) ** 2
+            shared = _shared(noise.prompt_sd, decided=1 - self._tied)
+        else:
+            spread, shared = noise.spread / 4, noise.together / 4
         return ELO_PER_NAT * math.sqrt(32 * (max(spread, 0.0) + (k - 2) * shared) / k)
 
     def formula_power(self, n_prompts: int) -> float:
@@ -237,6 +278,8 @@ class PowerCurve:
             the pairs in the order of `numpy.triu_indices`.
         """
         k = self.noise.n_entrants
+        if self.noise.spread is not None:
+            return self._draw_means(self.noise.spread, (n_tournaments, n_prompts, k), generator)
         skills = self.noise.prompt_sd * generator.normal(size=(n_tournaments, n_prompts, k))
         gap = self._logit_gap()
         skills[..., 0] += gap / 2
@@ -247,6 +290,20 @@ class PowerCurve:
         chance = np.where(kind < self._tied, 0.5, won)
         shares = (generator.random(won.shape) < chance).astype(np.float64)
         return np.where(kind < self._tied, 0.5, shares)
+
+    def _draw_means(
+        self, spread: float, shape: tuple[int, int, int], generator: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw mean shares over samples; they are normal, so single ones may leave 0 to 1."""
+        above, below = np.triu_indices(shape[-1], 1)
+        together = self.noise.together
+        entrants = math.sqrt(together) * generator.normal(size=shape)
+        pairs = math.sqrt(spread - 2 * together) * generator.normal(size=(*shape[:2], above.size))
+        ratings = np.zeros(shape[-1])
+        ratings[:2] = self.elo / 2, -self.elo / 2
+        mean = 1 / (1 + np.exp((ratings[below] - ratings[above]) / ELO_PER_NAT))
+        residuals = entrants[..., above] - entrants[..., below] + pairs
+        return np.asarray(mean + np.sqrt(mean * (1 - mean)) * residuals)
 
     def _logit_gap(self) -> float:
         """Return by how much the logits of the two differ for the difference of ratings."""
@@ -267,7 +324,7 @@ def _ratio(shares: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     above, below = np.triu_indices(k, 1)
     n_prompts = shares.shape[1]
     wins = np.zeros((len(shares), k, k))
-    totals = shares.sum(axis=1)
+    totals = np.clip(shares.sum(axis=1), 0.0, n_prompts)
     wins[:, above, below] = totals + 0.5
     wins[:, below, above] = n_prompts - totals + 0.5
     strengths = log_strengths(wins)
@@ -315,12 +372,11 @@ def adaptive_share(
     """
     n = min(rule.n_prompts, _LARGEST_SIMULATION // 4)
     small = replace(rule, n_pairs=noise.n_pairs, n_prompts=n)
-    tied = noise.tied + noise.split
     gaps = np.array(noise.gaps or (0.0,) * noise.n_pairs) * math.sqrt(rule.n_prompts / n)
     generator = np.random.default_rng((seed, n))
     judged = 0.0
     for _ in range(n_tournaments):
-        shares = _ternary(gaps, tied, (noise.n_pairs, n), generator)
+        shares = _draw_pairs(gaps, noise, (noise.n_pairs, n), generator)
         for found in decide(list(shares), small):
             stopped = n if found.judged is None else found.judged
             judged += (stopped + tail * (n - stopped)) / n
@@ -349,29 +405,35 @@ def adaptive_prompts(
     # A gap that some 300 prompts show stands for others: evidence grows with prompts times gap^2.
     easy = min(0.08, 0.45 * (1 - tied))
     rule = replace(rule, goal="population", n_pairs=noise.n_pairs, n_prompts=1, min_prompts=1)
-    return math.ceil(_prompts_for(easy, tied, rule, power) * (easy / gap) ** 2)
+    return math.ceil(_prompts_for(easy, noise, rule, power) * (easy / gap) ** 2)
 
 
 @cache
-def _prompts_for(gap: float, tied: float, rule: StoppingRule, power: float) -> int:
+def _prompts_for(gap: float, noise: JudgingNoise, rule: StoppingRule, power: float) -> int:
     def is_enough(n: int) -> bool:
         if n > 4 * _LARGEST_SIMULATION:
             return True
         own = replace(rule, n_prompts=n)
-        shares = _ternary(np.full(400, gap), tied, (400, n), np.random.default_rng((0, n)))
+        shares = _draw_pairs(np.full(400, gap), noise, (400, n), np.random.default_rng((0, n)))
         capital = aimed_capital(shares, own, side="first").max(axis=-1)
         return bool((capital >= math.log(own.threshold())).mean() >= power)
 
     return _fewest(is_enough)
 
 
-def _ternary(
+def _draw_pairs(
     gaps: NDArray[np.float64],
-    tied: float,
+    noise: JudgingNoise,
     shape: tuple[int, int],
     generator: np.random.Generator,
 ) -> NDArray[np.float64]:
     """Draw shares of pairs with given mean shares less 1/2; a row each pair."""
-    chance = np.clip(0.5 + gaps / max(1 - tied, 1e-9), 0.0, 1.0)[:, None]
-    shares = (generator.random(shape) < chance).astype(np.float64)
-    return np.where(generator.random(shape) < tied, 0.5, shares)
+    tied = noise.tied + noise.split
+    if noise.spread is None:
+        chance = np.clip(0.5 + gaps / max(1 - tied, 1e-9), 0.0, 1.0)[:, None]
+        shares = (generator.random(shape) < chance).astype(np.float64)
+        return np.where(generator.random(shape) < tied, 0.5, shares)
+    # Of the shares between 0 and 1 with some mean and variance, the beta distribution's.
+    spread = min(max(noise.spread, 1e-6), 1 - 1e-6)
+    mean = np.clip(0.5 + gaps, 1e-6, 1 - 1e-6)[:, None]
+    return generator.beta(mean * (1 / spread - 1), (1 - mean) * (1 / spread - 1), size=shape)
