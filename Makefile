@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help pilot headline ui docs quick test e2e check format bench gpu coverage browser postgresql redis torture clean
+.PHONY: help pilot headline ui docs quick test e2e check format bench gpu coverage browser postgresql redis torture fuzz clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -107,6 +107,9 @@ gpu: $(VENV)/.dev  ## measure generation on one CUDA GPU, and write benchmarks/r
 
 coverage: $(VENV)/.dev  ## simulate how often each interval holds what it should; twenty minutes
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.coverage
+
+fuzz: $(VENV)/.dev  ## prove what is said of 100,000 drawn tournaments; an hour
+	@FUZZ=every $(BIN)/python -m pytest -m e2e tests/ratings/test_standings.py tests/reports/test_claims_fuzz.py
 
 torture: $(VENV)/.dev  ## kill what judges wherever it can be killed, and fuzz what reads replies; an hour
 	@TORTURE=every $(BIN)/python -m pytest -m e2e tests/torture

@@ -1,16 +1,18 @@
 """How often nominal 95 % intervals contain what they should: `python -m benchmarks.coverage`.
 
 Draws tournaments from known strengths, computes every interval the project can compute, and counts
-how often each contains its estimand, one at a time: for Elo the mean of permutation-averaged Elo
-over tournaments of the same design, for Bradley-Terry the ratings it tends to as prompts are added.
-Then draws tournaments with equals in them and counts in how many anything false is told of who is
-above whom, all pairs together. Prints two tables in Markdown; the same options print the same.
+how often each contains its estimand, one at a time: for Bradley-Terry the ratings it tends to as
+prompts are added, and for the order noise of Elo, which is no sampling error, the mean of
+permutation-averaged Elo over tournaments of the same design. Then draws tournaments with equals in
+them and counts in how many anything false is claimed of two entrants, all pairs together. Prints
+two tables in Markdown; the same options print the same.
 """
 
 import argparse
 import math
 import time
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +31,6 @@ from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
 from tournament_assets.ratings.elo import compute_elo_permutation
 from tournament_assets.ratings.intervals import (
     PercentileInterval,
-    bootstrap_elo,
     expanded_percentile_interval,
     percentile_interval,
 )
@@ -38,7 +39,7 @@ from tournament_assets.ratings.sandwich import (
     SamplingUnit,
     sandwich_bradley_terry,
 )
-from tournament_assets.ratings.significance import separate_judged
+from tournament_assets.ratings.standings import Claim, PairClaim, stand_entrants
 from tournament_assets.tournament.estimates import Resampling
 
 CONFIDENCE = 0.95
@@ -61,11 +62,8 @@ _SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
 DESIGNS = tuple(Design(n, sigma) for n in (50, 143) for sigma in (0.0, 1.0, 2.0))
 
 
-def elo_intervals(
-    tournament: Matches, *, n_bootstraps: int, seed: int
-) -> dict[str, PercentileInterval]:
-    """Return every interval of permutation-averaged Elo, by name."""
-    n_prompts = len(tournament.prompts)
+def order_noise(tournament: Matches, *, seed: int) -> PercentileInterval:
+    """Return how far permutation-averaged Elo strays over orderings of the same matches."""
     traces = compute_elo_permutation(
         tournament,
         k_factor=K_FACTOR,
@@ -75,38 +73,24 @@ def elo_intervals(
     ).ratings
     mean = traces.mean(axis=0)
     reach = 1.96 * traces.std(axis=0, ddof=1) / math.sqrt(N_PERMUTATIONS)
-    of_battles = bootstrap_elo(
-        by_battle(tournament),
-        k_factor=K_FACTOR,
-        resampling=Resampling(n_bootstraps, seed),
-    ).ratings
-    by_prompt = bootstrap_elo(
-        tournament, k_factor=K_FACTOR, resampling=Resampling(n_bootstraps, seed)
-    ).ratings
-    return {
-        "Elo, permutation SEM × 1.96": PercentileInterval(mean - reach, mean + reach),
-        "Elo, battles resampled": percentile_interval(of_battles, confidence=CONFIDENCE),
-        "Elo, prompts resampled, percentile": percentile_interval(by_prompt, confidence=CONFIDENCE),
-        "Elo, prompts resampled, expanded percentile": expanded_percentile_interval(
-            by_prompt, confidence=CONFIDENCE, n_units=n_prompts
-        ),
-    }
+    return PercentileInterval(mean - reach, mean + reach)
 
 
 def bradley_terry_intervals(
     tournament: Matches, *, n_bootstraps: int, seed: int
 ) -> dict[str, PercentileInterval]:
     """Return every interval of Bradley-Terry ratings, by name."""
-    n_prompts = len(tournament.prompts)
-    by_prompt = bootstrap_bradley_terry(
-        tournament, resampling=Resampling(n_bootstraps, seed)
-    ).ratings
+    by_prompt, of_battles = (
+        bootstrap_bradley_terry(matches, resampling=Resampling(n_bootstraps, seed)).ratings
+        for matches in (tournament, by_battle(tournament))
+    )
     return {
+        "Bradley–Terry, battles resampled": percentile_interval(of_battles, confidence=CONFIDENCE),
         "Bradley–Terry, prompts resampled, percentile": percentile_interval(
             by_prompt, confidence=CONFIDENCE
         ),
         "Bradley–Terry, prompts resampled, expanded percentile": expanded_percentile_interval(
-            by_prompt, confidence=CONFIDENCE, n_units=n_prompts
+            by_prompt, confidence=CONFIDENCE, n_units=len(tournament.prompts)
         ),
         "Bradley–Terry, sandwich per battle": _sandwich(tournament, SamplingUnit.BATTLE),
         "Bradley–Terry, sandwich per prompt": _sandwich(tournament, SamplingUnit.PROMPT),
@@ -141,7 +125,7 @@ def measure(
     widths: dict[str, list[float]] = defaultdict(list)
     for index in range(n_tournaments):
         tournament = draw_tournament(design, generator)
-        intervals = elo_intervals(tournament, n_bootstraps=n_bootstraps, seed=index)
+        intervals = {"Elo, permutation SEM × 1.96": order_noise(tournament, seed=index)}
         intervals |= bradley_terry_intervals(tournament, n_bootstraps=n_bootstraps, seed=index)
         for name, interval in intervals.items():
             target: NDArray[np.float64] = truth[name.split(",")[0]]
@@ -160,70 +144,101 @@ def measure(
 
 @dataclass(frozen=True, slots=True)
 class FalseClaims:
-    """What was said of who is above whom, in shares.
+    """What was claimed of every two entrants, in shares.
 
     Attributes:
         one_at_a_time: Tournaments in which equals, or the worse of two, were told apart by the
             interval of one difference at a time, as if no other pair had been looked at.
-        together: The same by the intervals that hold together.
+        together: Tournaments in which an entrant was called better than an equal or better one.
+        equivalent: Tournaments in which two were called equivalent whose difference matters.
         places: Tournaments in which the places of everybody hold all true ones.
-        shown: Pairs told apart, of those that differ; NaN where none do.
+        shown: Pairs of which the better was called better, of those that differ; NaN where none do.
     """
 
     one_at_a_time: float
     together: float
+    equivalent: float
     places: float
     shown: float
 
 
 def measure_claims(
-    design: Design, *, n_tournaments: int, n_bootstraps: int, seed: int
+    design: Design,
+    *,
+    n_tournaments: int,
+    n_bootstraps: int,
+    seed: int,
+    equivalent_within: float = 20.0,
 ) -> FalseClaims:
-    """Count what is falsely said of who is above whom.
+    """Count what is falsely claimed of every two entrants.
 
     Args:
         design: How tournaments are drawn.
         n_tournaments: How many to draw.
         n_bootstraps: Resamples of each.
         seed: Seeds everything.
+        equivalent_within: The largest difference that does not matter, in Elo points.
     """
     generator = np.random.default_rng(seed)
-    strengths = np.array(design.strengths)
-    is_better = strengths[:, None] > strengths[None, :]
-    best = 1 + is_better.sum(axis=0)
-    worst = strengths.size - is_better.sum(axis=1)
-    ratings = [0.0] * strengths.size
+    limits = limit_of_bradley_terry(design)
+    truth = limits[:, None] - limits[None, :]
+    is_better = np.array(design.strengths)[:, None] > np.array(design.strengths)[None, :]
+    best, worst = 1 + is_better.sum(axis=0), limits.size - is_better.sum(axis=1)
     found = []
     for index in range(n_tournaments):
         tournament = draw_tournament(design, generator)
-        together = separate_judged(
-            tournament,
-            ratings=ratings,
-            resampling=Resampling(n_bootstraps, index, CONFIDENCE),
+        resampling = Resampling(n_bootstraps, index, CONFIDENCE)
+        together = stand_entrants(
+            tournament, resampling=resampling, equivalent_within=equivalent_within
         )
-        by_prompt = bootstrap_bradley_terry(
-            tournament, resampling=Resampling(n_bootstraps, index)
-        ).ratings
-        with np.errstate(invalid="ignore"):
-            differences = by_prompt[:, :, None] - by_prompt[:, None, :]
-        single = expanded_percentile_interval(
-            differences.reshape(n_bootstraps, -1), confidence=CONFIDENCE, n_units=design.n_prompts
-        )
-        is_above = (single.low > 0).reshape(is_better.shape)
-        places = {each.entrant: each for each in together.ranks}
-        ranks = [places[name] for name in design.entrants]
+        called, alike = claimed_tables(design.entrants, together.claims)
+        single = _single_differences(tournament, resampling)
         found.append(
             (
-                (is_above & ~is_better).any(),
-                (together.is_above & ~is_better).any(),
+                ((single.low > 0) & ~is_better).any(),
+                (called & ~is_better).any(),
+                (alike & (np.abs(truth) > equivalent_within)).any(),
                 all(
-                    rank.best <= first and rank.worst >= last
-                    for rank, first, last in zip(ranks, best, worst, strict=True)
+                    (each.best or 0) <= first and (each.worst or 0) >= last
+                    for each, first, last in zip(together.entrants, best, worst, strict=True)
                 ),
-                together.is_above[is_better].mean() if is_better.any() else np.nan,
+                called[is_better].mean() if is_better.any() else np.nan,
             )
         )
     return FalseClaims(*np.array(found, dtype=np.float64).mean(axis=0).tolist())
+
+
+def claimed_tables(
+    entrants: Sequence[str], claims: Iterable[PairClaim]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return whether the row's entrant was called better than the column's, and equivalent to it.
+
+    Args:
+        entrants: Rows and columns.
+        claims: What is claimed of every two.
+    """
+    index_of = {name: index for index, name in enumerate(entrants)}
+    better, equivalent = np.zeros((2, len(entrants), len(entrants)), dtype=np.bool_)
+    for claim in claims:
+        for each in (claim, claim.turned):
+            pair = index_of[each.first], index_of[each.second]
+            better[pair] = each.claim is Claim.FIRST_BETTER
+            equivalent[pair] = each.claim is Claim.EQUIVALENT
+    return better, equivalent
+
+
+def _single_differences(tournament: Matches, resampling: Resampling) -> PercentileInterval:
+    """Return the interval of each difference, as if no other were looked at, shape (n, n)."""
+    ratings = bootstrap_bradley_terry(tournament, resampling=resampling).ratings
+    n = ratings.shape[1]
+    with np.errstate(invalid="ignore"):
+        differences = ratings[:, :, None] - ratings[:, None, :]
+    found = expanded_percentile_interval(
+        differences.reshape(resampling.n, -1),
+        confidence=CONFIDENCE,
+        n_units=len(tournament.prompts),
+    )
+    return PercentileInterval(found.low.reshape(n, n), found.high.reshape(n, n))
 
 
 def _share(share: float, n_tournaments: int) -> str:
@@ -235,16 +250,16 @@ def print_claims(*, n_tournaments: int, n_bootstraps: int, seed: int) -> None:
     """Measure every world with equals in it, and print one table."""
     print(
         f"\n{n_tournaments} tournaments, {n_bootstraps} resamples each, {_SIGMA} = 1; something "
-        "false is told of who is above whom, in\n"
+        "false is claimed of two entrants in\n"
     )
-    heads = ("entrants", "prompts", "ties", "one at a time", "together", "places hold", "shown")
-    print("| " + " | ".join(heads) + " |")
-    print("|---" * len(heads) + "|")
+    heads = ("entrants", "prompts", "ties", "one at a time", "together", "equivalent", "places")
+    print("| " + " | ".join([*heads, "shown"]) + " |")
+    print("|---" * 8 + "|")
     for world, design in TOGETHER:
         claims = measure_claims(
             design, n_tournaments=n_tournaments, n_bootstraps=n_bootstraps, seed=seed
         )
-        shares = (claims.one_at_a_time, claims.together, claims.places)
+        shares = (claims.one_at_a_time, claims.together, claims.equivalent, claims.places)
         cells = (
             world,
             str(design.n_prompts),
@@ -262,12 +277,10 @@ def main() -> None:
     parser.add_argument(
         "--bootstraps",
         type=int,
-        help="resamples of each; unless given 499, and 999 for who is above whom, as a run draws",
+        help="resamples of each; unless given 499, and 999 for claims, as a run draws",
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--together", action="store_true", help="only what is told of who is above whom"
-    )
+    parser.add_argument("--together", action="store_true", help="only what is claimed of every two")
     options = parser.parse_args()
     if not options.together:
         print_coverage(

@@ -2,8 +2,8 @@
 
 Draws a pilot of four entrants from known strengths, learns from it, and predicts how often two of
 them, so many Elo points apart, are separated on 50, 143 and 500 prompts. Beside it stands in how
-many tournaments of the same design `separate_judged`, the leaderboard's own rule, does separate
-them. Prints a table in Markdown; the same options print the same.
+many tournaments of the same design `stand_entrants`, the leaderboard's own rule, calls the first
+better. Prints a table in Markdown; the same options print the same.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.simulated_tournaments import Design, draw_tournament, limit_of_bradley_terry
 from tournament_assets.extras.planning.power import PowerCurve, learn_noise
-from tournament_assets.ratings.significance import separate_judged
+from tournament_assets.ratings.standings import Claim, stand_entrants
 from tournament_assets.tournament.estimates import Resampling
 
 GAPS = {50: 1.0, 143: 0.6, 500: 0.32}
@@ -37,16 +37,15 @@ def predicted_power(design: Design, *, pilot_prompts: int, seed: int) -> tuple[f
 
 
 def realised_power(design: Design, *, n_tournaments: int, n_bootstraps: int, seed: int) -> float:
-    """Return the share of tournaments in which the leaderboard separates the two."""
+    """Return the share of tournaments in which the leaderboard calls the first better."""
     generator = np.random.default_rng((seed, 2))
     separated = 0
     for _ in range(n_tournaments):
-        found = separate_judged(
+        found = stand_entrants(
             draw_tournament(design, generator),
-            ratings=[0.0] * len(design.strengths),
             resampling=Resampling(n_bootstraps, seed, CONFIDENCE),
         )
-        separated += bool(found.is_above[0, 1])
+        separated += found.claims[0].claim is Claim.FIRST_BETTER
     return separated / n_tournaments
 
 

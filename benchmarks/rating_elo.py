@@ -6,9 +6,7 @@ from benchmarks.comparing import Comparison, Engine, compare
 from benchmarks.rating_peers import EvalicaElo, PythonElo, draw_orderings, is_installed
 from tournament_assets.ratings.elo import compute_elo_permutation, k_factor_sweep
 from tournament_assets.ratings.elo_kernels import LANES, Orderings, pack, rate_exactly
-from tournament_assets.ratings.intervals import bootstrap_elo
 from tournament_assets.ratings.matches import Matches
-from tournament_assets.tournament.estimates import Resampling
 
 K_SWEEP = (1.0, 4.0, 8.0, 16.0, 32.0)
 N_PERMUTATIONS = 500
@@ -93,26 +91,4 @@ def compare_exact(title: str, matches: Matches, *, target: float) -> Comparison:
             ),
         ],
         rounds=7,
-    )
-
-
-def compare_bootstrap(title: str, matches: Matches) -> Comparison:
-    """Time the prompt bootstrap of Elo against what it does, written as a loop."""
-    bootstrap_elo(matches, k_factor=16.0, resampling=Resampling(1, 0))
-    python = PythonElo(matches, draw_orderings(matches, n_permutations=32))
-    return compare(
-        f"{title}: Elo, 1,000 prompt resamples x 32 orderings",
-        [
-            Engine(
-                "bootstrap_elo",
-                lambda: bootstrap_elo(matches, k_factor=16.0, resampling=Resampling(1000, 0)),
-            ),
-            Engine(
-                "pure Python, entrants by name",
-                lambda: python.rate_names(k_factor=16.0),
-                scale=1000,
-                remark="1 resample, scaled",
-            ),
-        ],
-        rounds=5,
     )

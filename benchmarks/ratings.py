@@ -20,7 +20,7 @@ from benchmarks.rating_bradley_terry import (
     rate_file,
 )
 from benchmarks.rating_data import draw_battles, draw_matches
-from benchmarks.rating_elo import compare_bootstrap, compare_exact, compare_sweeps
+from benchmarks.rating_elo import compare_exact, compare_sweeps
 
 PACKAGES = (
     "numpy",
@@ -70,7 +70,6 @@ def compare_usual() -> list[Comparison]:
         compare_sweeps("60,900 matches x 50", large, n_peer_permutations=4),
         compare_exact("858 matches x 4", small, target=12),
         compare_exact("60,900 matches x 50", large, target=20),
-        compare_bootstrap("858 matches x 4", small),
         compare_fits("87,000 battles x 50", arena, rounds=5),
         compare_table_fits("87,000 battles x 50", arena, rounds=15),
         compare_bootstraps(

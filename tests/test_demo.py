@@ -79,7 +79,7 @@ def test_the_traces_have_500_orderings_of_4_entrants(demo_run: DemoRun) -> None:
 def test_the_printed_leaderboard_has_every_entrant_on_every_dimension(demo_run: DemoRun) -> None:
     for dimension in DIMENSIONS:
         section = demo_run.output.split(f"\n{dimension}", 1)[1]
-        rows = re.findall(r"^\d +(\w+) .* \d+ / \d+ +\d+\.\d %", section, re.M)
+        rows = re.findall(r"^\d +(\w+) .* \d+\.\d % .* ± \d", section, re.M)
         assert sorted(rows[:4]) == sorted(ENTRANTS)
     assert "not rated" not in demo_run.output
 
@@ -116,13 +116,13 @@ def test_the_heads_lose_their_thread_alone_and_seldom_together(demo_run: DemoRun
     assert sum(answers[prompt_id].startswith(text) for prompt_id, text in brief.items()) >= 45
 
 
-def test_the_table_has_a_winner_two_that_are_level_and_an_order_that_turns(
+def test_the_table_has_a_winner_two_undecided_and_an_order_that_turns(
     demo_run: DemoRun,
 ) -> None:
     rows = pq.read_table(demo_run.run_directories[0] / "leaderboard.parquet").to_pylist()
     placed = {(row["dimension"], row["entrant_id"]): row for row in rows}
     for dimension in DIMENSIONS:
-        ladder = sorted(ENTRANTS, key=lambda name: -placed[dimension, name]["mean"])
+        ladder = sorted(ENTRANTS, key=lambda name: -placed[dimension, name]["rating"])
         assert ladder[0] == "full_poe"
         heads = [placed[dimension, name] for name in ENTRANTS[1:3]]
         assert set(heads[0]["group"]) & set(heads[1]["group"])

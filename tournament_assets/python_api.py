@@ -49,7 +49,7 @@ from tournament_assets.run_comparison.gate import (
 from tournament_assets.run_comparison.run_reading import FinishedRun, read_finished_runs
 from tournament_assets.storage.run_directory import find_runs, read_manifest
 from tournament_assets.storage.tables import decode_parquet, derive_schema, rows_of
-from tournament_assets.tournament.asset_rows import EloRow, WinRateRow
+from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
 from tournament_assets.tournament.battles import BattleSource, RatingSettings
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
@@ -389,7 +389,7 @@ class Run:
             InputError: If the run has no such file, or one of another version.
         """
         try:
-            return decode_parquet(EloRow, self._read("leaderboard.parquet"))
+            return decode_parquet(LeaderboardRow, self._read("leaderboard.parquet"))
         except (ValueError, pa.ArrowException) as error:
             raise InputError(
                 f"{self.directory / 'leaderboard.parquet'}: {str(error)[:300]}; expected the "
@@ -510,7 +510,7 @@ class Run:
         return show_html(
             f"{self._title}: {self.directory.name}",
             leaderboard_sections(
-                list(rows_of(EloRow, self.frame)),
+                list(rows_of(LeaderboardRow, self.frame)),
                 list(rows_of(WinRateRow, self.win_rates)),
                 confidence=self.rating_settings.confidence,
             ),

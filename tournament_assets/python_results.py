@@ -179,8 +179,8 @@ def _rated_models(ratings: BattleRatings) -> list[RatingRow]:
     elo = (
         Rating(
             row.mean,
-            row.sampling_low,
-            row.sampling_high,
+            row.order_low,
+            row.order_high,
             row.n_entrant_matches,
             row.note,
             entrant=row.entrant_id,

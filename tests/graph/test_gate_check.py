@@ -5,7 +5,7 @@ import dagster as dg
 import pytest
 
 from tests.projects import make_project
-from tests.run_comparison.test_gate import BETTER, LEVEL, SETTINGS, WORSE, run
+from tests.run_comparison.test_gate import BETTER, EVEN, SETTINGS, WORSE, run
 from tournament_assets.graph.adapter import check_result
 from tournament_assets.graph.assets.publishing import gate_check
 from tournament_assets.project.config_files import load_config
@@ -18,7 +18,7 @@ from tournament_assets.tournament.errors import InputError
     [
         (BETTER, True, dg.AssetCheckSeverity.WARN, 0),
         (WORSE, False, dg.AssetCheckSeverity.ERROR, 1),
-        (LEVEL, False, dg.AssetCheckSeverity.WARN, 3),
+        (EVEN, False, dg.AssetCheckSeverity.WARN, 3),
     ],
 )
 def test_worse_is_an_error_and_undecided_a_warning(

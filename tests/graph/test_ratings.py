@@ -1,5 +1,6 @@
 """Ratings by every method, through the graph."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,42 @@ def test_every_method_rates_the_run_as_it_rates_the_pairs_alone(
 
 
 @pytest.mark.parametrize("dimension", DIMENSIONS)
-def test_elo_side_by_side_is_the_elo_of_the_leaderboard(
+def test_bradley_terry_alone_orders_separates_and_claims(
+    finished: tuple[SmallProject, PlainRun], dimension: str
+) -> None:
+    project, made = finished
+    directory = Path(made.metadata["run_artifacts", ""]["directory"])
+    board = [
+        row
+        for row in pq.read_table(directory / "leaderboard.parquet").to_pylist()
+        if row["dimension"] == dimension
+    ]
+    rows = by_method(project, dimension)
+    places = ("rank", "rating", "low", "high", "rank_best", "rank_worst", "shown_above", "group")
+    for row in board:
+        expected = rows[BRADLEY_TERRY, row["entrant_id"]]
+        assert [row[name] for name in places] == [expected[name] for name in places]
+    in_order = [row["entrant_id"] for row in board]
+    assert in_order == sorted(in_order, key=lambda name: -rows[BRADLEY_TERRY, name]["rating"])
+    elo = [row for row in stored(project, "elo_ratings", dimension) if row["is_primary"]]
+    # Elo, which leaves ties out, has another order on factuality.
+    assert (in_order == [row["entrant_id"] for row in elo]) == (dimension == "calibration")
+    above = {(row["entrant_id"], each) for row in board for each in row["shown_above"]}
+    for row in stored(project, "win_rates", dimension):
+        pair = row["entrant_a"], row["entrant_b"]
+        assert (row["claim"] == "a_better") == (pair in above)
+        assert (row["claim"] == "b_better") == (pair[::-1] in above)
+        ratings = [rows[BRADLEY_TERRY, name]["rating"] for name in pair]
+        assert row["difference"] == pytest.approx(ratings[0] - ratings[1])
+    name = "elo_ratings.json" if dimension == DIMENSIONS[0] else f"elo_ratings_{dimension}.json"
+    told = json.loads((directory / name).read_text())["ratings"]
+    assert [(each["model"], each["rating"]) for each in told] == [
+        (row["entrant_id"], row["rating"]) for row in board
+    ]
+
+
+@pytest.mark.parametrize("dimension", DIMENSIONS)
+def test_elo_side_by_side_is_the_elo_by_permutation(
     finished: tuple[SmallProject, PlainRun], dimension: str
 ) -> None:
     project, _ = finished

@@ -163,10 +163,10 @@ def test_ratings_are_made_without_dagster(plan: TournamentPlan, tmp_path: Path) 
 
 def test_win_rates_are_made_without_dagster(plan: TournamentPlan, tmp_path: Path) -> None:
     verdicts = stored_verdicts(tmp_path / "verdicts.parquet", WON)
-    made = win_rates(plan.config, verdicts)
-    assert [(row.entrant_b, row.win_rate_a) for row in made.value] == [
-        ("mixed", 1.0),
-        ("sloppy", 1.0),
+    made = win_rates(plan.config, "pilot", verdicts)
+    assert [(row.entrant_b, row.win_rate_a, row.claim) for row in made.value] == [
+        ("mixed", 1.0, "undecided"),
+        ("sloppy", 1.0, "undecided"),
     ]
     assert "(data:image/png" in made.metadata["matrix"].text
 

@@ -17,7 +17,7 @@ from tournament_assets.ratings.elo import (
     elo_standing,
     summarise_elo,
 )
-from tournament_assets.ratings.intervals import bootstrap_elo, sampling_intervals
+from tournament_assets.ratings.intervals import sampling_intervals
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
@@ -53,7 +53,6 @@ class Case:
     judgments: list[Judgment]
     entrants: tuple[str, ...]
     elo: str
-    elo_interval: str
     bradley_terry: str
     bradley_terry_interval: str
     ties_modelled: str
@@ -75,7 +74,6 @@ CASES = {
         each_way("ada", "bob", 6, 5) + each_way("cyd", "dee", 5, 6),
         ENTRANTS,
         elo="nnnn",
-        elo_interval="IIII",
         bradley_terry="----",
         bradley_terry_interval="----",
         ties_modelled="----",
@@ -84,7 +82,6 @@ CASES = {
         CHAIN + each_way("dee", "ada", 8, 0),
         ENTRANTS,
         elo="RRRn",
-        elo_interval="IIII",
         bradley_terry="RRR-",
         bradley_terry_interval="III-",
         ties_modelled="RRR-",
@@ -93,7 +90,6 @@ CASES = {
         CHAIN + each_way("ada", "dee", 8, 0),
         ENTRANTS,
         elo="RRRn",
-        elo_interval="IIII",
         bradley_terry="RRR-",
         bradley_terry_interval="III-",
         ties_modelled="RRR-",
@@ -102,7 +98,6 @@ CASES = {
         ties("ada", "bob", 8) + ties("bob", "cyd", 8),
         TRIO,
         elo="nnn",
-        elo_interval="---",
         bradley_terry="RRR",
         bradley_terry_interval="---",
         ties_modelled="---",
@@ -111,7 +106,6 @@ CASES = {
         ties("ada", "bob", 8),
         TRIO[:2],
         elo="nn",
-        elo_interval="--",
         bradley_terry="RR",
         bradley_terry_interval="--",
         ties_modelled="--",
@@ -120,7 +114,6 @@ CASES = {
         [],
         TRIO[:1],
         elo="n",
-        elo_interval="-",
         bradley_terry="-",
         bradley_terry_interval="-",
         ties_modelled="-",
@@ -129,7 +122,6 @@ CASES = {
         [],
         TRIO[:2],
         elo="nn",
-        elo_interval="--",
         bradley_terry="--",
         bradley_terry_interval="--",
         ties_modelled="--",
@@ -138,7 +130,6 @@ CASES = {
         CHAIN,
         ENTRANTS,
         elo="RRRn",
-        elo_interval="III-",
         bradley_terry="RRR-",
         bradley_terry_interval="III-",
         ties_modelled="RRR-",
@@ -147,7 +138,6 @@ CASES = {
         CHAIN,
         TRIO,
         elo="RRR",
-        elo_interval="III",
         bradley_terry="RRR",
         bradley_terry_interval="III",
         ties_modelled="RRR",
@@ -156,7 +146,6 @@ CASES = {
         [win("ada", "bob")],
         TRIO[:2],
         elo="nn",
-        elo_interval="--",
         bradley_terry="--",
         bradley_terry_interval="--",
         ties_modelled="--",
@@ -165,7 +154,6 @@ CASES = {
         [win("ada", "bob"), win("bob", "ada"), win("ada", "bob")],
         TRIO[:2],
         elo="RR",
-        elo_interval="--",
         bradley_terry="RR",
         bradley_terry_interval="--",
         ties_modelled="RR",
@@ -174,7 +162,6 @@ CASES = {
         each_way("ada", "bob", 6, 0) + ties("ada", "bob", 4),
         TRIO[:2],
         elo="nn",
-        elo_interval="--",
         bradley_terry="RR",
         bradley_terry_interval="II",
         ties_modelled="--",
@@ -209,14 +196,6 @@ def test_elo_rates_and_says_what_the_rating_is_not(case: Case) -> None:
     for result in results:
         if result.n == 0:
             assert (result.value, result.standard_error, result.low) == (1400.0, None, None)
-
-
-def test_elo_has_intervals_only_where_prompts_differ(case: Case) -> None:
-    matches = code_judgments(case.judgments, entrants=case.entrants)
-    bootstrap = bootstrap_elo(matches, k_factor=16, resampling=Resampling(200, 0))
-    found = sampling_intervals(bootstrap, confidence=0.95)
-    assert "".join("-" if each.low is None else "I" for each in found) == case.elo_interval
-    assert [each.low is None for each in found] == [each.high is None for each in found]
 
 
 def test_bradley_terry_rates_only_the_connected(case: Case) -> None:

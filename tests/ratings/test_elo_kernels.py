@@ -4,12 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tournament_assets.ratings import elo_kernels
-from tournament_assets.ratings.elo_kernels import (
-    Orderings,
-    pack,
-    rate_exactly,
-    rate_rotations,
-)
+from tournament_assets.ratings.elo_kernels import Orderings, pack, rate_exactly
 
 from .builders import elo_of_order
 
@@ -37,38 +32,6 @@ def test_exact_lanes_are_the_textbook_bit_for_bit(
                 ordering, n_entrants=5, k_factor=k_factor, initial_rating=1200.0
             )
             assert ratings[index, lane].tolist() == expected
-
-
-@pytest.mark.parametrize("first", [(0, 1), (1, 0)])
-def test_an_update_of_a_rotation_is_the_textbooks_across_any_gap(first: tuple[int, int]) -> None:
-    # The first match opens a gap of K, 1,021 doublings at most, and the second is fought across it.
-    for k_factor in np.geomspace(1e-6, 123_000.0, 400).tolist():
-        expected = np.mean(
-            [
-                elo_of_order(order, n_entrants=2, k_factor=k_factor, initial_rating=0.0)
-                for order in ([first, (0, 1)], [(0, 1), first])
-            ],
-            axis=0,
-        )
-        ratings = rate_rotations(packed([first, (0, 1)]), k_factor, 1, 2, 0.0)
-        np.testing.assert_allclose(ratings, expected, rtol=0, atol=1e-13 * k_factor)
-
-
-@given(pairs_of_five, st.integers(1, 20))
-def test_rotations_are_averaged_with_their_reverses(
-    pairs: list[tuple[int, int]], n_rotations: int
-) -> None:
-    starts = [rotation * len(pairs) // n_rotations for rotation in range(n_rotations)]
-    rotated = [pairs[start:] + pairs[:start] for start in starts]
-    expected = np.mean(
-        [
-            elo_of_order(order, n_entrants=5, k_factor=24.0, initial_rating=1000.0)
-            for order in rotated + [order[::-1] for order in rotated]
-        ],
-        axis=0,
-    )
-    ratings = rate_rotations(packed(pairs), 24.0, n_rotations, 5, 1000.0)
-    np.testing.assert_allclose(ratings, expected, rtol=1e-13)
 
 
 def fill(items: np.ndarray, *, seed: int, counts: list[int]) -> np.ndarray:

@@ -9,9 +9,6 @@ import pytest
 from tournament_assets.audits.agreement import share_by_prompt
 from tournament_assets.audits.non_inferiority import prompt_scores
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
-from tournament_assets.ratings.elo import compute_elo_permutation
-from tournament_assets.ratings.elo_kernels import pack, rate_shared_rotations
-from tournament_assets.ratings.intervals import bootstrap_elo
 from tournament_assets.ratings.matches import code_judgments, code_samples, pairwise_winrates
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
@@ -140,39 +137,6 @@ def test_samples_that_are_weighed_count_by_their_weights_and_stand_for_their_mea
     matches = code_judgments(judgments, entrants=PAIR)
     assert (matches.preference.tolist(), matches.weight.tolist()) == ([0.75], [2.0])
     assert matches.first.tolist() == [0]
-
-
-def test_resamples_of_elo_play_shares_of_a_win_as_the_ratings_do() -> None:
-    judgments = [
-        replace(each, sample=number)
-        for number in (1, 2, 3)
-        for each in simulate_judgments([0.0, 0.4, 0.8, 1.2], n_prompts=60, seed=number)
-    ]
-    matches = code_judgments(judgments, entrants=ENTRANTS)
-    assert len(np.unique(matches.preference)) > 3
-    means = compute_elo_permutation(matches, k_factor=16.0, n_permutations=300, seed=0).ratings
-    resampled = bootstrap_elo(matches, k_factor=16.0, resampling=Resampling(300, 0)).ratings
-    spread = resampled.std(axis=0)
-    assert (np.abs(resampled.mean(axis=0) - means.mean(axis=0)) < 0.2 * spread).all()
-
-
-def test_the_kernel_of_shares_is_the_textbooks_loop() -> None:
-    generator = np.random.default_rng(0)
-    first = generator.integers(4, size=50)
-    second = (first + generator.integers(1, 4, size=50)) % 4
-    share = generator.uniform(0.5, 1.0, size=50)
-    expected = np.zeros(4)
-    for lane in range(8):
-        order = np.roll(np.arange(50), -((lane % 4) * 50 // 4))
-        ratings = np.full(4, 1400.0)
-        for match in order if lane < 4 else order[::-1]:
-            a, b = first[match], second[match]
-            change = 16 * (share[match] - 1 / (1 + 10 ** ((ratings[b] - ratings[a]) / 400)))
-            ratings[a] += change
-            ratings[b] -= change
-        expected += ratings / 8
-    found = rate_shared_rotations(pack(first, second), share, 16.0, 4, 4, 1400.0)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def draw(

@@ -9,7 +9,7 @@ import pandas as pd
 
 from tests.rows import table_of
 from tests.tournament.test_config import load
-from tournament_assets.ratings.rating_methods import ELO, SANDWICH, compared_methods
+from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, ELO, SANDWICH, compared_methods
 from tournament_assets.reports.battle_pages import BattleTables
 from tournament_assets.reports.leaderboard import build_leaderboard
 from tournament_assets.reports.report_tables import ReportSection
@@ -21,6 +21,7 @@ from tournament_assets.tournament.asset_rows import (
     CoverageRow,
     EloRow,
     JudgeReplyRow,
+    LeaderboardRow,
     MatchRow,
     RatingRow,
     ResponseRow,
@@ -37,46 +38,48 @@ Interval = tuple[float | None, float | None]
 
 def leader_row(
     entrant_id: str,
-    mean: float,
+    rating: float | None,
     *,
-    sampling: Interval,
-    rank: int = 1,
+    interval: Interval = (None, None),
+    bar: Interval | None = None,
+    rank: int | None = 1,
     dimension: str = "factuality",
-    matches: int = 100,
+    n: int = 100,
     win_rate: float | None = 0.5,
-    sem: float | None = 0.8,
-    order: Interval | None = None,
+    elo: float | None = None,
+    elo_sem: float | None = None,
     above: Sequence[str] = (),
     places: tuple[int, int] | None = None,
     group: str | None = None,
+    note: str | None = None,
     same_answers_as: Sequence[str] = (),
     lead_rests_on: Sequence[str] = (),
-) -> EloRow:
-    """Build a row of table "leaderboard"; `above` are the entrants shown to be below."""
-    order_low, order_high = (mean - 9, mean + 9) if order is None else order
-    return EloRow(
+) -> LeaderboardRow:
+    """Build a row of table "leaderboard"; `above` are the entrants that it is better than.
+
+    The comparison bar is the interval unless given.
+    """
+    bar_low, bar_high = interval if bar is None else bar
+    return LeaderboardRow(
         dimension=dimension,
-        k_factor=16.0,
-        is_primary=True,
         rank=rank,
         entrant_id=entrant_id,
-        mean=mean,
-        sem=sem,
-        order_low=order_low,
-        order_high=order_high,
-        sampling_low=sampling[0],
-        sampling_high=sampling[1],
+        rating=rating,
+        low=interval[0],
+        high=interval[1],
+        bar_low=bar_low,
+        bar_high=bar_high,
         rank_best=places and places[0],
         rank_worst=places and places[1],
         shown_above=tuple(above),
         group=group,
-        n_decisive_matches=200,
-        n_entrant_matches=matches,
-        note=None,
         win_rate=win_rate,
+        n=n,
+        elo=elo,
+        elo_sem=elo_sem,
+        note=note,
         same_answers_as=tuple(same_answers_as),
         lead_rests_on=tuple(lead_rests_on),
-        bradley_terry=mean,
         judge_model="judge-1",
         judge=LOOPBACK,
     )
@@ -87,7 +90,6 @@ def elo_table(
     *,
     dimension: str = "factuality",
     k_factors: Sequence[float] = (8.0, 16.0, 32.0),
-    half_width: float = 30.0,
 ) -> pd.DataFrame:
     """Build table "elo_ratings" with K = 16 as the primary; a larger K spreads the means."""
     rows = []
@@ -108,12 +110,6 @@ def elo_table(
                     "sem": 0.03 * k_factor,
                     "order_low": mean - 0.7 * k_factor,
                     "order_high": mean + 0.7 * k_factor,
-                    "sampling_low": mean - half_width,
-                    "sampling_high": mean + half_width,
-                    "rank_best": rank,
-                    "rank_worst": rank,
-                    "shown_above": [other for other in rated if rated[other] < mean],
-                    "group": None,
                     "n_decisive_matches": 600,
                     "n_entrant_matches": 300,
                 }
@@ -121,17 +117,32 @@ def elo_table(
     return table_of(EloRow, rows)
 
 
-def ratings_table(means: Mapping[str, float], *, dimension: str = "factuality") -> pd.DataFrame:
-    """Build table "ratings" of methods that agree; equals tie in a third of their battles."""
+def ratings_table(
+    means: Mapping[str, float], *, dimension: str = "factuality", half_width: float = 30.0
+) -> pd.DataFrame:
+    """Build table "ratings" of methods that agree; equals tie in a third of their battles.
+
+    By Bradley-Terry everyone is better than those who are rated lower, whatever the intervals.
+    """
     best_first = sorted(means.items(), key=lambda item: -item[1])
     rows = [rating_row("ties", "ties", 1.0, None, dimension=dimension)]
     for method in (*compared_methods(), SANDWICH):
         for rank, (name, mean) in enumerate(best_first, start=1):
+            below = tuple(lower for lower, _ in best_first[rank:])
             row = rating_row(name, method, mean, rank, dimension=dimension)
             if method == SANDWICH:
                 row = replace(row, standard_error=10.0, low=mean - 20, high=mean + 20)
-            if method == ELO:
-                row = replace(row, shown_above=tuple(lower for lower, _ in best_first[rank:]))
+            if method == BRADLEY_TERRY:
+                row = replace(
+                    row,
+                    low=mean - half_width,
+                    high=mean + half_width,
+                    rank_best=rank,
+                    rank_worst=rank,
+                    group=chr(ord("a") + rank - 1),
+                )
+            if method in (ELO, BRADLEY_TERRY):
+                row = replace(row, shown_above=below)
             rows.append(row)
     return make_table(RatingRow, rows)
 
@@ -169,8 +180,17 @@ def pair_row(
     same_text: int = 0,
     unjudged: int = 0,
     dimension: str = "factuality",
+    claim: str | None = None,
+    difference: tuple[float | None, float | None, float | None] = (None, None, None),
+    more_prompts: int | None = None,
 ) -> WinRateRow:
-    """Build a row of table "win_rates" from its counts."""
+    """Build a row of table "win_rates" from its counts.
+
+    Args:
+        claim: What is claimed of the two, in the words of the table.
+        difference: Of the ratings, with the lower and the upper end of its joint interval.
+        more_prompts: How many more would decide.
+    """
     judged = wins_a + wins_b + ties + inconsistent
     settled = judged + same_text
     return WinRateRow(
@@ -185,6 +205,11 @@ def pair_row(
         unjudged=unjudged,
         judged=judged,
         win_rate_a=(wins_a + (ties + inconsistent + same_text) / 2) / settled if settled else None,
+        claim=claim,
+        difference=difference[0],
+        difference_low=difference[1],
+        difference_high=difference[2],
+        more_prompts=more_prompts,
     )
 
 
@@ -237,7 +262,7 @@ def page_of(
         standings: Mean ratings.
         audit: Rows of table "audit"; nothing is missing unless given.
         judge_is_language_model: Whether the judge is one.
-        half_widths: Half of the sampling intervals, by dimension.
+        half_widths: Half of the ratings' intervals, by dimension.
         tables: Tables that stand in for those made here, or beside them.
         battles: What the battle browser shows.
         sections: Rows besides those of every page.
@@ -247,10 +272,10 @@ def page_of(
     ratings, pairs, leaders = {}, {}, []
     for dimension, means in standings.items():
         width = (half_widths or {}).get(dimension, 30.0)
-        ratings[dimension] = ratings_table(means, dimension=dimension)
+        ratings[dimension] = ratings_table(means, dimension=dimension, half_width=width)
         pairs[dimension] = make_table(WinRateRow, _pairs(means, dimension=dimension))
         leaders += build_leaderboard(
-            elo_ratings=elo_table(means, dimension=dimension, half_width=width),
+            elo_ratings=elo_table(means, dimension=dimension),
             ratings=ratings[dimension],
             win_rates=pairs[dimension],
             judge_model="judge-1",
@@ -259,7 +284,7 @@ def page_of(
     if audit is None:
         audit = [audit_row(name, dimension=d) for d, means in standings.items() for name in means]
     shown: dict[str, Any] = {
-        "leaderboard": make_table(EloRow, leaders),
+        "leaderboard": make_table(LeaderboardRow, leaders),
         "ratings": ratings,
         "win_rates": pairs,
         "audit": make_table(CoverageRow, list(audit)),
@@ -320,6 +345,7 @@ def _pairs(means: Mapping[str, float], *, dimension: str) -> list[WinRateRow]:
         for other in names[index + 1 :]:
             expected = 1 / (1 + 10 ** ((means[other] - means[one]) / 400))
             wins = round(80 * expected)
+            gap = means[one] - means[other]
             rows.append(
                 pair_row(
                     one,
@@ -330,6 +356,8 @@ def _pairs(means: Mapping[str, float], *, dimension: str) -> list[WinRateRow]:
                     inconsistent=11,
                     unjudged=1,
                     dimension=dimension,
+                    claim="a_better" if gap > 0 else "b_better",
+                    difference=(gap, gap - abs(gap) / 2, gap + abs(gap) / 2),
                 )
             )
     return rows

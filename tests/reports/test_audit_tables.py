@@ -11,6 +11,7 @@ from tournament_assets.audits.prompt_findings import FindingKind
 from tournament_assets.reports.audit_tables import (
     KIND_TITLES,
     AuditReport,
+    audit_doubts,
     audit_values,
     missing_section,
     prompts_section,
@@ -195,3 +196,27 @@ def test_json_holds_every_number_and_nothing_that_json_has_no_word_for() -> None
     assert json.loads(text)["prompt_audit"][4]["value"] == "inf"
     assert values["passed"] is False
     assert audit_values(report([audit_row("ada"), audit_row("bob")], []))["passed"] is True
+
+
+def doubts_of(*audit: CoverageRow, **checks: Any) -> list[str]:
+    found = audit_doubts(audit, checks=CheckThresholds(**checks), pending={}, left_out={})
+    return [doubt.short for doubt in found]
+
+
+def test_a_broken_entrant_is_named_first_with_what_it_returned() -> None:
+    silent = replace(audit_row("silent"), empty_responses=50)
+    absent = replace(audit_row("absent"), responses=20)
+
+    first, second, *_ = doubts_of(audit_row("fine"), silent, absent)
+
+    assert first == "silent returned 50 of 50 empty answers"
+    assert second == "absent answered 20 of 50 prompts"
+    assert not any("returned" in each for each in doubts_of(audit_row("fine"), audit_row("too")))
+
+
+def test_missing_verdicts_are_said_as_a_share_beside_the_limit() -> None:
+    audit = [audit_row(name, pairs_judged=90, pairs_clean=90) for name in ("fine", "too")]
+
+    (short,) = [each for each in doubts_of(*audit, max_unjudged_rate=0.02) if "limit" in each]
+
+    assert short == "missing: 10.0 % of factuality (limit 2.0 %)"

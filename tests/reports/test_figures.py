@@ -2,7 +2,7 @@ import io
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,8 +13,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.text import Text
 from PIL import Image
 
-from tests.ratings.builders import outright
-from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
+from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.canvas import DARK, LIGHT, to_png, to_pngs
 from tournament_assets.reports.figures.figures import (
     EntrantEconomy,
@@ -30,9 +29,9 @@ from tournament_assets.reports.figures.figures import (
     win_rate_matrix,
     win_rate_matrix_figure,
 )
+from tournament_assets.reports.figures.forest import draw_forest
 from tournament_assets.reports.figures.ladder import draw_ladder, draw_ladders, ladder_span
-from tournament_assets.tournament.asset_rows import EloRow
-from tournament_assets.tournament.battles import RatingSettings
+from tournament_assets.tournament.asset_rows import LeaderboardRow
 
 from .builders import leader_row, pair_row
 
@@ -40,10 +39,10 @@ BAD_MATH = "$\\frac$"
 """matplotlib would refuse it if it took it for mathematics."""
 
 LADDER = [
-    leader_row("ada", 1450.0, sampling=(1420.0, 1480.0)),
-    leader_row(BAD_MATH, 1400.0, sampling=(None, 1440.0)),
-    leader_row("cy", 1390.0, sampling=(None, None), sem=None, order=(None, None)),
-    leader_row("idle", 1400.0, sampling=(None, None), matches=0),
+    leader_row("ada", 1450.0, interval=(1420.0, 1480.0)),
+    leader_row(BAD_MATH, 1400.0, interval=(None, 1440.0)),
+    leader_row("cy", 1390.0),
+    leader_row("idle", None, n=0, note="no match"),
 ]
 PAIRS = [
     pair_row(BAD_MATH, "ada", wins_a=1),
@@ -51,6 +50,21 @@ PAIRS = [
     pair_row("ada", "cy", unjudged=4),
     pair_row("bob", "cy", wins_a=1, wins_b=3),
 ]
+
+FOREST = Statements.of(
+    [
+        leader_row("ada", 1450.0, above=["bob"]),
+        leader_row("bob", 1400.0, rank=2),
+        leader_row(BAD_MATH, None, rank=3, note="lost every match: no lower bound"),
+    ],
+    [
+        pair_row(
+            *("ada", "bob"), wins_a=6, wins_b=2, claim="a_better", difference=(50.0, 10.0, None)
+        ),
+        pair_row(BAD_MATH, "ada", wins_b=4, claim="undecided"),
+    ],
+    dimension="factuality",
+)
 
 FIGURES: dict[str, Callable[[], bytes]] = {
     "ladder": lambda: ladder_figure(LADDER, "factuality"),
@@ -60,6 +74,7 @@ FIGURES: dict[str, Callable[[], bytes]] = {
     "empty ladders": lambda: to_png(draw_ladders({})),
     "win grid": lambda: win_rate_matrix_figure(PAIRS, ["ada", "bob", "cy", BAD_MATH]),
     "empty win grid": lambda: win_rate_matrix_figure([], []),
+    "forest": lambda: to_png(draw_forest(FOREST, equivalent_within=20.0, judge_label="x")),
     "front": lambda: to_png(
         draw_front(LADDER, [EntrantEconomy("ada", 2.0, 9.0), EntrantEconomy(BAD_MATH, 1.0, 4.0)])
     ),
@@ -87,7 +102,7 @@ def test_pictures_of_many_entrants_are_modest_in_size() -> None:
         for other in names[index + 1 :]
     ]
     rows = [
-        leader_row(name, 1500.0 - 4 * index, sampling=(1300.0, 1600.0))
+        leader_row(name, 1500.0 - 4 * index, interval=(1300.0, 1600.0))
         for index, name in enumerate(names)
     ]
     sizes = [
@@ -107,7 +122,7 @@ def test_the_win_grid_is_seen_from_the_row() -> None:
 
 
 def test_a_shared_axis_holds_every_bound_and_ignores_the_unrated() -> None:
-    rows = [*LADDER, leader_row("odd", 9000.0, sampling=(None, None), matches=0)]
+    rows = [*LADDER, leader_row("odd", None, bar=(9000.0, 9100.0), n=0)]
     low, high = ladder_span(rows)
     assert low < 1390.0 < 1480.0 < high < 1600.0
 
@@ -147,12 +162,13 @@ def _files() -> dict[str, bytes]:
         leaderboard={"factuality": LADDER},
         win_rates={"factuality": PAIRS},
         judge_label="judge-1",
+        equivalent_within=20.0,
     )
 
 
 def test_the_pictures_of_a_paper_come_as_png_and_svg_and_are_the_same_each_time() -> None:
     files = _files()
-    names = ("ladders", "ladder_factuality", "win_rates_factuality")
+    names = ("ladders", "ladder_factuality", "forest_factuality", "win_rates_factuality")
     assert set(files) == {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
     assert files == _files()
     for name, content in files.items():
@@ -212,67 +228,36 @@ def test_a_name_stands_at_the_end_of_a_line_from_its_point() -> None:
     (axes,) = figure.axes
     ends = [np.asarray(line.get_xydata()).tolist() for line in axes.lines]
     for text, row in zip(axes.texts, reversed(TRADE), strict=True):
-        mean = row.mean
+        mean = row.rating
         assert text.get_text().strip() == row.entrant_id
         assert [[2.0, mean], [*text.get_position()]] in ends
 
 
-def _large_ladder() -> list[EloRow]:
-    """Rate 10 entrants of equal strength on 143 prompts, every pair on each."""
-    entrants = tuple(f"entrant_{index}" for index in range(10))
-    n_prompts = 143
-    pairs = np.array(list(combinations(range(len(entrants)), 2)))
-    sides = np.tile(pairs, (n_prompts, 1))
-    turned = np.random.default_rng(0).random(len(sides)) < 0.5
-    matches = outright(
-        entrants=entrants,
-        prompts=tuple(f"p-{index}" for index in range(n_prompts)),
-        winners=np.where(turned, sides[:, 1], sides[:, 0]),
-        losers=np.where(turned, sides[:, 0], sides[:, 1]),
-        prompt_index=np.repeat(np.arange(n_prompts), len(pairs)),
-    )
-    settings = RatingSettings(n_permutations=100, n_bootstraps=200, k_sweep=(16.0,))
-    rows = elo_rows(
-        matches,
-        trace_elo(matches, settings),
-        dimension="factuality",
-        settings=settings,
-    )
-    return [
-        leader_row(
-            row.entrant_id,
-            row.mean or 0.0,
-            sampling=(row.sampling_low, row.sampling_high),
-            order=(row.order_low, row.order_high),
-        )
-        for row in rows
+def test_a_ladder_shows_comparison_bars_and_no_intervals() -> None:
+    rows = [
+        leader_row("ada", 1450.0, interval=(1400.0, 1500.0), bar=(1430.0, 1470.0)),
+        leader_row("bob", 1420.0, interval=(1370.0, 1480.0), bar=(1405.0, 1435.0)),
     ]
-
-
-def test_a_ladder_of_many_matches_shows_sampling_bars_and_no_order_noise() -> None:
-    rows = _large_ladder()
-    for row in rows:  # what made the sampling bar invisible under that of the order interval
-        ends = (row.order_high, row.order_low, row.sampling_high, row.sampling_low)
-        high, low, sampling_high, sampling_low = (each or 0.0 for each in ends)
-        assert high - low > sampling_high - sampling_low
     for figure in (draw_ladder(rows, "factuality"), draw_ladders({"factuality": rows})):
         (axes,) = figure.axes
         bars = [bar for container in axes.containers for bar in container]
         assert [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in bars] == [
-            pytest.approx((row.sampling_low, row.sampling_high)) for row in rows
+            pytest.approx((row.bar_low, row.bar_high)) for row in rows
         ]
         labels = [text.get_text() for text in figure.legends[0].get_texts()]
         assert len(labels) == 2
-        assert all("sampling interval" in label for label in labels)
+        assert "letter" in labels[0]
+    texts = [text.get_text() for text in draw_ladder(rows, "factuality").axes[0].texts]
+    assert any("1400\N{EN DASH}1500" in text for text in texts)
 
 
-def test_order_noise_does_not_stretch_the_axis_of_a_ladder() -> None:
-    noisy = [leader_row("ada", 1450.0, sampling=(1440.0, 1460.0), order=(900.0, 2000.0))]
+def test_an_interval_does_not_stretch_the_axis_of_a_ladder() -> None:
+    noisy = [leader_row("ada", 1450.0, interval=(900.0, 2000.0), bar=(1440.0, 1460.0))]
     assert ladder_span(noisy) == pytest.approx((1435.0, 1465.0))
 
 
 def test_dimensions_side_by_side_share_a_scale_and_the_order_of_the_first() -> None:
-    second = [leader_row("cy", 1500.0, sampling=(1450.0, 1550.0), dimension="calibration")]
+    second = [leader_row("cy", 1500.0, interval=(1450.0, 1550.0), dimension="calibration")]
     figure = draw_ladders({"factuality": LADDER, "calibration": second})
     first, other = figure.axes
     assert first.get_xlim() == other.get_xlim() == ladder_span([*LADDER, *second])
@@ -297,8 +282,8 @@ def test_neighbouring_colours_differ_in_lightness_for_those_who_see_no_hue() -> 
             assert (high + 0.05) / (low + 0.05) > 1.5
 
 
-def rated(name: str, mean: float, *, matches: int = 20) -> EloRow:
-    return leader_row(name, mean, sampling=(mean - 20.0, mean + 20.0), matches=matches)
+def rated(name: str, mean: float) -> LeaderboardRow:
+    return leader_row(name, mean, interval=(mean - 20.0, mean + 20.0))
 
 
 TRADE = [rated(*each) for each in (("good", 1500), ("fair", 1450), ("dear", 1440), ("poor", 1400))]
@@ -333,7 +318,7 @@ def test_what_is_not_known_is_no_zero_and_stands_nowhere() -> None:
     assert [each.value for each in place_entrants(TRADE, some, "usd")] == [9.0, 0.0]
     assert known_measures(TRADE, some) == ("usd",)
     assert known_measures(TRADE, some[:2]) == ()
-    idle = [rated("ada", 1450.0), rated("idle", 1400.0, matches=0)]
+    idle = [rated("ada", 1450.0), leader_row("idle", None, n=0)]
     assert place_entrants(idle, [EntrantEconomy("idle", usd=1.0)], "usd") == []
 
 

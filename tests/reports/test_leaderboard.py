@@ -19,7 +19,7 @@ from tournament_assets.reports.leaderboard import (
     print_leaderboard,
 )
 from tournament_assets.storage.tables import make_table
-from tournament_assets.tournament.asset_rows import EloRow, WinRateRow
+from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
 
 from .builders import (
     LOOPBACK,
@@ -32,7 +32,7 @@ from .builders import (
 MEANS = {"ada": 1380.0, "bob": 1450.0, "cy": 1370.0}
 
 
-def _build(**tables: object) -> list[EloRow]:
+def _build(**tables: object) -> list[LeaderboardRow]:
     given = {
         "elo_ratings": elo_table(MEANS),
         "ratings": ratings_table(MEANS),
@@ -41,26 +41,25 @@ def _build(**tables: object) -> list[EloRow]:
     return build_leaderboard(**given, judge_model="judge-1", judge_label=LOOPBACK)  # type: ignore[arg-type]
 
 
-def _printed(rows: list[EloRow], *, width: int) -> str:
+def _printed(rows: list[LeaderboardRow], *, width: int) -> str:
     out = io.StringIO()
-    print_leaderboard(make_table(EloRow, rows), Console(file=out, width=width))
+    print_leaderboard(make_table(LeaderboardRow, rows), Console(file=out, width=width))
     return out.getvalue()
 
 
 def test_rows_come_best_first_and_from_the_primary_k_factor_only() -> None:
     rows = _build()
-    assert [(row.rank, row.entrant_id, row.mean) for row in rows] == [
-        (1, "bob", 1450.0),
-        (2, "ada", 1380.0),
-        (3, "cy", 1370.0),
+    assert [(row.rank, row.entrant_id, row.rating, row.elo) for row in rows] == [
+        (1, "bob", 1450.0, 1450.0),
+        (2, "ada", 1380.0, 1380.0),
+        (3, "cy", 1370.0, 1370.0),
     ]
 
 
 def test_rows_fit_the_table_and_name_the_judge() -> None:
-    frame = make_table(EloRow, _build())
+    frame = make_table(LeaderboardRow, _build())
     assert set(frame["judge"]) == {LOOPBACK}
     assert set(frame["judge_model"]) == {"judge-1"}
-    assert list(frame["bradley_terry"]) == [1450.0, 1380.0, 1370.0]
 
 
 def test_ties_and_inconsistent_pairs_count_half_in_the_win_rate() -> None:
@@ -88,16 +87,16 @@ def test_tables_of_two_dimensions_are_refused() -> None:
 
 
 def test_the_last_section_names_the_judge_and_what_the_intervals_cover() -> None:
-    rows = [leader_row("ada", 1450.0, sampling=(1440.0, 1460.0))]
+    rows = [leader_row("ada", 1450.0, interval=(1440.0, 1460.0))]
     notes = "\n".join(leaderboard_sections(rows, confidence=0.95)[-1].sentences)
     assert f"judge: {LOOPBACK}" in notes
     assert "order noise" in notes
-    assert "sampling error" in notes
+    assert "prompts resampled" in notes
 
 
 def test_every_dimension_is_printed_as_a_table_of_its_own() -> None:
     rows = [
-        leader_row("ada", 1450.0, sampling=(1440.0, 1460.0), dimension=dimension)
+        leader_row("ada", 1450.0, interval=(1440.0, 1460.0), dimension=dimension)
         for dimension in ("factuality", "calibration")
     ]
     lines = _printed(rows, width=100).splitlines()
@@ -110,8 +109,9 @@ def test_a_printed_row_stays_on_one_line(width: int) -> None:
     row = leader_row(
         "olmo2_poe_hydra",
         1450.0,
-        sampling=(1440.0, 1460.0),
-        sem=0.75,
+        interval=(1440.0, 1460.0),
+        elo=1449.4,
+        elo_sem=0.75,
         places=(1, 2),
         group="a",
     )
@@ -120,32 +120,32 @@ def test_a_printed_row_stays_on_one_line(width: int) -> None:
     assert re.split(r"\s{2,}", line.strip()) == [
         "1",
         "olmo2_poe_hydra",
-        "1450.0 ± 0.8",
-        *(["1441\N{EN DASH}1459"] if width == 100 else []),
+        "1450",
         "1440\N{EN DASH}1460",
         "1\N{EN DASH}2 a",
-        "100 / 200",
         "50.0 %",
+        "100",
+        "1449.4 ± 0.8",
     ]
 
 
-def test_without_a_decisive_match_no_rating_is_printed() -> None:
-    row = leader_row("ada", 1400.0, sampling=(None, None), matches=0)
+def test_without_a_rating_no_number_is_printed() -> None:
+    row = leader_row("ada", None, n=0, note="no match")
     text = _printed([row], width=100)
     assert "not rated" in text
     assert "1400" not in text
 
 
 def test_markup_in_an_id_is_printed_as_it_is() -> None:
-    row = leader_row("[red]ada", 1400.0, sampling=(None, None))
+    row = leader_row("[red]ada", 1400.0)
     assert "[red]ada" in _printed([row], width=100)
 
 
 def test_what_the_table_means_fits_a_line_each() -> None:
     notes = interval_notes(confidence=0.95)
     assert max(map(len, notes)) <= 100
-    assert "order noise" in notes[0]
-    assert "prompts resampled" in notes[1]
+    assert "prompts resampled" in notes[0]
+    assert "order noise" in notes[2]
 
 
 def test_importing_the_reports_loads_no_matplotlib() -> None:
@@ -160,11 +160,14 @@ def test_importing_the_reports_loads_no_matplotlib() -> None:
     assert result.stdout.strip() == "[]"
 
 
-def test_equal_ratings_and_the_same_answers_share_a_rank() -> None:
+def test_ranks_are_those_of_the_ratings_and_copies_name_one_another() -> None:
     means = {"ada": 1450.04, "bob": 1450.01, "cy": 1380.0, "dee": 1379.0}
+    ranks = {"ada": 1, "bob": 1, "cy": 3, "dee": 3}
+    ratings = ratings_table(means)
+    ratings["rank"] = ratings["entrant_id"].map(ranks)
     rows = _build(
         elo_ratings=elo_table(means, k_factors=(16.0,)),
-        ratings=ratings_table(means),
+        ratings=ratings,
         win_rates=make_table(
             WinRateRow,
             [
@@ -189,11 +192,11 @@ def test_equal_ratings_and_the_same_answers_share_a_rank() -> None:
 SIGNS = r"a&b%c$d#e_f{g}h~i^j\k"
 LEADERS = {
     "factuality": [
-        leader_row("ada", 1450.0, sampling=(1420.0, 1480.0), group="a"),
-        leader_row(SIGNS, 1400.0, sampling=(None, None), rank=2),
-        leader_row("idle", 1400.0, sampling=(None, None), rank=3, matches=0),
+        leader_row("ada", 1450.0, interval=(1420.0, 1480.0), group="a"),
+        leader_row(SIGNS, 1400.0, rank=2),
+        leader_row("idle", None, rank=3, n=0, note="no match"),
     ],
-    "calibration": [leader_row("ada", 1410.0, sampling=(1400.0, None), dimension="calibration")],
+    "calibration": [leader_row("ada", 1410.0, interval=(1400.0, None), dimension="calibration")],
 }
 
 
@@ -215,29 +218,27 @@ def test_every_line_has_as_many_cells_as_the_table_has_columns() -> None:
     lines = _lines(leaderboard_latex(LEADERS))
     columns = re.sub(r"\[[^]]*\]|@?\{[^}]*\}", "", lines[0].removeprefix(r"\begin{tabular}{")[:-1])
     cells = [line for line in lines if line.endswith(r"\\") and "multicolumn" not in line]
-    assert len(columns) == 9
+    assert len(columns) == 7
     assert len(cells) == 5
-    assert {len(re.findall(r"(?<!\\)&", line)) + 1 for line in cells} == {9}
+    assert {len(re.findall(r"(?<!\\)&", line)) + 1 for line in cells} == {7}
 
 
 def test_what_is_no_number_stands_in_braces_for_siunitx() -> None:
     lines = _lines(leaderboard_latex(LEADERS))
-    assert "& 1450.0 & 0.8 &" in next(line for line in lines if "ada" in line)
-    assert "idle & {\N{EN DASH}} & {\N{EN DASH}} &" in next(
-        line for line in lines if "idle" in line
-    )
+    assert "& 1450 &" in next(line for line in lines if "ada" in line)
+    assert re.search(r"idle & \{[^}]+\} &", next(line for line in lines if "idle" in line))
 
 
 def test_a_long_name_may_be_divided_and_a_short_one_is_not() -> None:
-    long = [leader_row("security_plus_robustness", 1400.0, sampling=(1350.0, 1450.0))]
+    long = [leader_row("security_plus_robustness", 1400.0, interval=(1350.0, 1450.0))]
     assert "security\\_\\allowbreak{}plus" in leaderboard_latex({"factuality": long})
-    short = [leader_row("full_poe", 1400.0, sampling=(1350.0, 1450.0))]
+    short = [leader_row("full_poe", 1400.0, interval=(1350.0, 1450.0))]
     assert "full\\_poe &" in leaderboard_latex({"factuality": short})
 
 
 LONG = {
     dimension: [
-        leader_row(name, 1579.1, sampling=(1508.0, 1647.0), order=(1561.0, 1596.0), group="a b")
+        leader_row(name, 1579.1, interval=(1508.0, 1647.0), group="a b")
         for name in ("security_plus_robustness", "full_poe")
     ]
     for dimension in ("factuality", "clinical_utility")
@@ -250,7 +251,7 @@ LONG = {
 )
 @pytest.mark.parametrize("leaders", [LEADERS, LONG])
 def test_the_table_is_set_by_latex_and_fits(
-    tmp_path: Path, columns: str, size: str, leaders: dict[str, list[EloRow]]
+    tmp_path: Path, columns: str, size: str, leaders: dict[str, list[LeaderboardRow]]
 ) -> None:
     page = "".join(
         (
@@ -270,9 +271,9 @@ def test_the_table_is_set_by_latex_and_fits(
 def test_the_spreadsheet_has_every_column_and_empty_cells_for_what_is_absent() -> None:
     rows = list(csv.DictReader(io.StringIO(leaderboard_csv(LEADERS).decode())))
     assert [row["entrant_id"] for row in rows][:2] == ["ada", SIGNS]
-    assert rows[0]["mean"] == "1450.0"
-    assert rows[1]["sampling_low"] == ""
-    assert set(rows[0]) == {field.name for field in fields(EloRow)}
+    assert rows[0]["rating"] == "1450.0"
+    assert rows[1]["low"] == ""
+    assert set(rows[0]) == {field.name for field in fields(LeaderboardRow)}
 
 
 def test_signs_that_latex_does_not_take_literally_are_escaped() -> None:
@@ -281,7 +282,7 @@ def test_signs_that_latex_does_not_take_literally_are_escaped() -> None:
 
 
 def test_a_line_break_in_a_name_does_not_end_the_line() -> None:
-    rows = [leader_row("a\n\nb%\\input{x}", 1400.0, sampling=(None, None))]
+    rows = [leader_row("a\n\nb%\\input{x}", 1400.0)]
     text = leaderboard_latex({"factuality": rows})
     assert r"a b\%\textbackslash{}input\{x\}" in text
 

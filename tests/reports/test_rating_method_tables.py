@@ -175,14 +175,14 @@ def test_both_reports_show_the_table_and_every_sentence() -> None:
 
 
 def test_names_of_entrants_are_escaped_in_sentences() -> None:
-    evil = "<b>|x"
+    evil = "<s>|x"
     rows = turned({"elo": evil, "davidson": "bob"}, (evil, "bob"))
     given = page_of(
         {"factuality": {evil: 1450.0, "bob": 1350.0}},
         tables={"ratings": {"factuality": make_table(RatingRow, rows)}},
     )
-    assert "<b>" not in render_html(given)
-    assert ("", "Elo", "&lt;b&gt;\\|x", "bob") in sides(render_markdown(given))
+    assert "<s>" not in render_html(given)
+    assert ("", "Elo", "&lt;s&gt;\\|x", "bob") in sides(render_markdown(given))
 
 
 def test_one_sentence_says_why_the_models_give_one_gap_so_different_numbers() -> None:

@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner
 
 from tests.projects import FinishedPilot
-from tests.run_comparison.test_run_reading import RATING, VERDICT
+from tests.run_comparison.test_run_reading import UNRATED, VERDICT, write_leaderboard
 from tournament_assets.cli import main
 from tournament_assets.reports.report_tables import document_markdown
 from tournament_assets.run_comparison.differences import SettledPair
@@ -70,12 +70,12 @@ def run(
     return FinishedRun(Path("runs") / name, described, verdicts, {}, {})
 
 
-BETTER, WORSE, LEVEL = "nnnot" * 20, "ooont" * 20, "not" * 10
+BETTER, WORSE, EVEN = "nnnot" * 20, "ooont" * 20, "not" * 10
 
 
 @pytest.mark.parametrize(
     ("outcomes", "expected"),
-    [(BETTER, Passage.NOT_WORSE), (WORSE, Passage.WORSE), (LEVEL, Passage.UNDECIDED)],
+    [(BETTER, Passage.NOT_WORSE), (WORSE, Passage.WORSE), (EVEN, Passage.UNDECIDED)],
 )
 def test_the_gate_says_what_the_verdicts_show(outcomes: str, expected: Passage) -> None:
     gate = hold_gate(run(outcomes), SETTINGS)
@@ -99,13 +99,13 @@ def test_the_gate_counts_a_pair_for_as_many_prompts_as_it_stands_for() -> None:
 
 
 def test_the_gate_reads_shares() -> None:
-    pairs = run(LEVEL).verdicts["facts"]
+    pairs = run(EVEN).verdicts["facts"]
     shared = tuple(replace(each, share=0.75) for each in pairs[:15])
     (found,) = hold_gate(
-        replace(run(LEVEL), verdicts={"facts": (*shared, *pairs[15:])}), SETTINGS
+        replace(run(EVEN), verdicts={"facts": (*shared, *pairs[15:])}), SETTINGS
     ).dimensions
-    (level,) = hold_gate(run(LEVEL), SETTINGS).dimensions
-    assert level.test.difference.value == pytest.approx(0, abs=1e-6)
+    (even,) = hold_gate(run(EVEN), SETTINGS).dimensions
+    assert even.test.difference.value == pytest.approx(0, abs=1e-6)
     assert found.test.difference.value is not None
     assert found.test.difference.value > 0
 
@@ -229,8 +229,7 @@ def write_run(folder: Path, outcomes: str) -> Path:
     (folder / "verdicts").mkdir(parents=True)
     manifest = {**finished.manifest, "dimensions": ["facts"]}
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    results = {"primary": {"facts": {"new": RATING, "old": RATING}}}
-    (folder / "elo_results.json").write_text(json.dumps(results))
+    write_leaderboard(folder, [{**UNRATED, "entrant_id": name} for name in ("new", "old")])
     rows = [
         {
             **VERDICT,

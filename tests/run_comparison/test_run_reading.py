@@ -2,6 +2,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tournament_assets.run_comparison.run_reading import read_finished_runs
@@ -28,7 +30,13 @@ MATCH = {
     "response_a": "so",
     "response_b": "\u2028no",
 }
-RATING = {"rank": None, "mean": None, "sampling_low": None, "sampling_high": None}
+UNRATED: dict[str, Any] = {
+    "dimension": "facts",
+    "rank": None,
+    "rating": None,
+    "low": None,
+    "high": None,
+}
 JUDGED = {
     "dimensions": ["facts"],
     "inputs": {"rubrics": {"facts": {"version": "1", "hash": fingerprint_text("Be right.")}}},
@@ -39,7 +47,7 @@ def write_run(folder: Path, **changes: Any) -> Path:
     """Write a small run directory; a change replaces a file, None leaves it out."""
     files: dict[str, Any] = {
         "manifest": {"dimensions": ["facts"], "inputs": {}},
-        "elo_results": {"primary": {"facts": {"ada": RATING, "bob": RATING}}},
+        "leaderboard": [{**UNRATED, "entrant_id": name} for name in ("ada", "bob")],
         "verdicts": [{**VERDICT, "outcome": "a_wins"}],
         "matches": [MATCH],
         "rubrics": None,
@@ -49,7 +57,6 @@ def write_run(folder: Path, **changes: Any) -> Path:
         (folder / name).mkdir(parents=True)
     for name, path in (
         ("manifest", "manifest.json"),
-        ("elo_results", "elo_results.json"),
         ("verdicts", "verdicts/facts.jsonl"),
         ("matches", "matches/matches.jsonl"),
         ("rubrics", "rubrics/facts.txt"),
@@ -61,7 +68,13 @@ def write_run(folder: Path, **changes: Any) -> Path:
             content = json.dumps(content)
         if content is not None:
             (folder / path).write_text(content, encoding="utf-8")
+    if files["leaderboard"] is not None:
+        write_leaderboard(folder, files["leaderboard"])
     return folder
+
+
+def write_leaderboard(folder: Path, rows: list[dict[str, Any]]) -> None:
+    pq.write_table(pa.Table.from_pylist(rows), folder / "leaderboard.parquet")
 
 
 def test_a_run_directory_gives_its_pairs_with_what_was_shown(tmp_path: Path) -> None:
@@ -73,7 +86,7 @@ def test_a_run_directory_gives_its_pairs_with_what_was_shown(tmp_path: Path) -> 
     assert run.requests == {"facts": {"k"}}
 
 
-def test_who_has_no_decisive_match_is_not_rated(tmp_path: Path) -> None:
+def test_who_has_no_rank_is_not_rated(tmp_path: Path) -> None:
     (run,) = read_finished_runs([write_run(tmp_path / "run")])
     assert [(each.rank, each.value) for each in run.standings["facts"]] == [(None, None)] * 2
 
@@ -90,12 +103,8 @@ def test_a_run_directory_gives_what_the_judge_was_told(tmp_path: Path) -> None:
         ({"manifest": "{"}, "manifest.json: is not JSON"),
         ({"manifest": "[]"}, "manifest.json: holds list; expected an object"),
         ({"manifest": {"dimensions": ["../facts"]}}, "expected names"),
-        ({"elo_results": None}, "elo_results.json: the file is missing"),
-        ({"elo_results": {"primary": {}}}, "no readable ratings on 'facts'"),
-        (
-            {"elo_results": {"primary": {"facts": {"ada": {**RATING, "mean": "x"}}}}},
-            "no readable ratings on 'facts'",
-        ),
+        ({"leaderboard": None}, "leaderboard.parquet: the file is missing"),
+        ({"leaderboard": [{"entrant_id": "ada"}]}, "leaderboard.parquet: has no readable ratings"),
         ({"verdicts": None}, "facts.jsonl: the file is missing"),
         ({"verdicts": "[]\n"}, "facts.jsonl:1: the line holds list"),
         ({"verdicts": [VERDICT]}, "facts.jsonl:1: has no 'outcome'"),

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tournament_assets.tournament.asset_rows import EloRow
+from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.battles import (
     Battle,
     RatingSettings,
@@ -111,24 +111,22 @@ def test_a_battle_is_json_without_what_it_does_not_have() -> None:
     assert Battle.from_dict(json.loads(json.dumps(rich.to_dict()))) == rich
 
 
-def elo_row(entrant: str, mean: float | None, *, is_primary: bool = True) -> EloRow:
-    return EloRow(
+def placed(rank: int | None, entrant: str, rating: float | None) -> LeaderboardRow:
+    return LeaderboardRow(
         dimension="factuality",
-        k_factor=16.0,
-        is_primary=is_primary,
+        rank=rank,
         entrant_id=entrant,
-        mean=mean,
-        sampling_low=mean and mean - 10,
-        shown_above=(),
-        n_decisive_matches=9,
-        n_entrant_matches=5,
+        rating=rating,
+        low=rating and rating - 10,
+        elo=1400.0,
+        n=5,
     )
 
 
-def test_a_report_is_the_primary_ratings_as_json_with_the_best_first() -> None:
-    rows = [elo_row("ada", 1390.0), elo_row("cyd", None), elo_row("bob", 1410.0)]
+def test_a_report_is_the_leaderboard_as_json_in_its_order() -> None:
+    # Who won everything is first without a rating.
     report = elo_report(
-        [*rows, elo_row("bob", 1500.0, is_primary=False)],
+        [placed(1, "cyd", None), placed(2, "bob", 1410.0), placed(3, "ada", 1390.0)],
         arena="demo/pilot/factuality",
         judge_model="judge-1",
         resampling=Resampling(200, 3),
@@ -142,9 +140,9 @@ def test_a_report_is_the_primary_ratings_as_json_with_the_best_first() -> None:
         "seed": 3,
     }
     assert [(each["model"], each["rating"], each["ci_low"]) for each in entries] == [
+        ("cyd", None, None),
         ("bob", 1410.0, 1400.0),
         ("ada", 1390.0, 1380.0),
-        ("cyd", None, None),
     ]
     assert {(each["n_battles"], each["ci_high"], each["source"]) for each in entries} == {
         (5, None, "evaluated")
@@ -163,6 +161,7 @@ SETTINGS = RatingSettings(
     n_bootstraps=9,
     bootstrap_seed=2,
     confidence=0.9,
+    equivalent_within=35.0,
 )
 
 

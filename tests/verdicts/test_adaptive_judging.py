@@ -8,7 +8,6 @@ import pytest
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.ratings.matches import code_judgments, pairwise_winrates
 from tournament_assets.ratings.sequential import hashed_order
-from tournament_assets.ratings.significance import separate_decided
 from tournament_assets.storage.tables import PairKey, make_table, pair_key
 from tournament_assets.tournament.asset_rows import DecisionRow, JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.judges import AdaptiveConfig, JudgingConfig
@@ -251,18 +250,6 @@ def test_a_win_rate_weighs_and_its_counts_do_not() -> None:
     ]
     (counts,) = pairwise_winrates(judgments)
     assert (counts.wins_a, counts.wins_b, counts.win_rate_a) == (1, 1, 0.8)
-
-
-def test_entrants_are_told_apart_as_was_decided() -> None:
-    found = separate_decided(
-        ("a", "b", "c"), {("b", "a"), ("b", "c")}, ratings=[1400.0, 1500.0, 1390.0]
-    )
-    assert [(each.entrant, each.best, each.worst) for each in found.ranks] == [
-        ("b", 1, 1),
-        ("a", 2, 3),
-        ("c", 2, 3),
-    ]
-    assert found.groups == (("b",), ("a", "c"))
 
 
 def test_several_judges_are_weighed_by_what_they_said_in_the_rounds_before() -> None:

@@ -3,8 +3,8 @@
 A rating over whatever happens to be judged compares entrants on different questions as soon as
 something is missing for one of them. On the common support, the prompts on which every entrant met
 every other one and was judged, nothing is missing for anybody. Ratings are Bradley-Terry with ties
-as half wins, so their order does not depend on the order of the judgments; gaps are tested by
-`ratings.significance`, as on the leaderboard.
+as half wins, so their order does not depend on the order of the judgments; gaps are claimed
+by `ratings.standings`, as on the leaderboard.
 
 A judge tends to favour text of its own family of models, so shared families are reported:
 Panickssery, Bowman and Feng, "LLM evaluators recognize and favor their own generations",
@@ -20,16 +20,14 @@ from functools import cache
 from itertools import combinations, pairwise
 from pathlib import PurePosixPath
 
-from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
-from tournament_assets.ratings.intervals import sampling_intervals
 from tournament_assets.ratings.matches import code_judgments
-from tournament_assets.ratings.places import placed
-from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, rows_of_ratings
-from tournament_assets.ratings.significance import (
-    SeparatedEntrants,
-    separate_decided,
-    separate_judged,
+from tournament_assets.ratings.rating_methods import (
+    BRADLEY_TERRY,
+    rows_of_ratings,
+    rows_of_standings,
+    stand,
 )
+from tournament_assets.ratings.standings import Claim, PairClaim
 from tournament_assets.tournament import judge_services
 from tournament_assets.tournament.asset_rows import PromptRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
@@ -167,30 +165,13 @@ def rank_by_rating(
     """
     points, pairs = _count(judgments)
     matches = code_judgments(judgments, entrants=entrants)
-    results = fit_bradley_terry(matches, initial_rating=settings.initial_rating)
-    bootstrap = bootstrap_bradley_terry(
-        matches,
-        resampling=settings.resampling,
-        initial_rating=settings.initial_rating,
-    )
-    if matches.prompts:
-        intervals = sampling_intervals(bootstrap, confidence=settings.confidence)
-        results = tuple(
-            replace(each, low=interval.low, high=interval.high) if each.value is not None else each
-            for each, interval in zip(results, intervals, strict=True)
-        )
-    in_order = [each.value for each in results]
-    separated = (
-        separate_judged(matches, ratings=in_order, resampling=settings.resampling)
+    found = stand(matches, settings, decided=None if tells_apart else ())
+    rated = (
+        rows_of_standings(found.entrants)
         if tells_apart
-        else separate_decided(entrants, (), ratings=in_order)
+        else rows_of_ratings(found.entrants, BRADLEY_TERRY)
     )
-    rated = rows_of_ratings(results, BRADLEY_TERRY)
-    return [
-        *_share_rows(points, pairs, entrants),
-        *(placed(rated, separated) if tells_apart else rated),
-        *_gap_rows(separated, rated),
-    ]
+    return [*_share_rows(points, pairs, entrants), *rated, *_gap_rows(found.claims, rated)]
 
 
 def _share_rows(
@@ -287,16 +268,17 @@ def neighbours(rows: Iterable[RatingRow]) -> list[tuple[str, str]]:
     return [(name, below) for (_, name), (_, below) in pairwise(rated)]
 
 
-def _gap_rows(separated: SeparatedEntrants, rated: Sequence[RatingRow]) -> list[RatingRow]:
-    ratings = {row.entrant_id: row.rating or 0.0 for row in rated}
-    index_of = {name: index for index, name in enumerate(separated.entrants)}
+def _gap_rows(claims: Iterable[PairClaim], rated: Sequence[RatingRow]) -> list[RatingRow]:
+    claim_of = {
+        (each.first, each.second): each for claim in claims for each in (claim, claim.turned)
+    }
     rows = []
     for name, below in neighbours(rated):
-        pair = index_of[name], index_of[below]
-        low, high = separated.differences.ends(pair)
-        gap = Rating(ratings[name] - ratings[below], low, high, entrant=name)
+        claim = claim_of[name, below]
+        found = claim.difference
+        gap = Rating(found.value, found.low, found.high, entrant=name)
         (row,) = rows_of_ratings([gap], GAP)
-        shown_above = (below,) if separated.is_above[pair] else ()
+        shown_above = (below,) if claim.claim is Claim.FIRST_BETTER else ()
         rows.append(replace(row, rank=None, shown_above=shown_above))
     return rows
 

@@ -50,15 +50,6 @@ Responses = Mapping[tuple[str, AnswerKey], str]
 """What each model wrote, by model and prompt."""
 
 _LISTED = 3
-OF_A_LEADERBOARD = (
-    "win_rate",
-    "same_answers_as",
-    "lead_rests_on",
-    "bradley_terry",
-    "judge_model",
-    "judge",
-)
-"""Columns of an Elo rating that only a run's leaderboard fills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +97,6 @@ class BattleRatings:
         values = asdict(self)
         for name in ("elo", "ratings"):
             values[name] = [row | {"dimension": self.dimension} for row in values[name]]
-        for row in values["elo"]:
-            for name in OF_A_LEADERBOARD:
-                del row[name]
         return values
 
 
@@ -203,13 +191,15 @@ def _rate(
     elo: list[EloRow] = []
     if "elo" in methods:
         traces = trace_elo(played, settings)
-        elo = elo_rows(played, traces, shares=coded.matches, dimension=named, settings=settings)
+        elo = elo_rows(played, traces, dimension=named, settings=settings)
     ratings = rating_rows(
         Evidence(
             matches=coded.matches,
             outcomes=coded.winners.weighed_by_sample(),
             samples=coded.apart,
             responses=responses,
+            # Where weights say that pairs stopped early, resampling ignores when they did.
+            tells_apart=bool((coded.matches.weight == 1).all()),
         ),
         [
             *(name for each, name in battle_methods().items() if each in methods and name != ELO),
@@ -356,7 +346,7 @@ def _notes(coded: CodedBattles, preferences: Preferences) -> list[str]:
     return notes
 
 
-_ELO_POINTS = ("mean", "order_low", "order_high", "sampling_low", "sampling_high")
+_ELO_POINTS = ("mean", "order_low", "order_high")
 _RATING_POINTS = ("rating", "low", "high")
 
 MovedRow = TypeVar("MovedRow", EloRow, RatingRow)

@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,14 +40,18 @@ from tournament_assets.ratings.rating_methods import (
     STYLE,
     compared_methods,
 )
-from tournament_assets.reports.leaderboard import elo_table, for_terminal
-from tournament_assets.reports.rating_method_tables import CELLS, ONE_METHOD, beside, rating_table
+from tournament_assets.reports.rating_method_tables import CELLS, ONE_METHOD, rating_table
 from tournament_assets.reports.rendering import escape_terminal, show_controls
 from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.formatting import format_confidence, format_share
+from tournament_assets.tournament.formatting import (
+    ABSENT,
+    format_confidence,
+    format_interval,
+    format_share,
+)
 
 _FORMATS = tuple(FORMATS)
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -365,30 +368,44 @@ def _unrated(ratings: BattleRatings) -> list[str]:
 
 
 def _table(ratings: BattleRatings) -> ReportTable:
-    primary = [row for row in ratings.elo if row.is_primary]
-    strengths = {row.entrant_id: row for row in ratings.by(BRADLEY_TERRY)}
-    more: dict[str, Callable[[EloRow | RatingRow], str]] = {}
+    elo = {row.entrant_id: row for row in ratings.elo if row.is_primary}
+    strengths = ratings.by(BRADLEY_TERRY)
+    share = ratings.win_rates
     if strengths:
-        more["Bradley–\nTerry"] = beside(strengths, CELLS["rating"])
-        more["its sampling\ninterval"] = beside(strengths, CELLS["interval"])
-    if ratings.win_rates:
-        more["win\nrate"] = lambda row: format_share(ratings.win_rates.get(row.entrant_id))
-    if primary:
-        table = for_terminal(elo_table(primary, _ELO_COLUMNS, more))
-    else:
-        own = {name: CELLS[name] for name in _ELO_COLUMNS[:2]}
-        table = rating_table([*strengths.values()], {**own, **more}, n_labels=2)
-    return replace(table, headers=("#", "model", *table.headers[2:]))
+        columns: dict[str, Callable[[RatingRow], str]] = {
+            "#": CELLS["rank"],
+            "model": CELLS["entrant"],
+            "rating": CELLS["rating"],
+            "interval": CELLS["interval"],
+            **({"places\ngroup": _places} if any(row.group for row in strengths) else {}),
+            "win\nrate": lambda row: format_share(share.get(row.entrant_id)),
+            **({"Elo\n± SEM": lambda row: _elo(elo[row.entrant_id])} if elo else {}),
+        }
+        return rating_table(strengths, columns, n_labels=2)
+    return rating_table(
+        [*elo.values()],
+        {
+            "#": lambda row: ABSENT if row.rank is None else str(row.rank),
+            "model": lambda row: row.entrant_id,
+            "mean\n± SEM": _elo,
+            "order\ninterval": lambda row: format_interval(
+                row.order_low, row.order_high, absent=ABSENT
+            ),
+            "decisive\nmatches": lambda row: str(row.n_entrant_matches),
+            "win\nrate": lambda row: format_share(share.get(row.entrant_id)),
+        },
+        n_labels=2,
+    )
 
 
-_ELO_COLUMNS = (
-    "rank",
-    "entrant",
-    "mean ± SEM",
-    "order interval",
-    "sampling interval",
-    "matches",
-)
+def _places(row: RatingRow) -> str:
+    return ABSENT if row.rank is None else f"{CELLS['places'](row)} {row.group}"
+
+
+def _elo(row: EloRow) -> str:
+    if row.mean is None:
+        return "not rated"
+    return f"{row.mean:.1f}" + (f" ± {row.sem:.1f}" if row.sem is not None else "")
 
 
 def _explanations(ratings: Sequence[BattleRatings], settings: RatingSettings) -> list[str]:

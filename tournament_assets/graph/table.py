@@ -291,7 +291,6 @@ _CORE = (
         inputs={
             "verdicts": "judge_verdicts",
             "traces": "elo_traces",
-            "decisions": "judging_decisions",
         },
         settings=settings.rating_settings,
     ),
@@ -301,10 +300,15 @@ _CORE = (
             "verdicts": "judge_verdicts",
             "traces": "elo_traces",
             "responses": "entrant_responses",
+            "decisions": "judging_decisions",
         },
         settings=settings.rating_settings,
     ),
-    _rating(ratings.win_rates, inputs={"verdicts": "judge_verdicts"}),
+    _rating(
+        ratings.win_rates,
+        inputs={"verdicts": "judge_verdicts", "decisions": "judging_decisions"},
+        settings=settings.rating_settings,
+    ),
     _rating(
         trust.measures,
         inputs={

@@ -23,14 +23,6 @@ def vectorised(function: Kernel) -> Kernel:
     return _compile(function, error_model="numpy")
 
 
-def inlined(function: Kernel) -> Kernel:
-    """Let kernels of the same file paste a function into themselves.
-
-    A loop around a call is seldom turned into vector instructions; around pasted lines it is.
-    """
-    return cast("Kernel", _Kernel(function, {"inline": "always"}, is_kept=False))
-
-
 def _compile(function: Kernel, **options: Any) -> Kernel:
     return cast("Kernel", _Kernel(function, {"nogil": True, **options}))
 
@@ -41,12 +33,11 @@ class _Kernel(Generic[Kernel]):
     Args:
         function: A typed, module-level function.
         options: What numba is told.
-        is_kept: Whether the machine code is kept on disk where the disk allows it.
     """
 
-    def __init__(self, function: Kernel, options: dict[str, Any], *, is_kept: bool = True) -> None:
+    def __init__(self, function: Kernel, options: dict[str, Any]) -> None:
         self.py_func = function
-        self._options, self._is_kept = options, is_kept
+        self._options = options
         self._dispatcher: Kernel | None = None
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -65,12 +56,10 @@ class _Kernel(Generic[Kernel]):
     def _jit(self) -> Kernel:
         from numba import njit
 
-        if self._is_kept:
-            try:
-                return cast("Kernel", njit(cache=True, **self._options)(self.py_func))
-            except RuntimeError:
-                # numba tries the package's folder and then the user's cache folder, and refuses
-                # when it may write to neither, as in a locked-down container. Compiling anew still
-                # works there.
-                pass
-        return cast("Kernel", njit(**self._options)(self.py_func))
+        try:
+            return cast("Kernel", njit(cache=True, **self._options)(self.py_func))
+        except RuntimeError:
+            # numba tries the package's folder and then the user's cache folder, and refuses when
+            # it may write to neither, as in a locked-down container. Compiling anew still works
+            # there.
+            return cast("Kernel", njit(**self._options)(self.py_func))

@@ -1,9 +1,9 @@
 """Elo over many orderings at once, as compiled loops, and the orderings.
 
 An update must wait for the previous one in its ordering, and its power and division dominate the
-time. So the kernels advance many orderings (lanes) by one match each before they go on: the
-processor works on one while another waits, and `rate_rotations` on eight at once. A match is one
-number, `pack(winner, loser)`, so that an ordering is one array to shuffle.
+time. So the kernel advances many orderings (lanes) by one match each before it goes on: the
+processor works on one while another waits. A match is one number, `pack(winner, loser)`, so that an
+ordering is one array to shuffle.
 
 Orderings are those of `numpy.random.Generator.permutation`, drawn in a quarter of the time. Both
 walk from the last item to the first and swap each with one at or before it: Durstenfeld, "Algorithm
@@ -13,28 +13,16 @@ rejection, so the kernel does not branch there.
 """
 
 import functools
-import math
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.compilation import compiled, inlined, vectorised
+from tournament_assets.ratings.compilation import compiled
 
 LANES = 16
 """Orderings that advance together: enough to keep the processor busy, few enough for the cache."""
 
 _LOSER = 0xFFFFFFFF
-_DOUBLINGS_PER_POINT = 1.0 / (400.0 * math.log10(2.0))
-
-# tanh(z) = z (945 + 105 z^2 + z^4) / (945 + 420 z^2 + 15 z^4) is Lambert's continued fraction, cut
-# after its fifth term. It gives 2 ** fraction to 1e-15, and ratings are rounded a hundred times as
-# coarsely. Here z is half the natural logarithm of that: powers of log(2) / 2 are taken in.
-_HALF = math.log(2.0) / 2.0
-_ODD_1, _ODD_3, _ODD_5 = 945.0 * _HALF, 105.0 * _HALF**3, _HALF**5
-_EVEN_0, _EVEN_2, _EVEN_4 = 945.0, 420.0 * _HALF**2, 15.0 * _HALF**4
-# Added to a small number it leaves that number, rounded and increased by the bias of exponents, in
-# the lowest bits: shifted left they are a power of two.
-_ROUNDER = 1.5 * 2.0**52 + 1023.0
 
 
 def pack(winners: NDArray[np.int64], losers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -77,108 +65,6 @@ def rate_exactly(
                 ratings[index, lane, winner] += change
                 ratings[index, lane, loser] -= change
     return ratings
-
-
-@vectorised
-def rate_rotations(
-    ordering: NDArray[np.int64],
-    k_factor: float,
-    n_rotations: int,
-    n_entrants: int,
-    initial_rating: float,
-) -> NDArray[np.float64]:
-    """Average the ratings over rotations of one ordering and the reverse of each.
-
-    Args:
-        ordering: Packed matches, shape (n_matches,).
-        k_factor: In Elo points.
-        n_rotations: How many, evenly spaced, beginning with the ordering itself.
-        n_entrants: How many ratings there are, shape (n_entrants,).
-        initial_rating: In Elo points.
-    """
-    n_matches = ordering.size
-    n_lanes = 2 * n_rotations
-    ratings = np.full(n_lanes * n_entrants, initial_rating)
-    positions = np.empty(n_lanes, dtype=np.int64)
-    for lane in range(n_rotations):
-        positions[lane] = lane * n_matches // n_rotations
-        positions[n_rotations + lane] = positions[lane] - 1
-    winners = np.empty(n_lanes, dtype=np.uint32)
-    losers = np.empty(n_lanes, dtype=np.uint32)
-    gaps = np.empty(n_lanes)
-    for _ in range(n_matches):
-        for lane in range(n_lanes):
-            position = positions[lane]
-            if position == n_matches:
-                position = 0
-            if position < 0:
-                position += n_matches
-            positions[lane] = position + 1 if lane < n_rotations else position - 1
-            winners[lane] = lane * n_entrants + (ordering[position] >> 32)
-            losers[lane] = lane * n_entrants + (ordering[position] & _LOSER)
-        for lane in range(n_lanes):
-            gaps[lane] = ratings[winners[lane]] - ratings[losers[lane]]
-        for lane in range(n_lanes):
-            gaps[lane] = _change(k_factor, gaps[lane])
-        for lane in range(n_lanes):
-            ratings[winners[lane]] += gaps[lane]
-            ratings[losers[lane]] -= gaps[lane]
-    mean = np.zeros(n_entrants)
-    for lane in range(n_lanes):
-        mean += ratings[lane * n_entrants : (lane + 1) * n_entrants]
-    return mean / n_lanes
-
-
-@compiled
-def rate_shared_rotations(
-    ordering: NDArray[np.int64],
-    share: NDArray[np.float64],
-    k_factor: float,
-    n_rotations: int,
-    n_entrants: int,
-    initial_rating: float,
-) -> NDArray[np.float64]:
-    """Average as `rate_rotations` does, for matches whose winner got only a share of the win.
-
-    Args:
-        ordering: Packed matches, shape (n_matches,).
-        share: What the first of each got, more than a half, shape (n_matches,).
-        k_factor: In Elo points.
-        n_rotations: How many, evenly spaced, beginning with the ordering itself.
-        n_entrants: How many ratings there are, shape (n_entrants,).
-        initial_rating: In Elo points.
-    """
-    n_matches = ordering.size
-    mean = np.zeros(n_entrants)
-    for lane in range(2 * n_rotations):
-        step = 1 if lane < n_rotations else -1
-        position = (lane % n_rotations) * n_matches // n_rotations - (0 if step == 1 else 1)
-        ratings = np.full(n_entrants, initial_rating)
-        for _ in range(n_matches):
-            position %= n_matches
-            winner, loser = ordering[position] >> 32, ordering[position] & _LOSER
-            gap = ratings[loser] - ratings[winner]
-            change = k_factor * (share[position] - 1.0 / (1.0 + 10.0 ** (gap / 400.0)))
-            ratings[winner] += change
-            ratings[loser] -= change
-            position += step
-        mean += ratings
-    return mean / (2 * n_rotations)
-
-
-@inlined
-def _change(k_factor: float, gap: float) -> float:
-    """Return k_factor / (1 + 10 ** (gap / 400)), where gap is how far the winner was ahead."""
-    doublings = min(max(gap * _DOUBLINGS_PER_POINT, -1000.0), 1000.0)
-    rounded = doublings + _ROUNDER
-    fraction = doublings - (rounded - _ROUNDER)
-    square = fraction * fraction
-    odd = fraction * (_ODD_1 + square * (_ODD_3 + square * _ODD_5))
-    even = _EVEN_0 + square * (_EVEN_2 + square * _EVEN_4)
-    bits = np.int64(np.float64(rounded).view(np.int64) << 52)
-    power = np.int64(bits).view(np.float64)
-    # 2 ** fraction = (even + odd) / (even - odd), and one division serves both quotients.
-    return k_factor * (even - odd) / ((even - odd) + power * (even + odd))
 
 
 _RAN_OUT = -1

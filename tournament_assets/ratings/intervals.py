@@ -17,30 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.elo_kernels import pack, rate_rotations, rate_shared_rotations
 from tournament_assets.ratings.matches import (
-    Matches,
     require_confidence,
     require_count,
-    require_k_factor,
 )
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Rating, Resampling
-
-N_ORDERINGS = 32
-"""Orderings averaged within one resample.
-
-They are 16 rotations of one shuffle and the reverse of each, so that every match stands near the
-end, where Elo listens, in about as many orderings as any other. Measured over shuffles (standard
-deviations in Elo points; 32 / 858 independent orderings for comparison):
-
-| entrants, matches, K | sampling | 32 balanced | interval wider by | 32 independent | 858 |
-|---|---|---|---|---|---|
-| 4, 223, 16 | 26.9 | 0.72 | 0.04 % | 3.90 | 0.75 |
-| 4, 848, 16 | 14.8 | 1.04 | 0.25 % | 5.35 | 1.03 |
-| 4, 848, 32 | 15.2 | 2.00 | 0.86 % | 8.10 | 1.56 |
-| 12, 6970, 32 | 14.7 | 3.79 | 3.3 % | 9.18 | 1.77 |
-"""
+from tournament_assets.tournament.estimates import Rating
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,61 +81,6 @@ def percentile_interval(samples: NDArray[np.float64], *, confidence: float) -> P
     low = np.sort(np.where(unknown, -np.inf, samples), axis=0)[outside]
     high = np.sort(np.where(unknown, np.inf, samples), axis=0)[n_samples - 1 - outside]
     return PercentileInterval(low=low, high=high)
-
-
-def bootstrap_elo(
-    matches: Matches,
-    *,
-    k_factor: float,
-    resampling: Resampling,
-    initial_rating: float = 1400.0,
-    n_orderings: int = N_ORDERINGS,
-) -> BootstrapRatings:
-    """Rate every entrant on resamples of the judged prompts.
-
-    A resample draws as many prompts as were judged, with replacement; prompts without a decisive
-    match are drawn too. Its rating is the mean over `n_orderings` balanced orderings, each of them
-    uniformly random, so it estimates the mean of `compute_elo_permutation`.
-
-    Args:
-        matches: Who beat whom, and on which prompt; ties are left out, and a share of a win counts
-            as in `compute_elo_permutation`.
-        k_factor: The most one match can change a rating by, in Elo points.
-        resampling: How many resamples, and the seed of these and of the orderings.
-        initial_rating: Rating before the first match, in Elo points.
-        n_orderings: Orderings to average within one resample; even, because each is also
-            played backwards.
-
-    Returns:
-        One row of ratings per resample, with a column of NaN for an entrant without any match.
-
-    Raises:
-        InputError: If a count is less than 1, `n_orderings` is odd, or `k_factor` is not positive.
-    """
-    require_k_factor(k_factor)
-    require_count("n_bootstraps", resampling.n)
-    if n_orderings < 2 or n_orderings % 2:
-        raise InputError(f"n_orderings is {n_orderings!r}; expected an even number of at least 2")
-    generator = np.random.default_rng(resampling.seed)
-    n_prompts = len(matches.prompts)
-    won = matches.decisive()
-    packed = pack(won.first, won.second)
-    is_hard = bool((won.preference == 1).all())
-    items = packed if is_hard else np.arange(won.n_matches)
-    ratings = np.empty((resampling.n, len(matches.entrants)))
-    for bootstrap in range(resampling.n):
-        counts = draw_prompts(generator, n_prompts=n_prompts)
-        ordering = generator.permutation(np.repeat(items, counts[won.prompt_index]))
-        how = (float(k_factor), n_orderings // 2, len(matches.entrants), float(initial_rating))
-        ratings[bootstrap] = (
-            rate_rotations(ordering, *how)
-            if is_hard
-            else rate_shared_rotations(packed[ordering], won.preference[ordering], *how)
-        )
-    ratings[:, won.matches_per_entrant == 0] = np.nan
-    return BootstrapRatings(
-        entrants=matches.entrants, ratings=ratings, n_prompts=n_prompts, n_degenerate=0
-    )
 
 
 def draw_prompts(generator: np.random.Generator, *, n_prompts: int) -> NDArray[np.int64]:

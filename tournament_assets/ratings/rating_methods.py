@@ -6,21 +6,19 @@ two methods rank a pair differently, the battles say little about it, or the ord
 tie means.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.davidson import fit_davidson
 from tournament_assets.ratings.elo import elo_standing, summarise_elo
 from tournament_assets.ratings.elo_traces import EloTraces
-from tournament_assets.ratings.intervals import sampling_intervals, two_sided_quantile
+from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import Matches
-from tournament_assets.ratings.places import placed
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
-from tournament_assets.ratings.significance import separate_judged
+from tournament_assets.ratings.standings import Standing, Standings, stand_entrants
 from tournament_assets.ratings.style_control import control_style, judged_differences
 from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
@@ -57,7 +55,8 @@ class Evidence:
         samples: The same with one match per sample of a prompt, if different from the matches.
         traces: Elo ratings of many orderings of the matches.
         responses: Every response, by entrant and what it answers.
-        tells_apart: Whether Bradley-Terry reports who is significantly above whom.
+        tells_apart: Whether Bradley-Terry reports who is better than whom.
+        decided: Who was decided to be above whom while judging, where pairs stopped early.
     """
 
     matches: Matches
@@ -66,6 +65,7 @@ class Evidence:
     traces: EloTraces | None = None
     responses: Mapping[tuple[str, AnswerKey], str] | None = None
     tells_apart: bool = False
+    decided: Collection[tuple[str, str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,25 +169,46 @@ def _beyond_order_noise(ratings: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _bradley_terry(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
-    matches = evidence.matches
-    results = fit_bradley_terry(matches, initial_rating=settings.initial_rating)
-    bootstrap = bootstrap_bradley_terry(
-        matches, resampling=settings.resampling, initial_rating=settings.initial_rating
-    )
-    intervals = sampling_intervals(bootstrap, confidence=settings.confidence)
-    rows = rows_of_ratings(
-        (
-            replace(result, low=interval.low, high=interval.high, n=len(matches.prompts))
-            for result, interval in zip(results, intervals, strict=True)
-        ),
-        BRADLEY_TERRY,
-    )
+    """Return ratings; where the evidence tells entrants apart, with ranks, places and letters."""
+    found = stand(evidence.matches, settings, decided=evidence.decided).entrants
     if not evidence.tells_apart:
-        return rows
-    separated = separate_judged(
-        matches, ratings=[each.value for each in results], resampling=settings.resampling
+        return rows_of_ratings(found, BRADLEY_TERRY)
+    return rows_of_standings(found)
+
+
+def rows_of_standings(found: Iterable[Standing]) -> list[RatingRow]:
+    """Return rows of Bradley-Terry with ranks, places and letters, best first."""
+    standings = {each.entrant: each for each in found}
+    rows = [
+        replace(
+            row,
+            rank=own.rank,
+            rank_best=own.best,
+            rank_worst=own.worst,
+            shown_above=own.shown_above,
+            group=own.group,
+        )
+        for row in rows_of_ratings(standings.values(), BRADLEY_TERRY)
+        for own in (standings[row.entrant_id],)
+    ]
+    # The sort is stable, so rows of equal rank stay best first.
+    return sorted(rows, key=lambda row: (row.rank is None, row.rank))
+
+
+def stand(
+    matches: Matches,
+    settings: RatingSettings,
+    *,
+    decided: Collection[tuple[str, str]] | None = None,
+) -> Standings:
+    """Rate, order and compare the entrants as the settings say; see `stand_entrants`."""
+    return stand_entrants(
+        matches,
+        resampling=settings.resampling,
+        equivalent_within=settings.equivalent_within,
+        initial_rating=settings.initial_rating,
+        decided=decided,
     )
-    return placed(rows, separated)
 
 
 def _sandwich(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:

@@ -6,8 +6,9 @@ after a model that took part in both is given the same rating.
 """
 
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from tournament_assets.ratings.elo import (
     EloStanding,
@@ -17,21 +18,9 @@ from tournament_assets.ratings.elo import (
     summarise_elo,
 )
 from tournament_assets.ratings.elo_traces import EloTraces
-from tournament_assets.ratings.intervals import (
-    BootstrapRatings,
-    bootstrap_elo,
-    sampling_intervals,
-)
 from tournament_assets.ratings.matches import Matches
-from tournament_assets.ratings.places import RatedPlace, places_of
-from tournament_assets.ratings.significance import (
-    SeparatedEntrants,
-    separate_decided,
-    separate_judged,
-)
-from tournament_assets.tournament.asset_rows import (
-    EloRow,
-)
+from tournament_assets.ratings.standings import Standings
+from tournament_assets.tournament.asset_rows import EloRow, WinRateRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import Problems
 from tournament_assets.tournament.estimates import Rating
@@ -49,27 +38,18 @@ def trace_elo(matches: Matches, settings: RatingSettings) -> EloTraces:
 
 
 def elo_rows(
-    matches: Matches,
-    traces: EloTraces,
-    *,
-    shares: Matches | None = None,
-    told_apart: Collection[tuple[str, str]] | None = None,
-    dimension: str,
-    settings: RatingSettings,
+    matches: Matches, traces: EloTraces, *, dimension: str, settings: RatingSettings
 ) -> list[EloRow]:
     """Return the rows of table "elo_ratings" for one dimension.
 
     Args:
         matches: Who beat whom; Elo leaves ties out.
         traces: What `trace_elo` returned for them.
-        shares: The same with shares of a win, if significance rests on those.
-        told_apart: Who was decided to be above whom, if significance rests on that instead.
 
     Returns:
-        By K-factor and then best first, entrants without a place last; only rows of the primary K
-        have intervals and places from resamples. An entrant whose rating the matches do not
-        determine has no rating but a note that says why, and the place that chains of wins give it,
-        if any.
+        By K-factor and then best first, entrants without a place last. An entrant whose rating the
+        matches do not determine has no rating but a note that says why, and the place that chains
+        of wins give it, if any.
     """
     other_k = [k_factor for k_factor in settings.k_sweep if k_factor != settings.k_factor]
     sweep = (
@@ -83,45 +63,23 @@ def elo_rows(
         if other_k
         else ()
     )
-    bootstrap = bootstrap_elo(
-        matches,
-        k_factor=settings.k_factor,
-        resampling=settings.resampling,
-        initial_rating=settings.initial_rating,
-    )
     won = matches.decisive()
     standing = elo_standing(won)
     notes = dict(zip(matches.entrants, standing.notes, strict=True))
     rows: list[EloRow] = []
     for swept in sorted((traces, *sweep), key=lambda each: each.k_factor):
         results = summarise_elo(swept, confidence=settings.confidence)
-        resampled = (
-            _what_resamples_say(
-                bootstrap,
-                _separate(
-                    shares or matches, results, standing, told_apart=told_apart, settings=settings
-                ),
-                confidence=settings.confidence,
-            )
-            if swept is traces
-            else {}
-        )
         ranks = _elo_ranks(results, standing)
         rows.extend(
-            _elo_row(
-                EloRow(
-                    dimension=dimension,
-                    k_factor=swept.k_factor,
-                    is_primary=swept is traces,
-                    rank=ranks[result.entrant],
-                    entrant_id=result.entrant,
-                    shown_above=(),
-                    n_decisive_matches=won.n_matches,
-                    n_entrant_matches=result.n,
-                    note=notes[result.entrant],
-                ),
-                result,
-                resampled.get(result.entrant),
+            EloRow(
+                dimension=dimension,
+                k_factor=swept.k_factor,
+                is_primary=swept is traces,
+                rank=ranks[result.entrant],
+                entrant_id=result.entrant,
+                n_decisive_matches=won.n_matches,
+                n_entrant_matches=result.n,
+                **_elo_numbers(result, note=notes[result.entrant]),
             )
             for result in sorted(
                 results,
@@ -144,63 +102,14 @@ def _elo_ranks(results: Sequence[Rating], standing: EloStanding) -> dict[str, in
     return ranks
 
 
-def _elo_row(row: EloRow, result: Rating, resampled: "_Resampled | None") -> EloRow:
-    """Return a row with its place and, where it has no note, its rating and intervals."""
-    if row.note is None:
-        row = replace(
-            row,
-            mean=result.value,
-            sem=result.standard_error,
-            order_low=result.low,
-            order_high=result.high,
-        )
-    if resampled is None:
-        return row
-    has_number = row.note is None
-    return replace(
-        row,
-        sampling_low=resampled.interval.low if has_number else None,
-        sampling_high=resampled.interval.high if has_number else None,
-        **asdict(resampled.place),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Resampled:
-    interval: Rating
-    place: RatedPlace
-
-
-def _separate(
-    matches: Matches,
-    results: Sequence[Rating],
-    standing: EloStanding,
-    *,
-    told_apart: Collection[tuple[str, str]] | None,
-    settings: RatingSettings,
-) -> SeparatedEntrants:
-    """Separate the entrants, without those that have no place among the others."""
-    ratings = [
-        result.value if placed else None
-        for result, placed in zip(results, standing.is_placed, strict=True)
-    ]
-    if told_apart is not None:
-        return separate_decided(matches.entrants, told_apart, ratings=ratings)
-    return separate_judged(
-        matches,
-        ratings=ratings,
-        resampling=settings.resampling,
-    )
-
-
-def _what_resamples_say(
-    bootstrap: BootstrapRatings, separated: SeparatedEntrants, *, confidence: float
-) -> dict[str, _Resampled]:
-    """Return intervals, places, entrants below and group letters, by entrant."""
-    places = places_of(separated)
+def _elo_numbers(result: Rating, *, note: str | None) -> dict[str, Any]:
+    if note is not None:
+        return {"note": note}
     return {
-        interval.entrant: _Resampled(interval, places.get(interval.entrant, RatedPlace()))
-        for interval in sampling_intervals(bootstrap, confidence=confidence)
+        "mean": result.value,
+        "sem": result.standard_error,
+        "order_low": result.low,
+        "order_high": result.high,
     }
 
 
@@ -236,3 +145,31 @@ def anchor_shift(
         )
     problems.raise_if_any()
     return rating - float(found if found is not None else math.nan)
+
+
+def claimed(pairs: Sequence[WinRateRow], found: Standings) -> list[WinRateRow]:
+    """Return rows of table "win_rates" with what is claimed of every two entrants.
+
+    Args:
+        pairs: The two of each sorted by name.
+        found: Standings of the same dimension. Two that never met have no row, and are not here.
+    """
+    claims = {frozenset((each.first, each.second)): each for each in found.claims}
+    rows = []
+    for row in pairs:
+        claim = claims.get(frozenset((row.entrant_a, row.entrant_b)))
+        if claim is not None and claim.first != row.entrant_a:
+            claim = claim.turned
+        rows.append(
+            row
+            if claim is None
+            else replace(
+                row,
+                claim=claim.claim.value,
+                difference=claim.difference.value,
+                difference_low=claim.difference.low,
+                difference_high=claim.difference.high,
+                more_prompts=claim.more_prompts,
+            )
+        )
+    return rows

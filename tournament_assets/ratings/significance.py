@@ -17,17 +17,16 @@ https://doi.org/10.1198/1061860043515.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from string import ascii_lowercase
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.bradley_terry import PromptResamples, rate_resamples
 from tournament_assets.ratings.intervals import BootstrapRatings, PercentileInterval, can_tell
-from tournament_assets.ratings.matches import Matches, require_confidence
+from tournament_assets.ratings.matches import require_confidence
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Resampling
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,16 +47,21 @@ class PairwiseOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class RankInterval:
-    """The range of places that an entrant may have; 1 is first.
+class RankedEntrant:
+    """The range of places that an entrant may have, 1 being first, and its groups.
 
-    The best is one more than the number of entrants shown to be above it, the worst the number of
-    ranked entrants less those shown to be below it.
+    Attributes:
+        best: One more than the number of entrants shown to be above it.
+        worst: The number of ranked entrants less those shown to be below it.
+        shown_above: Whom it is shown to be above, in the order of the tables.
+        letters: One for each of its groups: `a` for the first, separated by spaces.
     """
 
     entrant: str
     best: int
     worst: int
+    shown_above: tuple[str, ...]
+    letters: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +84,7 @@ class SeparatedEntrants:
     entrants: tuple[str, ...]
     differences: PercentileInterval
     is_above: NDArray[np.bool_]
-    ranks: tuple[RankInterval, ...]
+    ranks: tuple[RankedEntrant, ...]
     groups: tuple[tuple[str, ...], ...]
     unranked: tuple[str, ...]
 
@@ -106,48 +110,6 @@ def pairwise_order(bootstrap: BootstrapRatings) -> PairwiseOrder:
     return PairwiseOrder(bootstrap.entrants, above)
 
 
-def separate_judged(
-    matches: Matches,
-    *,
-    ratings: Sequence[float | None],
-    resampling: Resampling,
-) -> SeparatedEntrants:
-    """Find which entrants the judged pairs separate: one rule, whatever rating is shown.
-
-    The strengths compared are those of Bradley-Terry with ties as half wins and half a win added to
-    each side of every two entrants that met, on resamples of whole prompts. So an entrant that won
-    everything has a finite strength, large after many wins, and only a group that never met the
-    others has none. Elo's own resamples would not do: with few decisive pairs its steps shrink as
-    ratings diverge, the spread is too small, and equals are separated too often.
-
-    Args:
-        matches: Who beat whom on which prompt; a tie is half a win for each.
-        ratings: Ratings by which entrants are ordered, in the order of the tables; None for
-            unranked ones.
-        resampling: The resamples are those of `bootstrap_bradley_terry`; all statements hold
-            together at its confidence.
-
-    Returns:
-        As `separate_entrants`; differences in Elo points.
-
-    Raises:
-        InputError: If the confidence is not between 0 and 1, no resample is asked for, or there is
-            not one rating per entrant.
-        RatingError: If a likelihood could not be maximised.
-    """
-    wins = matches.wins
-    added = ((wins + wins.T) > 0) / 2
-    draw_wins = PromptResamples(matches, seed=resampling.seed).draw
-    bootstrap = rate_resamples(
-        matches.entrants,
-        wins + added,
-        lambda n_tables: draw_wins(n_tables) + added,
-        n_bootstraps=resampling.n,
-        n_prompts=len(matches.prompts),
-    )
-    return separate_entrants(bootstrap, ratings=ratings, confidence=resampling.confidence)
-
-
 def separate_entrants(
     bootstrap: BootstrapRatings, *, ratings: Sequence[float | None], confidence: float
 ) -> SeparatedEntrants:
@@ -166,17 +128,39 @@ def separate_entrants(
     Raises:
         InputError: If `confidence` is not between 0 and 1, or there is not one rating per column.
     """
-    require_confidence(confidence)
-    samples, entrants = bootstrap.ratings, bootstrap.entrants
+    entrants = bootstrap.entrants
     n = len(entrants)
     if len(ratings) != n:
         raise InputError(f"there are {len(ratings)} ratings; expected one for each of {n} entrants")
     has_rating = np.array([rating is not None for rating in ratings], dtype=np.bool_)
-    is_ranked = has_rating & (np.isnan(samples).mean(axis=0) <= 0.5)
+    is_ranked = has_rating & (np.isnan(bootstrap.ratings).mean(axis=0) <= 0.5)
+    differences, is_above = joint_differences(bootstrap, is_ranked, confidence=confidence)
+    return arrange(entrants, differences, is_above, ratings=ratings, is_ranked=is_ranked)
+
+
+def joint_differences(
+    bootstrap: BootstrapRatings, is_compared: NDArray[np.bool_], *, confidence: float
+) -> tuple[PercentileInterval, NDArray[np.bool_]]:
+    """Return the simultaneous intervals of all differences, and who is shown to be above whom.
+
+    Args:
+        bootstrap: Ratings of resamples.
+        is_compared: The entrants whose differences are asked about, shape (n,).
+        confidence: Probability with which all statements hold together.
+
+    Returns:
+        The row's rating less the column's, shape (n, n), infinite where nothing is known; and
+        whether the row's entrant is above the column's, shape (n, n).
+
+    Raises:
+        InputError: If `confidence` is not between 0 and 1.
+    """
+    require_confidence(confidence)
+    samples, n = bootstrap.ratings, len(bootstrap.entrants)
     low, high = np.full((n, n), -np.inf), np.full((n, n), np.inf)
     is_above = np.zeros((n, n), dtype=np.bool_)
     first, second = (
-        np.flatnonzero(is_ranked)[side] for side in np.triu_indices(is_ranked.sum(), 1)
+        np.flatnonzero(is_compared)[side] for side in np.triu_indices(is_compared.sum(), 1)
     )
     if first.size and can_tell(confidence, n_units=bootstrap.n_prompts, n_pairs=first.size):
         found, agreed = _simultaneous(
@@ -188,41 +172,12 @@ def separate_entrants(
         low[second, first], high[second, first] = -found.high, -found.low
         is_above[first, second] = (found.low > 0) | (agreed > 0)
         is_above[second, first] = (found.high < 0) | (agreed < 0)
-    return _arranged(entrants, low, high, is_above, ratings=ratings, is_ranked=is_ranked)
+    return PercentileInterval(low, high), is_above
 
 
-def separate_decided(
-    entrants: Sequence[str],
-    above: Collection[tuple[str, str]],
-    *,
-    ratings: Sequence[float | None],
-) -> SeparatedEntrants:
-    """Rank and group entrants by decisions made elsewhere about every two of them.
-
-    Args:
-        entrants: Everyone, in the order of the tables.
-        above: Who is shown to be above whom.
-        ratings: Ratings by which they are ordered; None for unranked ones.
-    """
-    n = len(entrants)
-    place = {name: index for index, name in enumerate(entrants)}
-    is_above = np.zeros((n, n), dtype=np.bool_)
-    for first, second in above:
-        is_above[place[first], place[second]] = True
-    return _arranged(
-        tuple(entrants),
-        np.full((n, n), -np.inf),
-        np.full((n, n), np.inf),
-        is_above,
-        ratings=ratings,
-        is_ranked=np.array([rating is not None for rating in ratings], dtype=np.bool_),
-    )
-
-
-def _arranged(
+def arrange(
     entrants: tuple[str, ...],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
+    differences: PercentileInterval,
     is_above: NDArray[np.bool_],
     *,
     ratings: Sequence[float | None],
@@ -242,19 +197,27 @@ def _arranged(
     groups = sorted(sorted(place[index] for index in group) for group in _cliques(alike))
     return SeparatedEntrants(
         entrants=entrants,
-        differences=PercentileInterval(low, high),
+        differences=differences,
         is_above=is_above,
         ranks=tuple(
-            RankInterval(
+            RankedEntrant(
                 entrant=entrants[index],
                 best=1 + int(is_above[:, index].sum()),
                 worst=len(ordered) - int(is_above[index].sum()),
+                shown_above=tuple(entrants[below] for below in np.flatnonzero(is_above[index])),
+                letters=" ".join(
+                    _letter(number) for number, group in enumerate(groups) if place[index] in group
+                ),
             )
             for index in ordered
         ),
         groups=tuple(tuple(entrants[ordered[rank]] for rank in group) for group in groups),
         unranked=tuple(entrants[index] for index in np.flatnonzero(~is_ranked)),
     )
+
+
+def _letter(index: int) -> str:
+    return ascii_lowercase[index] if index < len(ascii_lowercase) else str(index + 1)
 
 
 def _simultaneous(

@@ -92,8 +92,11 @@ def audit_doubts(
         left_out: Pairs that a limit left out, by dimension.
     """
     found = [
-        Doubt(_OUTAGES[each.kind].format(each.dimension), each.sentence, "audit", is_red=True)
-        for each in find_outages(audit, checks)
+        *_broken_doubts(audit),
+        *(
+            Doubt(_short_outage(each, audit, checks), each.sentence, "audit", is_red=True)
+            for each in find_outages(audit, checks)
+        ),
     ]
     if any(pending.values()):
         sentence = (
@@ -111,11 +114,47 @@ def audit_doubts(
     return [*found, *_unjudged_doubts(audit), *_unanswered_doubts(audit)]
 
 
-_OUTAGES = {
-    "judge": "too little judged on {}",
-    "verdicts": "verdicts unevenly missing on {}",
-    "answers": "answers unevenly missing",
-}
+_BROKEN = 0.5
+"""An entrant that answered fewer of its prompts than this is broken, not bad."""
+
+
+def _broken_doubts(audit: Sequence[CoverageRow]) -> list[Doubt]:
+    """Name entrants that mostly answered nothing; every comparison with them says only that."""
+    said = {}
+    for row in audit:
+        answered = row.responses - row.empty_responses
+        if row.prompts_selected and answered < _BROKEN * row.prompts_selected:
+            what = (
+                f"returned {row.empty_responses} of {row.responses} empty answers"
+                if row.empty_responses
+                else f"answered {row.responses} of {row.prompts_selected} prompts"
+            )
+            said[row.entrant_id] = f"{row.entrant_id} {what}"
+    return [
+        Doubt(
+            short,
+            f"{short}: comparisons with it say only that. Look at the entrant before its rating.",
+            "audit",
+            is_red=True,
+        )
+        for short in said.values()
+    ]
+
+
+def _short_outage(outage: Outage, audit: Sequence[CoverageRow], checks: CheckThresholds) -> str:
+    if outage.kind == "answers":
+        return "answers unevenly missing"
+    if outage.kind == "verdicts":
+        return f"verdicts unevenly missing on {outage.dimension}"
+    own = [row for row in audit if row.dimension == outage.dimension]
+    put = sum(map(asked, own))
+    if not put:
+        return f"nothing judged on {outage.dimension}"
+    missing = format_share(1 - sum(row.pairs_judged for row in own) / put)
+    limit = format_share(checks.max_unjudged_rate)
+    return f"missing: {missing} of {outage.dimension} (limit {limit})"
+
+
 _MISSING_REPLIES = (
     "replies_refused",
     "replies_unreadable",

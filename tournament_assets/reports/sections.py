@@ -149,6 +149,11 @@ class Page:
         return self.config.ratings.confidence
 
     @property
+    def equivalent_within(self) -> float:
+        """The largest difference that does not matter, in Elo points."""
+        return self.config.ratings.equivalent_within
+
+    @property
     def checks(self) -> CheckThresholds:
         """The thresholds of the checks."""
         return self.config.checks

@@ -266,7 +266,7 @@ def _notes() -> tuple[str, ...]:
         "other texts: flips of pairs whose prompt or responses differ between the runs.",
         f"kappa: agreement corrected for chance; {share} interval, whole prompts resampled. The "
         "interval of the share of flips takes pairs as independent, so it is rather too narrow.",
-        "Each sampling interval is of one run alone. Runs that share prompts share much of that "
+        "Each interval is of one run alone. Runs that share prompts share much of that "
         "error, so it is not an interval of the difference.",
     )
 

@@ -101,17 +101,17 @@ def noisy_dimensions(inputs: InputComparison, flips: FlipReport) -> list[str]:
 
 
 def size_caution(sizes: Mapping[str, tuple[int, int]]) -> str:
-    """Describe where ratings cannot be compared because the runs differ in size.
+    """Describe where ratings may move because the runs settled different pairs.
 
     Args:
-        sizes: Settled pairs of either run, by dimension, where the runs are of different size.
+        sizes: Settled pairs of either run, by dimension, where the runs settled different pairs.
     """
     if not sizes:
         return ""
     counts = join_names([f"{name} ({then}, then {now})" for name, (then, now) in sizes.items()])
     return (
-        f"Caution: the runs settled different pairs on {counts}. Elo ratings spread "
-        "with the number of matches, so a move of a rating there mixes size with strength."
+        f"Caution: the runs settled different pairs on {counts}, from which a move of a rating "
+        "there may come."
     )
 
 
@@ -237,8 +237,8 @@ def move_table(moves: Sequence[RatingMove]) -> ReportTable:
             "mean\nthen",
             "mean\nnow",
             "difference",
-            "sampling\ninterval then",
-            "sampling\ninterval now",
+            "interval\nthen",
+            "interval\nnow",
         ),
         rows=tuple(
             (

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.estimates import Rating
@@ -20,7 +23,9 @@ from tournament_assets.tournament.json_lines import numbered_lines, parse_object
 from tournament_assets.tournament.verdicts import Outcome
 
 _MATCHES = "matches/matches.jsonl"
-_RESULTS = "elo_results.json"
+_LEADERBOARD = "leaderboard.parquet"
+_STANDING = ("dimension", "rank", "entrant_id", "rating", "low", "high")
+"""The columns of the leaderboard that are read."""
 _MISSING = "the file is missing; expected it, as in every finished run"
 
 
@@ -33,7 +38,7 @@ class FinishedRun:
         verdicts: Settled pairs by dimension.
         requests: The answered requests by dimension: the key, followed by a space and the attempt
             if that is not the first.
-        standings: Ratings with the primary K-factor by dimension, in the order of the file.
+        standings: The leaderboard's ratings and ranks by dimension, best entrant first.
         rubrics: The rubrics' texts, by dimension.
     """
 
@@ -90,7 +95,6 @@ class _Reader:
             )
             return None
         manifest = self._read_object("manifest.json")
-        results = self._read_object(_RESULTS)
         dimensions = (manifest or {}).get("dimensions", [])
         if not isinstance(dimensions, list) or not all(
             isinstance(name, str) and Path(name).name == name for name in dimensions
@@ -98,11 +102,10 @@ class _Reader:
             self._note("manifest.json", f"names the dimensions {dimensions!r}; expected names")
             return None
         shown = self._read_shown()
-        verdicts, requests, standings = {}, {}, {}
+        verdicts, requests = {}, {}
+        standings = self._read_standings(dimensions)
         for name in dimensions:
             verdicts[name], requests[name] = self._read_verdicts(name, shown)
-            if results is not None:
-                standings[name] = self._read_standings(name, results)
         return FinishedRun(
             self._folder,
             manifest or {},
@@ -242,18 +245,23 @@ class _Reader:
             pairs.append(pair)
         return tuple(pairs), frozenset(requests)
 
-    def _read_standings(self, dimension: str, results: Mapping[str, Any]) -> tuple[Rating, ...]:
-        try:
-            return tuple(
-                _standing(str(name), row) for name, row in results["primary"][dimension].items()
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            self._note(
-                _RESULTS,
-                f"has no readable ratings on {dimension!r} ({type(error).__name__}: {error}); "
-                "expected rank, mean and sampling interval of every entrant under 'primary'",
-            )
-            return ()
+    def _read_standings(self, dimensions: Sequence[str]) -> dict[str, tuple[Rating, ...]]:
+        rows: list[dict[str, Any]] = []
+        with self._readable(_LEADERBOARD):
+            try:
+                table = pq.read_table(self._folder / _LEADERBOARD)
+                rows = table.select(_STANDING).to_pylist()
+            except (KeyError, pa.ArrowException) as error:
+                self._note(
+                    _LEADERBOARD,
+                    f"has no readable ratings ({str(error)[:200]}); expected the columns "
+                    f"{', '.join(_STANDING)}, as this version writes them",
+                )
+                return {}
+        return {
+            name: tuple(_standing(row) for row in rows if row["dimension"] == name)
+            for name in dimensions
+        }
 
 
 def _answered(row: Mapping[str, Any]) -> Iterator[str]:
@@ -269,10 +277,7 @@ def _asked(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted({sys.intern(str(row[f"request_key_{side}"])) for side in ("ab", "ba")}))
 
 
-def _standing(name: str, row: Mapping[str, Any]) -> Rating:
-    mean, low, high = (
-        None if row[field] is None else float(row[field])
-        for field in ("mean", "sampling_low", "sampling_high")
+def _standing(row: Mapping[str, Any]) -> Rating:
+    return Rating(
+        row["rating"], row["low"], row["high"], entrant=row["entrant_id"], rank=row["rank"]
     )
-    rank = None if row["rank"] is None else int(row["rank"])
-    return Rating(mean, low, high, entrant=name, rank=rank)

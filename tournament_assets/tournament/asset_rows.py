@@ -168,7 +168,7 @@ class DecisionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EloRow:
-    """An entrant's Elo rating for one K-factor; in `leaderboard` with what is read beside it."""
+    """An entrant's Elo rating for one K-factor, over many orderings of the decisive matches."""
 
     dimension: Annotated[str, "the quality that was judged"]
     k_factor: Annotated[float, "the most one match can change a rating by"]
@@ -179,31 +179,9 @@ class EloRow:
     sem: Annotated[float | None, "standard error of that mean: order noise only"] = None
     order_low: Annotated[float | None, "lower end of the spread over orderings"] = None
     order_high: Annotated[float | None, "upper end of the spread over orderings"] = None
-    sampling_low: Annotated[float | None, "lower end of the prompt-resampling interval"] = None
-    sampling_high: Annotated[float | None, "upper end of the prompt-resampling interval"] = None
-    rank_best: Annotated[int | None, "best possible rank: 1 + entrants shown to be above it"] = None
-    rank_worst: Annotated[int | None, "worst possible rank: all but those shown below it"] = None
-    shown_above: Annotated[tuple[str, ...], "entrants that are significantly below it"] = ()
-    group: Annotated[str | None, "letters; entrants that share one do not differ significantly"] = (
-        None
-    )
     n_decisive_matches: Annotated[int, "decisive matches on the dimension"]
     n_entrant_matches: Annotated[int, "decisive matches of this entrant"]
     note: Annotated[str | None, "why the rating is absent"] = None
-    win_rate: Annotated[
-        float | None, "in `leaderboard`: share won; no winner: half; without unjudged ones"
-    ] = None
-    same_answers_as: Annotated[
-        tuple[str, ...], "in `leaderboard`: entrants that wrote the same to every prompt"
-    ] = ()
-    lead_rests_on: Annotated[
-        tuple[str, ...], "in `leaderboard`, of the first: prompts that alone put it there"
-    ] = ()
-    bradley_terry: Annotated[
-        float | None, "in `leaderboard`: Bradley-Terry rating on the Elo scale"
-    ] = None
-    judge_model: Annotated[str | None, "in `leaderboard`: the model that judged"] = None
-    judge: Annotated[str | None, "in `leaderboard`: what kind of judge that is"] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +230,46 @@ class WinRateRow:
     unjudged: Annotated[int, "a reply is missing or unreadable: counts as nothing"]
     judged: Annotated[int, "pairs that were asked, with two readable replies"]
     win_rate_a: Annotated[float | None, "share won; no winner: half; without unjudged ones"] = None
+    claim: Annotated[
+        str | None, "a_better, b_better, equivalent or undecided; absent: one has no rank"
+    ] = None
+    difference: Annotated[float | None, "Bradley-Terry rating of entrant_a less entrant_b's"] = None
+    difference_low: Annotated[float | None, "lower end of its interval, all pairs together"] = None
+    difference_high: Annotated[float | None, "upper end of that interval"] = None
+    more_prompts: Annotated[int | None, "about how many more would decide an undecided pair"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderboardRow:
+    """An entrant's place on a dimension, the rating it rests on, and what is read beside it."""
+
+    dimension: Annotated[str, "the quality that was judged"]
+    rank: Annotated[int | None, "1 is best; equal ratings share the better; absent: see the note"]
+    entrant_id: Annotated[str, "the entrant"]
+    rating: Annotated[float | None, "Bradley-Terry, ties as halves, in Elo points"] = None
+    low: Annotated[float | None, "lower end of its interval, prompts resampled"] = None
+    high: Annotated[float | None, "upper end of its interval"] = None
+    bar_low: Annotated[
+        float | None, "lower end of its comparison bar; bars overlap where neither is better"
+    ] = None
+    bar_high: Annotated[float | None, "upper end of that bar"] = None
+    rank_best: Annotated[int | None, "best possible rank: 1 + entrants shown to be above it"] = None
+    rank_worst: Annotated[int | None, "worst possible rank: all but those shown below it"] = None
+    shown_above: Annotated[tuple[str, ...], "entrants that it is better than"] = ()
+    group: Annotated[str | None, "letters; of two that share one neither is better"] = None
+    win_rate: Annotated[float | None, "share of its settled pairs that it won, ties as halves"] = (
+        None
+    )
+    n: Annotated[int, "its settled pairs"] = 0
+    elo: Annotated[float | None, "mean Elo rating over orderings of the decisive pairs"] = None
+    elo_sem: Annotated[float | None, "standard error of that mean: order noise only"] = None
+    note: Annotated[str | None, "why the rating is absent"] = None
+    same_answers_as: Annotated[tuple[str, ...], "entrants that wrote the same to every prompt"] = ()
+    lead_rests_on: Annotated[
+        tuple[str, ...], "of the first: prompts without any one of which it is not first"
+    ] = ()
+    judge_model: Annotated[str | None, "the model that judged"] = None
+    judge: Annotated[str | None, "what kind of judge that is"] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,11 @@ who judged, and one entry for each model.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
-from tournament_assets.tournament.asset_rows import EloRow
+from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Resampling
@@ -194,37 +194,32 @@ def battles_from_judgments(judgments: Sequence[Judgment], *, judge_model: str) -
 
 
 def elo_report(
-    rows: Iterable[EloRow], *, arena: str, judge_model: str | None, resampling: Resampling
+    rows: Sequence[LeaderboardRow], *, arena: str, judge_model: str | None, resampling: Resampling
 ) -> dict[str, Any]:
     """Return a leaderboard as JSON values, by the keys that JudgeArena reads, best first.
 
     Args:
-        rows: Rows of table "elo_ratings" of one dimension; only the primary K is used.
+        rows: Rows of table "leaderboard" of one dimension.
         arena: What the battles are from: the tournament, its mode and dimension.
         judge_model: The model that judged; None if only people did.
         resampling: The resampling behind the intervals.
     """
-    # The sort is stable, so equal ratings keep the order of the tables.
-    primary = sorted(
-        (row for row in rows if row.is_primary),
-        key=lambda row: (row.mean is None, -(row.mean or 0.0)),
-    )
     return {
         "arena": arena,
-        "model": primary[0].entrant_id if len(primary) == 1 else None,
+        "model": rows[0].entrant_id if len(rows) == 1 else None,
         "judge_model": judge_model,
         "n_bootstraps": resampling.n,
         "seed": resampling.seed,
         "ratings": [
             {
                 "model": row.entrant_id,
-                "rating": row.mean,
-                "ci_low": row.sampling_low,
-                "ci_high": row.sampling_high,
-                "n_battles": row.n_entrant_matches,
+                "rating": row.rating,
+                "ci_low": row.low,
+                "ci_high": row.high,
+                "n_battles": row.n,
                 "source": "evaluated",
             }
-            for row in primary
+            for row in rows
         ],
     }
 
@@ -246,6 +241,7 @@ class RatingSettings:
         shuffle_seed: Seeds the orderings.
         n_bootstraps: Resamples of whole prompts behind the sampling intervals.
         bootstrap_seed: Seeds the resampling.
+        equivalent_within: The largest difference that does not matter, in Elo points.
     """
 
     arena: str | None = None
@@ -259,6 +255,7 @@ class RatingSettings:
     n_bootstraps: int = 1000
     bootstrap_seed: int = 0
     confidence: float = 0.95
+    equivalent_within: float = 20.0
 
     @property
     def resampling(self) -> Resampling:
@@ -282,7 +279,7 @@ class RatingSettings:
         if problems:
             raise InputError(problems)
         settings: dict[str, Any] = dict(given)
-        for name in ("initial_rating", "k_factor", "confidence"):
+        for name in ("initial_rating", "k_factor", "confidence", "equivalent_within"):
             if name in settings:
                 settings[name] = float(settings[name])
         for name in ("entrants", "dimensions"):
@@ -322,6 +319,7 @@ def settings_of_run(
         n_bootstraps=ratings.n_bootstraps,
         bootstrap_seed=ratings.bootstrap_seed,
         confidence=ratings.confidence,
+        equivalent_within=ratings.equivalent_within,
     )
 
 

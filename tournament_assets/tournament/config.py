@@ -235,6 +235,8 @@ class RatingsConfig(Frozen):
         n_bootstraps: Resamples of whole prompts behind the sampling intervals.
         bootstrap_seed: Seeds the resampling.
         confidence: Coverage of the intervals.
+        equivalent_within: The largest difference that does not matter, in Elo points: two entrants
+            whose difference is shown to be smaller are equivalent.
     """
 
     initial_rating: float = 1400.0
@@ -251,6 +253,7 @@ class RatingsConfig(Frozen):
     n_bootstraps: int = Field(default=1000, ge=100)
     bootstrap_seed: int = Field(default=0, ge=0)
     confidence: float = Field(default=0.95, gt=0, lt=1)
+    equivalent_within: float = Field(default=20.0, gt=0)
 
     @property
     def resampling(self) -> Resampling:

@@ -12,7 +12,7 @@ from tests.reports.builders import leader_row
 from tournament_assets.cli import main
 from tournament_assets.extras.site.site import MOST_RUNS, read_runs, site_pages, write_site
 from tournament_assets.storage.tables import encode_parquet, make_table
-from tournament_assets.tournament.asset_rows import EloRow
+from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.errors import InputError
 
 EVIL = "<script>alert(1)</script>"
@@ -46,12 +46,14 @@ def write_run(
         },
     }
     rows = [
-        leader_row("ada", ada, sampling=(ada - 30, None), dimension="facts", group="a"),
-        leader_row(loser, 1400.0, sampling=(1380, 1420), dimension="facts", rank=2, group="a"),
-        leader_row("idle", 1400.0, sampling=(None, None), dimension="facts", rank=3, matches=0),
+        leader_row("ada", ada, interval=(ada - 30, None), dimension="facts", group="a"),
+        leader_row(loser, 1400.0, interval=(1380, 1420), dimension="facts", rank=2, group="a"),
+        leader_row("idle", None, dimension="facts", rank=3, n=0, note="no match"),
     ]
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    (folder / "leaderboard.parquet").write_bytes(encode_parquet(EloRow, make_table(EloRow, rows)))
+    (folder / "leaderboard.parquet").write_bytes(
+        encode_parquet(LeaderboardRow, make_table(LeaderboardRow, rows))
+    )
     for name in ("report.html", "report_battles_facts.html", "report.md"):
         (folder / name).write_text(f"{name} of day {day}")
     return folder

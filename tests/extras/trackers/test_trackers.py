@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tests.run_comparison.test_run_reading import RATING, VERDICT, write_run
+from tests.run_comparison.test_run_reading import UNRATED, VERDICT, write_run
 from tournament_assets.cli import main
 from tournament_assets.loopback.running import ThreadedServer
 
@@ -26,7 +26,7 @@ MANIFEST = {
     "started_at": "2026-11-22T22:44:16+00:00",
     "finished_at": "2026-11-22T22:45:39+00:00",
 }
-RATED = {"rank": 1, "mean": 1400.0, "sampling_low": 1380.5, "sampling_high": 1420.5}
+RATED = {**UNRATED, "rank": 1, "rating": 1400.0, "low": 1380.5, "high": 1420.5}
 OUTCOMES = ("a_wins", "b_wins", "tie", "inconsistent", "unjudged")
 
 
@@ -35,7 +35,7 @@ def run(tmp_path: Path) -> Path:
     return write_run(
         tmp_path / "pilot_1",
         manifest=MANIFEST,
-        elo_results={"primary": {"facts": {"ada": RATED, "bob": RATING}}},
+        leaderboard=[{**RATED, "entrant_id": "ada"}, {**UNRATED, "entrant_id": "bob"}],
         verdicts=[
             {**VERDICT, "prompt_id": f"p{number}", "outcome": outcome}
             for number, outcome in enumerate(OUTCOMES)
@@ -60,7 +60,7 @@ def test_an_mlflow_file_store_holds_the_run_once_however_often_it_is_told(
     assert found.info.run_name == "pilot_1"
     assert found.info.status == "FINISHED"
     assert found.info.end_time - found.info.start_time == 83_000
-    # bob has no decisive match, so nothing is said of bob.
+    # bob is not rated, so nothing is said of bob.
     assert found.data.metrics == {
         "facts/ada/elo": 1400.0,
         "facts/ada/low": 1380.5,
@@ -72,7 +72,7 @@ def test_an_mlflow_file_store_holds_the_run_once_however_often_it_is_told(
     assert found.data.params["judge_model"] == "claude-test"
     assert found.data.tags["trust.facts"].split(": ") == ["red", "position_bias"]
     files = {each.path for each in client.list_artifacts(found.info.run_id)}
-    assert files == {"manifest.json", "elo_results.json"}
+    assert files == {"manifest.json", "leaderboard.parquet"}
 
 
 def test_what_mlflow_refuses_is_said_in_its_words(

@@ -8,6 +8,7 @@ from tournament_assets.extras.people.human_agreement import HumanAgreement
 from tournament_assets.extras.people.judge_calibration import JUDGE
 from tournament_assets.extras.people.measures import HUMAN_AGREEMENT
 from tournament_assets.extras.people.prediction_powered import JUDGE_WEIGHT, POWERED
+from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.ladder import (
     axis_span,
     ladder_ticks,
@@ -26,9 +27,8 @@ from tournament_assets.reports.report_tables import (
     ReportSection,
     ReportTable,
 )
-from tournament_assets.reports.separation import separation
 from tournament_assets.tournament.asset_rows import (
-    EloRow,
+    LeaderboardRow,
     MeasureRow,
     RatingRow,
 )
@@ -162,7 +162,7 @@ def left_out_sentence(too_few: Mapping[str, int], *, n_battles: int, min_battles
     )
 
 
-Leaders = Mapping[str, Sequence[EloRow]]
+Leaders = Mapping[str, Sequence[LeaderboardRow]]
 
 
 def people_sentences(
@@ -197,12 +197,13 @@ def _rated_by(rows: Sequence[RatingRow]) -> list[RatingRow]:
 def _agreed(
     powered: Sequence[RatingRow],
     calibration: Sequence[MeasureRow],
-    leaders: Sequence[EloRow],
+    leaders: Sequence[LeaderboardRow],
     dimension: str,
 ) -> str:
-    found, asked = separation(leaders), f"{_labels(calibration)} on {dimension}"
+    found = Statements.of(leaders, (), dimension=dimension)
+    asked = f"{_labels(calibration)} on {dimension}"
     both = {row.entrant_id: row for row in _rated_by(powered) if row.basis == "both"}
-    names = [name for name in (found.leader, found.runner_up) if name is not None]
+    names = [row.entrant_id for row in (found.leader, found.runner_up) if row is not None]
     if len(names) < 2:
         return f"There are {asked}."
     first, second = names

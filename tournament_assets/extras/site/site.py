@@ -233,11 +233,10 @@ def _read_run(folder: Path) -> SiteRun:
 
 
 def _standing(row: Mapping[str, Any]) -> Rating:
-    mean = row["mean"] if row["n_entrant_matches"] else None
     return Rating(
-        mean,
-        low=None if mean is None else row["sampling_low"],
-        high=None if mean is None else row["sampling_high"],
+        row["rating"],
+        low=row["low"],
+        high=row["high"],
         entrant=str(row["entrant_id"]),
         group=row["group"],
     )

@@ -25,11 +25,11 @@ from tournament_assets.ratings.rating_methods import (
     TIES,
     Evidence,
     rating_rows,
+    stand,
 )
-from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
+from tournament_assets.ratings.rating_tables import claimed, elo_rows, trace_elo
 from tournament_assets.reports import rating_method_tables as tables
 from tournament_assets.reports.figures.figures import png_markdown, win_rate_matrix_figure
-from tournament_assets.reports.leaderboard import leaderboard_cells
 from tournament_assets.storage.tables import StoredTable, rows_of
 from tournament_assets.tournament.asset_rows import (
     EloRow,
@@ -96,31 +96,17 @@ def _traces_version(traces: EloTraces) -> str:
 
 
 def elo_ratings(
-    config: TournamentConfig,
-    mode: Mode,
-    dimension: str,
-    verdicts: StoredTable,
-    traces: EloTraces,
-    decisions: pd.DataFrame | None = None,
+    config: TournamentConfig, mode: Mode, dimension: str, verdicts: StoredTable, traces: EloTraces
 ) -> Made[list[EloRow]]:
-    """Elo ratings with both intervals, and the same for a sweep of K-factors.
+    """Elo ratings by permutation, and the same for a sweep of K-factors.
 
-    The order interval and the SEM show only how much the order of the pairs matters. The sampling
-    interval comes from resampling whole prompts: it says how far the rating could be off because
-    only these prompts were judged. Where pairs stop early, a match that stands for several prompts
-    is played that many times, and two entrants count as separated if the judging decided so:
-    resampling prompts ignores when a pair stopped.
+    The order interval and the SEM show only how much the order of the pairs matters; how far a
+    rating could be off because only these prompts were judged is in `ratings`. Where pairs stop
+    early, a match that stands for several prompts is played that many times.
     """
     matches = code_judgments(judgments_of(verdicts), entrants=config.entrant_ids)
     settings = settings_of_run(config, mode=mode, n_permutations=traces.ratings.shape[0])
-    rows = elo_rows(
-        matches.repeated(),
-        traces,
-        shares=matches,
-        told_apart=None if decisions is None else sides_of(decisions),
-        dimension=dimension,
-        settings=settings,
-    )
+    rows = elo_rows(matches.repeated(), traces, dimension=dimension, settings=settings)
     return Made(
         rows,
         metadata={
@@ -133,9 +119,9 @@ def elo_ratings(
 
 
 def _elo_metadata(primary: Sequence[EloRow]) -> Metadata:
-    cells = leaderboard_cells(primary)
+    columns = ("rank", "entrant_id", "mean", "sem", "order_low", "order_high", "note")
     return {
-        "leaderboard": report_table(cells, columns=cells.headers[:-1]),
+        "elo_ratings": markdown_table(primary, columns, limit=len(primary)),
         "leader": primary[0].entrant_id if primary[0].rank else "no entrant",
         **{f"mean_{row.entrant_id}": round(row.mean, 1) for row in primary if row.mean is not None},
     }
@@ -149,11 +135,13 @@ class RatingInputs:
         verdicts: Table `judge_verdicts`.
         traces: Elo ratings of many orderings.
         responses: Table `entrant_responses` of every entrant.
+        decisions: Table `judging_decisions`, where pairs stop early.
     """
 
     verdicts: StoredTable
     traces: EloTraces
     responses: Mapping[str, pd.DataFrame]
+    decisions: pd.DataFrame | None = None
 
 
 def ratings(step: Step, inputs: RatingInputs) -> Made[list[RatingRow]]:
@@ -170,7 +158,8 @@ def ratings(step: Step, inputs: RatingInputs) -> Made[list[RatingRow]]:
         samples=code_samples(judgments, entrants=config.entrant_ids),
         traces=inputs.traces,
         responses=response_texts(inputs.responses),
-        tells_apart=bool((matches.weight == 1).all()),
+        tells_apart=True,
+        decided=_decided(inputs.decisions),
     )
     rows = rating_rows(
         evidence,
@@ -209,14 +198,30 @@ def response_texts(responses: Mapping[str, pd.DataFrame]) -> dict[tuple[str, Ans
     }
 
 
-def win_rates(config: TournamentConfig, verdicts: StoredTable) -> Made[list[WinRateRow]]:
-    """Wins, losses, ties, inconsistent, same-text and unjudged pairs of every two entrants.
+def _decided(decisions: pd.DataFrame | None) -> frozenset[tuple[str, str]] | None:
+    return None if decisions is None else sides_of(decisions)
+
+
+def win_rates(
+    config: TournamentConfig,
+    mode: Mode,
+    verdicts: StoredTable,
+    decisions: pd.DataFrame | None = None,
+) -> Made[list[WinRateRow]]:
+    """Wins, losses and ties of every two entrants, and which of them is better, if either is.
 
     An inconsistent pair and one of the same text count as ties in the rate; an unjudged one
-    counts as nothing.
+    counts as nothing. The claims of a dimension hold together: they rest on the Bradley-Terry
+    ratings, or on the judging's own decisions where pairs stop early.
     """
-    rows = pairwise_winrates(judgments_of(verdicts))
-    columns = ("entrant_a", "entrant_b", "win_rate_a", *_COUNTS)
+    judgments = list(judgments_of(verdicts))
+    found = stand(
+        code_judgments(judgments, entrants=config.entrant_ids),
+        settings_of_run(config, mode=mode),
+        decided=_decided(decisions),
+    )
+    rows = claimed(pairwise_winrates(judgments), found)
+    columns = ("entrant_a", "entrant_b", "claim", "win_rate_a", *_COUNTS)
     picture = png_markdown(win_rate_matrix_figure(rows, config.entrant_ids), "win-rate matrix")
     return Made(
         rows,

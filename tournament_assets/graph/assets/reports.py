@@ -1,6 +1,5 @@
 """From ratings to the tables people read: battles, leaderboard, audits and the fair comparison."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +33,9 @@ from tournament_assets.graph.outputs import (
 from tournament_assets.graph.rows import Step
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.matches import code_judgments
+from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
 from tournament_assets.reports.audit_tables import choose_findings, fold_findings
+from tournament_assets.reports.claims import STOPS_EARLY, verdict_sentence
 from tournament_assets.reports.fair_tables import (
     Compared,
     fair_sentences,
@@ -43,7 +44,6 @@ from tournament_assets.reports.fair_tables import (
 )
 from tournament_assets.reports.figures.figures import ladder_figure, png_markdown
 from tournament_assets.reports.leaderboard import build_leaderboard, leaderboard_cells
-from tournament_assets.reports.separation import STOPS_EARLY, verdict_sentence
 from tournament_assets.runs.provenance import Frames, LargeTables, name_models
 from tournament_assets.storage.tables import (
     AnyTable,
@@ -57,7 +57,7 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import (
     BattleRow,
     CoverageRow,
-    EloRow,
+    LeaderboardRow,
     PromptFindingRow,
     PromptRow,
     RatingRow,
@@ -119,7 +119,7 @@ class LeaderboardInputs:
     audit: pd.DataFrame
 
 
-def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[EloRow]]:
+def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[LeaderboardRow]]:
     """Who is better on which dimension: ranks, ratings and both intervals.
 
     Losses that a reader must know about come first.
@@ -147,14 +147,14 @@ def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[EloRow]]:
 
 def _ranked(
     step: Step, dimension: str, inputs: LeaderboardInputs, judge_model: str
-) -> list[EloRow]:
+) -> list[LeaderboardRow]:
     config = step.plan.config
     adaptive = config.mode(step.mode).stops
     stops = "" if adaptive is None else f"; {STOPS_EARLY} ({adaptive.goal})"
-    ratings = inputs.elo[dimension]
+    ratings = inputs.ratings[dimension]
     return build_leaderboard(
-        elo_ratings=ratings,
-        ratings=inputs.ratings[dimension],
+        elo_ratings=inputs.elo[dimension],
+        ratings=ratings,
         win_rates=inputs.win_rates[dimension],
         judge_model=judge_model,
         judge_label=f"{config.label_of(step.mode)}{stops}",
@@ -165,16 +165,14 @@ def _ranked(
 def _prompts_behind_lead(
     config: TournamentConfig, ratings: pd.DataFrame, verdicts: AnyTable
 ) -> tuple[str, ...]:
-    rated = [
+    placed = [
         row
-        for row in rows_of(EloRow, ratings)
-        if row.is_primary and row.n_entrant_matches and row.rank is not None
+        for row in rows_of(RatingRow, ratings)
+        if row.method == BRADLEY_TERRY and row.rank is not None
     ]
-    if len(rated) < 2:
+    if len(placed) < 2:
         return ()
-    first, second, *_ = sorted(
-        rated, key=lambda row: (row.rank, math.inf if row.mean is None else -row.mean)
-    )
+    first, second, *_ = placed
     return prompts_behind_lead(
         code_judgments(judgments_of(verdicts), entrants=config.entrant_ids),
         leader=first.entrant_id,
@@ -183,7 +181,7 @@ def _prompts_behind_lead(
 
 
 def _findings(
-    config: TournamentConfig, ranked: Mapping[str, Sequence[EloRow]], win_rates: Frames
+    config: TournamentConfig, ranked: Mapping[str, Sequence[LeaderboardRow]], win_rates: Frames
 ) -> dict[str, Any]:
     findings: dict[str, Any] = {}
     confidence = config.ratings.confidence
@@ -198,18 +196,18 @@ def _findings(
     return findings
 
 
-def _plotted_ratings(rows: Sequence[EloRow]) -> dict[str, float]:
+def _plotted_ratings(rows: Sequence[LeaderboardRow]) -> dict[str, float]:
     """Return ratings under the same names in every mode, which the UI plots side by side."""
     if len({row.entrant_id for row in rows}) > _PLOTTED_ENTRANTS:
         return {}
     return {
-        f"elo_{row.dimension}_{row.entrant_id}": round(row.mean, 1)
+        f"elo_{row.dimension}_{row.entrant_id}": round(row.rating, 1)
         for row in sorted(rows, key=lambda row: (row.dimension, row.entrant_id))
-        if row.mean is not None
+        if row.rating is not None
     }
 
 
-def _ladders(ranked: Mapping[str, Sequence[EloRow]]) -> dict[str, Markdown]:
+def _ladders(ranked: Mapping[str, Sequence[LeaderboardRow]]) -> dict[str, Markdown]:
     return {
         f"ladder_{dimension}": Markdown(
             png_markdown(

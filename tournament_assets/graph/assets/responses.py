@@ -127,13 +127,12 @@ def entrant_requests(
         RequestsRow(asked=name, requests=len(prompts), answered=len(answers.responses))
         for name, answers in answered.items()
     ]
+    n_answers = sum(len(answers.responses) for answers in answered.values())
     return Made(
         rows,
         metadata={
             "generated_now": sum(answers.generated for answers in answered.values()),
-            "replies_pending": sum(
-                len(prompts) - len(answers.responses) for answers in answered.values()
-            ),
+            "replies_pending": len(prompts) * len(answered) - n_answers,
             **_speeds(answered),
             "first_rows": markdown_table(rows, ("asked", "requests", "answered")),
         },

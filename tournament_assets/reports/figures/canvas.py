@@ -102,6 +102,32 @@ def clear_axes(axes: "Axes", *, palette: Palette) -> None:
     axes.tick_params(length=0, labelsize=9, colors=palette.ink)
 
 
+def clear_ticks(axes: "Axes", heights: tuple[float, float] | None = None) -> None:
+    """Show few ticks, none of them near an end of the axis, where neighbours would meet.
+
+    Args:
+        axes: Whose limits are set.
+        heights: The ends of the vertical axis, if that has numbers, too.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    for ends, axis in ((axes.get_xlim(), axes.xaxis), (heights, axes.yaxis)):
+        if ends is not None:
+            width = ends[1] - ends[0]
+            found = MaxNLocator(nbins=5).tick_values(*ends)
+            axis.set_ticks(
+                [
+                    float(tick)
+                    for tick in found
+                    if ends[0] + _EDGE * width <= tick <= ends[1] - _EDGE * width
+                ]
+            )
+
+
+_EDGE = 0.07
+"""Share of an axis at either end without ticks."""
+
+
 def label_axis(axes: "Axes", text: str, judge_label: str, *, palette: Palette = LIGHT) -> None:
     """Label the axis with what it measures and the kind of judge."""
     lines = [text, *judge_lines(judge_label)]

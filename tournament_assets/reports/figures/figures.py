@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.canvas import (
     LIGHT,
     Palette,
     clear_axes,
+    clear_ticks,
     label_axis,
     new_canvas,
     new_figure,
@@ -27,10 +29,14 @@ from tournament_assets.reports.figures.canvas import (
     to_svg,
     write_beside,
 )
-from tournament_assets.reports.figures.ladder import draw_ladder, draw_ladders, ladder_span
+from tournament_assets.reports.figures.forest import draw_forest
+from tournament_assets.reports.figures.ladder import (
+    axis_span,
+    draw_ladder,
+    draw_ladders,
+)
 from tournament_assets.reports.rendering import escape_markdown
-from tournament_assets.reports.separation import rated_mean
-from tournament_assets.tournament.asset_rows import EloRow, WinRateRow
+from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
 from tournament_assets.tournament.formatting import ABSENT, format_share
 
 if TYPE_CHECKING:
@@ -72,14 +78,14 @@ class PlacedEntrant:
         is_on_front: Whether nobody is at least as good on both, and better on one.
     """
 
-    row: EloRow
+    row: LeaderboardRow
     quality: float
     value: float
     is_on_front: bool
 
 
 def place_entrants(
-    rows: Sequence[EloRow], economies: Sequence[EntrantEconomy], measure: Measure
+    rows: Sequence[LeaderboardRow], economies: Sequence[EntrantEconomy], measure: Measure
 ) -> list[PlacedEntrant]:
     """Return the entrants' places in quality against cost or speed, best first.
 
@@ -95,8 +101,7 @@ def place_entrants(
     known = [
         (row, mean, value)
         for row in rows
-        if (mean := rated_mean(row)) is not None
-        and (value := values.get(row.entrant_id)) is not None
+        if (mean := row.rating) is not None and (value := values.get(row.entrant_id)) is not None
     ]
     sign = -1.0 if measure == "usd" else 1.0
     points = [(mean, sign * value) for _, mean, value in known]
@@ -114,7 +119,7 @@ def place_entrants(
 
 
 def known_measures(
-    rows: Sequence[EloRow], economies: Sequence[EntrantEconomy]
+    rows: Sequence[LeaderboardRow], economies: Sequence[EntrantEconomy]
 ) -> tuple[Measure, ...]:
     """Return the measures that are known for at least two rated entrants."""
     return tuple(
@@ -123,7 +128,7 @@ def known_measures(
 
 
 def draw_front(
-    rows: Sequence[EloRow],
+    rows: Sequence[LeaderboardRow],
     economies: Sequence[EntrantEconomy],
     *,
     judge_label: str = "",
@@ -139,8 +144,9 @@ def draw_front(
         dimension: The quality that was judged, where the picture stands alone.
 
     Returns:
-        A figure: the entrants with their sampling intervals, and a line through the front. The
-        better corner is at the top left for cost and at the top right for speed.
+        A figure: the entrants with their intervals, and the front as steps, for nothing is known
+        between two entrants. The better corner is at the top left for cost and at the top right for
+        speed.
     """
     measures = known_measures(rows, economies)
     figure = new_canvas(
@@ -157,23 +163,38 @@ def draw_front(
         _draw_placed(
             axes,
             place_entrants(rows, economies, measure),
+            measure,
             inches=figure.get_figheight() - 1.2,
             palette=palette,
         )
         label_axis(axes, words[measure], judge_label if not index else "", palette=palette)
         if not index:
-            axes.set_ylabel("mean rating, Elo points", color=palette.quiet, fontsize=9)
+            axes.set_ylabel("rating, Elo points", color=palette.quiet, fontsize=9)
     return figure
 
 
 def _draw_placed(
-    axes: "Axes", placed: Sequence[PlacedEntrant], *, inches: float, palette: Palette
+    axes: "Axes",
+    placed: Sequence[PlacedEntrant],
+    measure: Measure,
+    *,
+    inches: float,
+    palette: Palette,
 ) -> None:
-    low, high = ladder_span([each.row for each in placed])
+    low, high = axis_span(
+        [
+            end
+            for each in placed
+            for end in (each.quality, each.row.low, each.row.high)
+            if end is not None
+        ]
+    )
     axes.set_ylim(low, high)
-    most = max(each.value for each in placed)
-    # The axis starts at 0, so that lengths are proportional; names are right of the points.
-    axes.set_xlim(0, most * 1.75 or 1)
+    values = [each.value for each in placed]
+    width = max(values) - min(values) or max(values) or 1.0
+    # Names are right of the points.
+    axes.set_xlim(min(values) - 0.1 * width, max(values) + 1.1 * width)
+    clear_ticks(axes, (low, high))
     axes.grid(color=palette.grid, linewidth=0.7)
     front = sorted((each.value, each.quality) for each in placed if each.is_on_front)
     axes.plot(
@@ -181,11 +202,14 @@ def _draw_placed(
         [quality for _, quality in front],
         color=palette.accent,
         linewidth=1.2,
+        drawstyle="steps-post" if measure == "usd" else "steps-pre",
         zorder=2,
     )
     ascending = sorted(placed, key=lambda each: (each.quality, each.row.entrant_id))
     gap = (high - low) * 0.2 / inches
-    heights = spread([each.quality for each in ascending], gap=gap)
+    heights = spread(
+        [each.quality for each in ascending], gap=gap, ends=(low + gap / 2, high - gap / 2)
+    )
     for each, height in zip(ascending, heights, strict=True):
         _draw_point(axes, each, height=height, ends=(low, high), palette=palette)
 
@@ -199,8 +223,8 @@ def _draw_point(
     palette: Palette,
 ) -> None:
     row = placed.row
-    bottom = ends[0] if row.sampling_low is None else row.sampling_low
-    top = ends[1] if row.sampling_high is None else row.sampling_high
+    bottom = ends[0] if row.low is None else row.low
+    top = ends[1] if row.high is None else row.high
     axes.plot([placed.value] * 2, [bottom, top], color=palette.sampling, linewidth=3.5, zorder=1)
     axes.plot(
         placed.value,
@@ -215,7 +239,7 @@ def _draw_point(
         axes,
         short_label(row.entrant_id),
         point=(placed.value, placed.quality),
-        place=(placed.value + axes.get_xlim()[1] * 0.03, height),
+        place=(placed.value + 0.03 * (axes.get_xlim()[1] - axes.get_xlim()[0]), height),
         transform=axes.transData,
         line=palette.grid,
         fontsize=8.5,
@@ -224,19 +248,29 @@ def _draw_point(
     )
 
 
-def spread(positions: Sequence[float], *, gap: float) -> list[float]:
-    """Move ascending positions apart until neighbours are `gap` away from each other."""
+def spread(
+    positions: Sequence[float], *, gap: float, ends: tuple[float, float] | None = None
+) -> list[float]:
+    """Move ascending positions apart until neighbours are `gap` away from each other.
+
+    Args:
+        ends: Where the first and the last may be at most, if there is room for all.
+    """
     moved: list[float] = []
     for position in positions:
         moved.append(max(position, moved[-1] + gap) if moved else position)
     drift = sum(moved) - sum(positions)
-    return [position - drift / len(moved) for position in moved]
+    moved = [position - drift / len(moved) for position in moved]
+    if ends is None or not moved:
+        return moved
+    up, down = max(0.0, ends[0] - moved[0]), max(0.0, moved[-1] - ends[1])
+    return [position + up - down for position in moved]
 
 
 """A row of table "win_rates"."""
 
 _LOSING, _WINNING = "#c8622a", "#1f78b4"
-_CELLS = ((12, (0.85, 0.5)), (24, (0.42, 0.3)), (10_000, (0.2, 0.2)))
+_CELLS = ((12, (0.95, 0.62)), (24, (0.42, 0.3)), (10_000, (0.22, 0.22)))
 """Cell sizes in inches by number of entrants: room for rate and n, for the rate, for no text."""
 
 
@@ -295,16 +329,17 @@ def draw_win_grid(
                 text = ABSENT
             else:
                 text = format_share(cell.rate, decimals=0) + (
-                    f"\n{cell.count}" if level == 0 else ""
+                    "\n" + cell.count.replace(", ", "\n") if level == 0 else ""
                 )
             if i != j and level < 2:
-                axes.text(j, i, text, ha="center", va="center", fontsize=8.5, color="#101820")
-    names = [short_label(name) for name in order]
+                axes.text(j, i, text, ha="center", va="center", fontsize=8, color="#101820")
+    names = [f"{place} {short_label(name)}" for place, name in enumerate(order, start=1)]
     axes.set_yticks(range(size))
-    axes.set_yticklabels(names, parse_math=False)
+    axes.set_yticklabels(names, parse_math=False, fontsize=9 if level < 2 else 7)
     axes.xaxis.tick_top()
     axes.set_xticks(range(size))
-    axes.set_xticklabels(names, parse_math=False, rotation=30, ha="left", rotation_mode="anchor")
+    # Numbers: names would run into one another.
+    axes.set_xticklabels(map(str, range(1, size + 1)), fontsize=9 if level < 2 else 6)
     label_axis(axes, "share of pairs that the row won, ties and same text half", judge_label)
     axes.set_xticks([edge - 0.5 for edge in range(1, size)], minor=True)
     axes.set_yticks([edge - 0.5 for edge in range(1, size)], minor=True)
@@ -333,7 +368,7 @@ def win_rate_matrix(rows: Sequence[WinRateRow], order: Sequence[str]) -> list[li
 
 
 def ladder_figure(
-    rows: Sequence[EloRow], dimension: str, *, span: tuple[float, float] | None = None
+    rows: Sequence[LeaderboardRow], dimension: str, *, span: tuple[float, float] | None = None
 ) -> bytes:
     """Return `draw_ladder` as a PNG picture."""
     return to_png(draw_ladder(rows, dimension, span=span))
@@ -356,9 +391,10 @@ def _draw_both(name: str, draw: "partial[Figure]") -> dict[str, bytes]:
 
 def figure_files(
     *,
-    leaderboard: Mapping[str, Sequence[EloRow]],
+    leaderboard: Mapping[str, Sequence[LeaderboardRow]],
     win_rates: Mapping[str, Sequence[WinRateRow]],
     judge_label: str,
+    equivalent_within: float,
     economies: Sequence[EntrantEconomy] = (),
 ) -> dict[str, bytes]:
     """Draw the figures for a paper, each as PNG and as SVG.
@@ -367,16 +403,22 @@ def figure_files(
         leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
         win_rates: Rows of table "win_rates" by dimension.
         judge_label: What kind of judge judged.
+        equivalent_within: The largest difference that does not matter, in Elo points.
         economies: The entrants' cost and speed, where known.
 
     Returns:
-        The files by name: `ladders`, and for every dimension `ladder_` and `win_rates_` with its
-        name; `quality_cost_speed_` where there is something to draw.
+        The files by name: `ladders`, and for every dimension `ladder_`, `forest_` and `win_rates_`
+        with its name; `quality_cost_speed_` where there is something to draw.
     """
     drawn: dict[str, partial[Figure]] = {"ladders": partial(draw_ladders, leaderboard)}
     for dimension, rows in leaderboard.items():
         order = [row.entrant_id for row in rows]
         drawn[f"ladder_{dimension}"] = partial(draw_ladder, rows, dimension)
+        found = Statements.of(rows, win_rates[dimension], dimension=dimension)
+        if found.leader is not None:
+            drawn[f"forest_{dimension}"] = partial(
+                draw_forest, found, equivalent_within=equivalent_within, judge_label=judge_label
+            )
         drawn[f"win_rates_{dimension}"] = partial(
             draw_win_grid, win_rates[dimension], order, judge_label=judge_label, dimension=dimension
         )

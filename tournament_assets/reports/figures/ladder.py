@@ -1,25 +1,26 @@
-"""The ladder: every entrant's rating with its sampling interval, on one axis for all dimensions.
+"""The ladder: every entrant's rating with its comparison bar, on one axis for all dimensions.
 
-Order noise is not drawn. With many matches the order interval is wider than the sampling interval,
-and a mark for it would be confused with the bar that people should compare; the tables have it.
+The bars are those of `ratings.comparison_bars`: two overlap where neither entrant is better. The
+intervals of single ratings stand beside them as numbers.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tournament_assets.reports.claims import judges_of
 from tournament_assets.reports.figures.canvas import (
     LIGHT,
     Palette,
     clear_axes,
+    clear_ticks,
     judge_lines,
     label_axis,
     new_canvas,
     new_figure,
     short_label,
 )
-from tournament_assets.reports.separation import is_rated, judges_of, rated_mean
-from tournament_assets.tournament.asset_rows import EloRow
+from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import format_interval, format_rating
 
@@ -36,13 +37,13 @@ _PANELS_IN_A_ROW = 3
 _PANEL_WIDTH, _LABEL_WIDTH = 2.75, 2.0
 
 
-def ladder_span(rows: Sequence[EloRow]) -> tuple[float, float]:
+def ladder_span(rows: Sequence[LeaderboardRow]) -> tuple[float, float]:
     """Return an axis that holds every rating and bound, to share it between dimensions."""
     ends = [
         getattr(row, name)
         for row in rows
-        if is_rated(row)
-        for name in ("mean", "sampling_low", "sampling_high")
+        if row.rating is not None
+        for name in ("rating", "bar_low", "bar_high")
         if getattr(row, name) is not None
     ]
     return axis_span(ends)
@@ -88,7 +89,7 @@ def ladder_ticks(
 
 
 def draw_ladder(
-    rows: Sequence[EloRow],
+    rows: Sequence[LeaderboardRow],
     dimension: str,
     *,
     span: tuple[float, float] | None = None,
@@ -117,7 +118,7 @@ def draw_ladder(
 
 
 def draw_ladders(
-    rows_by_dimension: Mapping[str, Sequence[EloRow]], *, palette: Palette = LIGHT
+    rows_by_dimension: Mapping[str, Sequence[LeaderboardRow]], *, palette: Palette = LIGHT
 ) -> "Figure":
     """Draw all dimensions side by side on one scale, an entrant in the same line on each.
 
@@ -161,40 +162,40 @@ def draw_ladders(
 
 def _draw_panel(
     axes: "Axes",
-    rows: Sequence[EloRow | None],
+    rows: Sequence[LeaderboardRow | None],
     dimension: str,
     *,
     span: tuple[float, float],
     palette: Palette,
-    leader: EloRow | None = None,
+    leader: LeaderboardRow | None = None,
 ) -> None:
     left, right = span
     axes.set_xlim(left, right)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     leader = leader or next((row for row in rows if row is not None), None)
-    if leader and is_rated(leader) and leader.sampling_low is not None:
-        high = right if leader.sampling_high is None else leader.sampling_high
-        axes.axvspan(leader.sampling_low, high, color=palette.band, zorder=0)
+    if leader and leader.rating is not None and leader.bar_low is not None:
+        axes.axvspan(leader.bar_low, leader.bar_high or right, color=palette.band, zorder=0)
     for place, row in enumerate(rows):
-        mean = rated_mean(row) if row is not None else None
+        mean = row.rating if row is not None else None
         if row is not None and mean is not None:
             _draw_entrant(axes, row, mean=mean, place=place, span=span, palette=palette)
     axes.set_title(
         dimension, loc="left", fontsize=11, fontweight="bold", color=palette.ink, parse_math=False
     )
+    clear_ticks(axes)
     axes.grid(axis="x", color=palette.grid, linewidth=0.7)
 
 
 def _draw_entrant(
     axes: "Axes",
-    row: EloRow,
+    row: LeaderboardRow,
     *,
     mean: float,
     place: int,
     span: tuple[float, float],
     palette: Palette,
 ) -> None:
-    low, high = row.sampling_low, row.sampling_high
+    low, high = row.bar_low, row.bar_high
     ends = (span[0] if low is None else low, span[1] if high is None else high)
     axes.barh(place, ends[1] - ends[0], left=ends[0], height=0.3, color=palette.sampling, zorder=2)
     for bound, edge, marker in ((low, span[0], "<"), (high, span[1], ">")):
@@ -211,10 +212,10 @@ def _draw_entrant(
     )
 
 
-def _write_numbers(axes: "Axes", row: EloRow, *, place: int, palette: Palette) -> None:
-    if is_rated(row):
-        interval = format_interval(row.sampling_low, row.sampling_high, absent="unbounded")
-        text, colour = f"{format_rating(row.mean)}  ({interval})", palette.ink
+def _write_numbers(axes: "Axes", row: LeaderboardRow, *, place: int, palette: Palette) -> None:
+    if row.rating is not None:
+        interval = format_interval(row.low, row.high, absent="unbounded")
+        text, colour = f"{format_rating(row.rating)}  ({interval})", palette.ink
     else:
         text, colour = _unrated(row), palette.quiet
     axes.text(
@@ -228,16 +229,16 @@ def _write_numbers(axes: "Axes", row: EloRow, *, place: int, palette: Palette) -
 
 def _write_mean(
     axes: "Axes",
-    row: EloRow | None,
+    row: LeaderboardRow | None,
     *,
     place: int,
     span: tuple[float, float],
     palette: Palette,
 ) -> None:
-    if row is not None and is_rated(row):
+    if row is not None and row.rating is not None:
         axes.annotate(
-            format_rating(row.mean),
-            xy=(row.mean, place - 0.26),
+            format_rating(row.rating),
+            xy=(row.rating, place - 0.26),
             ha="center",
             va="bottom",
             fontsize=8,
@@ -249,20 +250,16 @@ def _write_mean(
         axes.text(middle, place, text, ha="center", va="center", fontsize=8, color=palette.quiet)
 
 
-def _unrated(row: EloRow) -> str:
-    if not row.n_entrant_matches:
-        return "no decisive match"
-    return str(row.note).partition(":")[0] if row.rank is not None else "not comparable"
+def _unrated(row: LeaderboardRow) -> str:
+    return str(row.note).partition(":")[0]
 
 
 def _add_legend(figure: "Figure", *, palette: Palette, judges: str = "") -> None:
     from matplotlib.patches import Patch
 
     handles = [
-        Patch(facecolor=palette.sampling, label="sampling interval (prompts resampled)"),
-        Patch(
-            facecolor=palette.band, edgecolor=palette.grid, label="the leader's sampling interval"
-        ),
+        Patch(facecolor=palette.sampling, label="comparison bar: overlapping ones share a letter"),
+        Patch(facecolor=palette.band, edgecolor=palette.grid, label="the first one's bar"),
     ]
     legend = figure.legend(
         handles=handles,

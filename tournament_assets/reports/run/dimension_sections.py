@@ -5,6 +5,15 @@ from functools import partial
 
 from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.ratings.rating_methods import METHODS, compared_methods
+from tournament_assets.reports.claims import (
+    MOST_PAIRS,
+    PairStatement,
+    Statements,
+    format_difference,
+    open_pairs,
+    pairs_sentence,
+    verdict_sentence,
+)
 from tournament_assets.reports.figures.canvas import DARK, LIGHT, DrawsInPalette, to_pngs
 from tournament_assets.reports.figures.figures import (
     EntrantEconomy,
@@ -15,6 +24,7 @@ from tournament_assets.reports.figures.figures import (
     png_data_uri,
     win_rate_matrix,
 )
+from tournament_assets.reports.figures.forest import draw_forest
 from tournament_assets.reports.leaderboard import leaderboard_cells
 from tournament_assets.reports.rating_method_tables import (
     NO_DISAGREEMENT,
@@ -32,17 +42,8 @@ from tournament_assets.reports.report_tables import (
     ThemedPicture,
 )
 from tournament_assets.reports.sections import BattleLink, Remarks
-from tournament_assets.reports.separation import (
-    MOST_PAIRS,
-    UnseparatedPair,
-    rated_mean,
-    separation,
-    unseparated_pairs,
-    unseparated_sentence,
-    verdict_sentence,
-)
 from tournament_assets.tournament.asset_rows import (
-    EloRow,
+    LeaderboardRow,
     RatingRow,
     WinRateRow,
 )
@@ -50,14 +51,13 @@ from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
     format_count_of,
-    format_gap,
     format_rating,
     format_share,
     join_names,
 )
 
-Rows = Sequence[EloRow]
-Leaders = Mapping[str, Sequence[EloRow]]
+Rows = Sequence[LeaderboardRow]
+Leaders = Mapping[str, Sequence[LeaderboardRow]]
 Strengths = Mapping[str, Sequence[RatingRow]]
 Pairs = Mapping[str, Sequence[WinRateRow]]
 """Rows by dimension; leaders best first."""
@@ -128,14 +128,17 @@ def verdict_section(
     """Return the section on how clear each lead is, on how many pairs, and what would settle it."""
     sentences = []
     for name, rows in leaderboard.items():
-        found, price = separation(rows), _price(prices, name)
+        found = Statements.of(rows, win_rates[name], dimension=name)
+        price = _price(prices, name)
         said = [
             verdict_sentence(rows, win_rates[name], dimension=name, confidence=confidence),
             *remarks.get(name, ()),
             f"Judging it cost {price}." if price else None,
             None
             if found.leader is None or found.runner_up is None
-            else scale_sentence(ratings[name], upper=found.leader, lower=found.runner_up),
+            else scale_sentence(
+                ratings[name], upper=found.leader.entrant_id, lower=found.runner_up.entrant_id
+            ),
         ]
         sentences.append(" ".join(filter(None, said)))
     return ReportSection(
@@ -147,13 +150,13 @@ def verdict_section(
 
 
 def numbers_section(leaderboard: Leaders, *, confidence: float) -> ReportSection:
-    """Return the section of ratings, both intervals, places, decisive matches and win rates."""
+    """Return the section of ratings, intervals, places, win rates and Elo by permutation."""
     return ReportSection(
         "Ladder in numbers",
         (
-            f"Two intervals, {format_confidence(confidence)} each: the order interval is order "
-            "noise, the sampling interval is sampling error. Compare entrants by the sampling "
-            "interval. A dash stands where there is no number.",
+            "The rating is Bradley-Terry in Elo points, ties as halves, with its "
+            f"{format_confidence(confidence)} interval, prompts resampled. The places hold for all "
+            "entrants together. A dash stands where there is no number.",
             *(
                 f"On {row.dimension}, {row.entrant_id}: {row.note}."
                 for rows in leaderboard.values()
@@ -161,50 +164,70 @@ def numbers_section(leaderboard: Leaders, *, confidence: float) -> ReportSection
                 if row.note
             ),
         ),
-        tuple(
-            (name, leaderboard_cells(rows, strengths=True)) for name, rows in leaderboard.items()
-        ),
-        finding="ratings, both intervals, places, decisive matches and win rates",
+        tuple((name, leaderboard_cells(rows)) for name, rows in leaderboard.items()),
+        finding="ratings, intervals, places, win rates and Elo by permutation",
         one_at_a_time=True,
     )
 
 
-def unseparated_section(
-    leaderboard: Leaders, win_rates: Pairs, *, link: BattleLink
+def undecided_section(
+    leaderboard: Leaders,
+    win_rates: Pairs,
+    *,
+    link: BattleLink,
+    equivalent_within: float,
+    judge_label: str,
 ) -> ReportSection:
-    """Return the section of entrants that the judgments do not separate."""
-    pairs = {name: unseparated_pairs(rows, win_rates[name]) for name, rows in leaderboard.items()}
-    counts = [f"{len(found)} pairs on {name}" for name, found in pairs.items() if found]
-    sentences = [
-        f"{name}: "
-        + unseparated_sentence(len(pairs[name]), sum(bool(row.n_entrant_matches) for row in rows))
+    """Return the section of everyone beside the first, and of pairs of which neither is better."""
+    found = {
+        name: Statements.of(rows, win_rates[name], dimension=name)
         for name, rows in leaderboard.items()
-    ]
+    }
+    pairs = {name: open_pairs(each) for name, each in found.items()}
+    counts = [f"{len(each)} pairs on {name}" for name, each in pairs.items() if each]
     return ReportSection(
-        "Differences that are not significant",
+        "Undecided and equivalent",
         (
-            "The interval of the difference of two entrants holds 0: these judgments do not decide "
-            "between them. Only more prompts can.",
-            *sentences,
+            "Undecided: the interval of the difference holds 0. Equivalent: it lies within the "
+            "margin that does not matter. The intervals hold for all pairs of a dimension "
+            "together.",
+            *(f"{name}: {pairs_sentence(each)}" for name, each in found.items()),
         ),
         tuple(
-            (name, _unseparated_table(name, found[:MOST_PAIRS], link))
-            for name, found in pairs.items()
-            if found
+            (name, _open_pairs_table(name, each[:MOST_PAIRS], link))
+            for name, each in pairs.items()
+            if each
         ),
-        finding=join_names(counts) or "every two entrants differ significantly",
+        finding=join_names(counts) or "of every two entrants one is better",
         one_at_a_time=True,
+        pictures=tuple(
+            ThemedPicture(
+                name,
+                f"How far the first is above everyone else on {name}, with joint intervals.",
+                _in_all_palettes(
+                    partial(
+                        draw_forest,
+                        each,
+                        equivalent_within=equivalent_within,
+                        judge_label=judge_label,
+                    )
+                ),
+            )
+            for name, each in found.items()
+            if each.leader is not None
+        ),
     )
 
 
-_UNSEPARATED_COUNTS = ("wins", "losses", "ties", "inconsistent", "same_text", "settled")
-
-
-def _unseparated_table(
-    dimension: str, pairs: Sequence[UnseparatedPair], link: BattleLink
+def _open_pairs_table(
+    dimension: str, pairs: Sequence[PairStatement], link: BattleLink
 ) -> ReportTable:
+    headers = (
+        *("upper", "lower", "claim", "difference (interval)", "more prompts"),
+        *("won", "lost", "tied", "inconsistent", "same text", "battles"),
+    )
     html: Mapping[tuple[int, int], HtmlCell] = {
-        (row, 8): HtmlCell(
+        (row, len(headers) - 1): HtmlCell(
             f"read all {pair.record.settled}" if href else str(pair.record.settled),
             href=href,
             label=f"Read the battles of {pair.upper} and {pair.lower} on {dimension}",
@@ -213,21 +236,21 @@ def _unseparated_table(
         for href in (link(dimension, entrant=pair.upper, versus=pair.lower),)
     }
     return ReportTable(
-        headers=(
-            *("upper", "lower", "gap, Elo points", "won", "lost", "tied", "inconsistent"),
-            *("same text", "battles"),
-        ),
+        headers=headers,
         rows=tuple(
             (
-                *(pair.upper, pair.lower),
-                ABSENT if pair.gap is None else f"{pair.gap:.1f}",
-                *(str(getattr(pair.record, name)) for name in _UNSEPARATED_COUNTS),
+                *(pair.upper, pair.lower, pair.claim, format_difference(pair)),
+                ABSENT if pair.more_prompts is None else f"{pair.more_prompts:,}",
+                *(str(getattr(pair.record, name)) for name in _RECORD_COUNTS),
             )
             for pair in pairs
         ),
         n_labels=2,
         html=html,
     )
+
+
+_RECORD_COUNTS = ("wins", "losses", "ties", "inconsistent", "same_text", "settled")
 
 
 def economy_section(
@@ -281,7 +304,7 @@ def _front(rows: Rows, economies: Sequence[EntrantEconomy], measure: Measure) ->
 
 
 def _economy_table(leaderboard: Leaders, economies: Sequence[EntrantEconomy]) -> ReportTable:
-    means = [{row.entrant_id: rated_mean(row) for row in rows} for rows in leaderboard.values()]
+    means = [{row.entrant_id: row.rating for row in rows} for rows in leaderboard.values()]
     return ReportTable(
         headers=(
             *("entrant", "US dollars for 1,000 responses", "tokens a second"),
@@ -336,8 +359,8 @@ def _overview_table(
         headers=(
             "dimension",
             "first",
-            "gap to the next",
-            "significant leads",
+            "gap to the next, Elo points",
+            "entrants it is better than",
             "decisive pairs of those judged",
             "inconsistent",
             "same text of all",
@@ -354,7 +377,7 @@ def _overview_table(
 def _overview_row(
     dimension: str, rows: Rows, pairs: Sequence[WinRateRow], cost: str
 ) -> tuple[str, ...]:
-    found = separation(rows)
+    found = Statements.of(rows, pairs, dimension=dimension)
     judged = sum(row.judged for row in pairs)
     decisive = sum(row.wins_a + row.wins_b for row in pairs)
     inconsistent = sum(row.inconsistent for row in pairs)
@@ -366,14 +389,14 @@ def _overview_row(
         cost,
     )
     if found.leader is None or found.runner_up is None:
-        return (dimension, found.leader or ABSENT, ABSENT, ABSENT, *counts)
+        return (dimension, *(ABSENT,) * 3, *counts)
+    gap = found.pairs[found.leader.entrant_id, found.runner_up.entrant_id].difference.value
+    n_others = len(found.placed) - 1 - len(found.leader.same_answers_as)
     return (
         dimension,
-        found.leader,
-        ABSENT
-        if found.lead is None
-        else format_gap(found.lead).removesuffix(" Elo points").removesuffix(" Elo point"),
-        f"{len(found.separated)} of {len(found.separated) + len(found.not_separated)}",
+        join_names(found.circle) if found.nobody_is_first else found.leader.entrant_id,
+        ABSENT if gap is None else f"{gap:.1f}",
+        f"{len(found.leader.shown_above)} of {n_others}",
         *counts,
     )
 

@@ -11,13 +11,16 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tournament_assets.reports.battle_pages import BattlePages, BattleTables, lay_out_battles
+from tournament_assets.reports.claims import Statements, answer_sentence
+from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.figures.ladder import ladder_span, ladder_ticks, place_on_ladder
+from tournament_assets.reports.leaderboard import format_places
 from tournament_assets.reports.rendering import render_page, render_template
 from tournament_assets.reports.report_tables import Ladder, LadderBar, ReportSection
+from tournament_assets.reports.run.headline import headline, next_steps
 from tournament_assets.reports.run.method_sections import total_price
 from tournament_assets.reports.sections import BattleLink, Page, Remarks, tables_read
-from tournament_assets.reports.separation import answer_sentence, rated_mean
-from tournament_assets.tournament.asset_rows import CoverageRow, EloRow, WinRateRow
+from tournament_assets.tournament.asset_rows import CoverageRow, LeaderboardRow, WinRateRow
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import (
@@ -33,7 +36,7 @@ DATE_MARK = "<!-- date -->"
 READS = ("leaderboard", "win_rates", "audit", "measures", *tables_read(BattleTables))
 """Tables that the page itself reads: those of the first screen and of the battles."""
 
-Leaders = Mapping[str, Sequence[EloRow]]
+Leaders = Mapping[str, Sequence[LeaderboardRow]]
 
 
 def iterate_pages(page: Page) -> Iterator[tuple[str, str]]:
@@ -90,6 +93,7 @@ def _values(page: Page) -> dict[str, Any]:
         "doubts": doubts,
         "date": DATE_MARK,
         "facts": page.ask(_facts),
+        **page.ask(_opening),
         "answers": page.ask(_answers),
         "ladder": page.ask(_ladder),
         "sections": sections[False],
@@ -122,6 +126,22 @@ def _facts(
     )
 
 
+def _opening(
+    leaderboard: Leaders,
+    win_rates: Mapping[str, Sequence[WinRateRow]],
+    *,
+    economies: Sequence[EntrantEconomy],
+) -> dict[str, Any]:
+    """Return the sentence over all dimensions, if there are several, and what to do next."""
+    found = [
+        Statements.of(rows, win_rates[name], dimension=name) for name, rows in leaderboard.items()
+    ]
+    return {
+        "headline": headline(found) if len(found) > 1 else "",
+        "next_steps": next_steps(found, economies),
+    }
+
+
 def _answers(
     leaderboard: Leaders, win_rates: Mapping[str, Sequence[WinRateRow]], *, remarks: Remarks
 ) -> tuple[str, ...]:
@@ -137,6 +157,7 @@ def _ladder(leaderboard: Leaders) -> Ladder:
     every_row = [row for rows in leaderboard.values() for row in rows]
     span = ladder_span(every_row)
     places = [{row.entrant_id: row for row in rows} for rows in leaderboard.values()]
+    is_long = any(len(rows) > _MOST_LETTERED for rows in leaderboard.values())
     return Ladder(
         dimensions=tuple(leaderboard),
         bands=tuple(
@@ -144,24 +165,28 @@ def _ladder(leaderboard: Leaders) -> Ladder:
             for bar in (_bar(rows[0] if rows else None, span) for rows in leaderboard.values())
         ),
         lines=tuple(
-            (name, tuple(_bar(rows.get(name), span) for rows in places))
+            (name, tuple(_bar(rows.get(name), span, by_place=is_long) for rows in places))
             for name in dict.fromkeys(row.entrant_id for row in every_row)
         ),
         ticks=ladder_ticks(span),
     )
 
 
-def _bar(row: EloRow | None, span: tuple[float, float]) -> LadderBar:
+_MOST_LETTERED = 8
+"""With more entrants places stand in place of letters, which would be half the alphabet."""
+
+
+def _bar(
+    row: LeaderboardRow | None, span: tuple[float, float], *, by_place: bool = False
+) -> LadderBar:
     if row is None:
         return LadderBar("not judged")
-    mean = rated_mean(row)
-    if mean is None:
-        words = "no Elo rating" if row.n_entrant_matches else "no decisive match"
-        return LadderBar(words, group=row.group or "")
-    low, high = row.sampling_low, row.sampling_high
+    group = (format_places(row) if by_place else row.group) or ""
+    if row.rating is None:
+        return LadderBar("no rating" if row.n else "no judged pair", group=group)
     return LadderBar(
-        text=format_rating(mean),
-        interval=format_interval(low, high, absent="unbounded"),
-        group=row.group or "",
-        place=place_on_ladder(Estimate(mean, low, high), span),
+        text=format_rating(row.rating),
+        interval=format_interval(row.low, row.high, absent="unbounded"),
+        group=group,
+        place=place_on_ladder(Estimate(row.rating, row.bar_low, row.bar_high), span),
     )

@@ -35,6 +35,7 @@ from tournament_assets.battles.columns import complete_battle_table
 from tournament_assets.battles.files import encode_elo_reports
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.reports.battle_pages import verdicts_with_replies
+from tournament_assets.reports.claims import judges_of
 from tournament_assets.reports.figures.figures import (
     EntrantEconomy,
     figure_files,
@@ -46,7 +47,6 @@ from tournament_assets.reports.leaderboard import (
 )
 from tournament_assets.reports.report_tables import table_csv
 from tournament_assets.reports.run.page import DATE_MARK
-from tournament_assets.reports.separation import judges_of
 from tournament_assets.storage.run_directory import FileContent
 from tournament_assets.storage.tables import (
     AnyTable,
@@ -57,6 +57,7 @@ from tournament_assets.storage.tables import (
 )
 from tournament_assets.tournament.asset_rows import (
     EloRow,
+    LeaderboardRow,
     MatchRow,
     ReportPageRow,
     WinRateRow,
@@ -125,8 +126,8 @@ def build_run_files(
             f"battles.{kind}",
             partial(write, table=battles, names=ALL_FIELDS, settings=settings),
         )
-    yield "leaderboard.parquet", encode_parquet(EloRow, tables.leaderboard)
-    yield from _papers(tables, economies).items()
+    yield "leaderboard.parquet", encode_parquet(LeaderboardRow, tables.leaderboard)
+    yield from _papers(tables, economies, settings).items()
     for page in rows_of(ReportPageRow, tables.report):
         # All others are the pages beside the report.
         name = {"markdown": "report.md", "html": "report.html"}.get(page.format, page.format)
@@ -138,12 +139,15 @@ def build_run_files(
         yield f"verdicts/{dimension}.jsonl", partial(_write_json_lines, rows=records)
 
 
-def _papers(tables: RunTables, economies: Sequence[EntrantEconomy]) -> dict[str, bytes]:
-    leaderboard = by_dimension(list(rows_of(EloRow, tables.leaderboard)))
+def _papers(
+    tables: RunTables, economies: Sequence[EntrantEconomy], settings: RatingSettings
+) -> dict[str, bytes]:
+    leaderboard = by_dimension(list(rows_of(LeaderboardRow, tables.leaderboard)))
     figures = figure_files(
         leaderboard=leaderboard,
         win_rates={d: list(rows_of(WinRateRow, f)) for d, f in tables.win_rates.items()},
         judge_label=judges_of(row for rows in leaderboard.values() for row in rows),
+        equivalent_within=settings.equivalent_within,
         economies=economies,
     )
     return {
@@ -175,8 +179,6 @@ def _elo_results(tables: RunTables) -> dict[str, Any]:
                         "sem",
                         "order_low",
                         "order_high",
-                        "sampling_low",
-                        "sampling_high",
                         "n_entrant_matches",
                     )
                 }
@@ -190,10 +192,11 @@ def _elo_results(tables: RunTables) -> dict[str, Any]:
 
 def _elo_reports(tables: RunTables, settings: RatingSettings) -> dict[str, dict[str, Any]]:
     reports = {}
-    for dimension, frame in tables.elo.items():
+    leaderboard = by_dimension(list(rows_of(LeaderboardRow, tables.leaderboard)))
+    for dimension in tables.elo:
         models = set(texts_of(tables.verdicts[dimension], "settled_by"))
         reports[dimension] = elo_report(
-            rows_of(EloRow, frame),
+            leaderboard.get(dimension, ()),
             arena=f"{settings.arena}/{dimension}",
             judge_model=", ".join(sorted(models)) or None,
             resampling=settings.resampling,

@@ -21,7 +21,7 @@ SECTIONS = (
     SectionRow("strata", partial(prompts_section, limit=12)),
     SectionRow("verdict", dimension_sections.verdict_section),
     SectionRow("numbers", dimension_sections.numbers_section),
-    SectionRow("unseparated", dimension_sections.unseparated_section),
+    SectionRow("unseparated", dimension_sections.undecided_section),
     SectionRow("economy", dimension_sections.economy_section),
     SectionRow("models", dimension_sections.models_section),
     SectionRow("cost", method_sections.cost_section, is_method=True),

@@ -1,0 +1,141 @@
+"""No sentence about entrants is false, whatever was drawn, and the checker finds those that are."""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from itertools import combinations
+
+import pytest
+
+from tests.reports.builders import leader_row
+from tests.reports.checker import Facts, FalseSentenceError, prove, prove_counts
+from tests.reports.drawn_boards import draw_board
+from tests.reports.test_claims import circle
+from tournament_assets.reports.claims import (
+    Statements,
+    answer_sentence,
+    pairs_sentence,
+    verdict_sentence,
+)
+
+N_DRAWS = 100_000 if "FUZZ" in os.environ else 2_000
+"""Drawn tournaments in all (`make fuzz`: the most); the first few in every run of the tests."""
+_IN_A_TEST = 250
+_ALWAYS = 500
+
+
+def said_of(facts: Facts) -> tuple[str, str, str]:
+    """Return the answer, the verdict and the count of claims."""
+    given = (facts.rows, facts.met)
+    return (
+        answer_sentence(*given, dimension=facts.dimension),
+        verdict_sentence(*given, dimension=facts.dimension),
+        pairs_sentence(Statements.of(*given, dimension=facts.dimension)),
+    )
+
+
+def check_draw(seed: int) -> list[str]:
+    """Prove what is said of one drawn tournament, and return the kinds of sentences."""
+    board = draw_board(seed)
+    answer, verdict, counts = said_of(board.facts)
+    try:
+        kinds = prove(answer, board.facts) + prove(verdict, board.facts)
+        prove_counts(counts, board.facts)
+    except FalseSentenceError as error:
+        said = "\n".join((answer, verdict, counts))
+        raise AssertionError(f"draw {seed} ({board.kind}): {error}:\n{said}") from error
+    return kinds
+
+
+@pytest.mark.parametrize("first", range(0, _ALWAYS, _IN_A_TEST))
+def test_no_sentence_about_a_drawn_tournament_is_false(first: int) -> None:
+    for seed in range(first, first + _IN_A_TEST):
+        check_draw(seed)
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("first", range(_ALWAYS, N_DRAWS, _ALWAYS))
+def test_no_sentence_about_many_drawn_tournaments_is_false(first: int) -> None:
+    for seed in range(first, first + _ALWAYS):
+        check_draw(seed)
+
+
+WORDS = {
+    "is best": "is undecided",
+    "are best": "are equivalent",
+    "it beats": "it ties",
+    "they beat": "they tie",
+    " beats ": " is equivalent to ",
+    "both beat": "both are below",
+    "are equivalent": "are best",
+    "is equivalent to": "is better than",
+    "is better than": "is equivalent to",
+    "are better than": "are below",
+    "undecided": "decided",
+    "Undecided: whether it is": "It is",
+    "wins": "loses",
+    "highest": "lowest",
+    "comes first": "comes last",
+    "share the first rank": "share the last rank",
+    "nobody is first": "everybody is first",
+    "has no rating": "has a rating",
+    "have no rating": "has no rating",
+    "wrote the same": "wrote other",
+    "less than 1": "2",
+    "rests on one": "rests on no",
+    "more prompts": "fewer prompts",
+}
+
+
+def mutations(said: str) -> Iterator[str]:
+    """Yield a text once for each way to say something else: names, words, numbers."""
+    names = sorted(set(re.findall(r"\be\d\d\b", said)))[:4]
+    for one, other in combinations(names, 2):
+        yield said.replace(one, "\0").replace(other, one).replace("\0", other)
+    for name in names:
+        yield re.sub(rf"{name}, (?=e\d\d)", "", said, count=1)
+        yield re.sub(rf"(e\d\d) and {name}\b", r"\1", said, count=1)
+        yield re.sub(rf"\b{name}\b", "e99", said, count=1)
+    for old, new in WORDS.items():
+        yield said.replace(old, new, 1)
+    for found in re.finditer(r"(?<![\w.,])\d[\d,]*(?!\w)", said):
+        number = int(found[0].replace(",", ""))
+        yield f"{said[: found.start()]}{number + 1}{said[found.end() :]}"
+    for sentence in re.findall(r"[^.]+\.(?= |$)", said)[1:]:
+        yield said.replace(sentence, "", 1)
+
+
+def is_found(text: str, proves: Callable[[str, Facts], object], facts: Facts) -> bool:
+    """Tell whether the checker refuses a text."""
+    try:
+        proves(text, facts)
+    except FalseSentenceError:
+        return True
+    return False
+
+
+def in_circles() -> list[Facts]:
+    """Return claims that go in a circle, and the same beside somebody who may be first."""
+    rows, pairs = circle()
+    beside = leader_row("dee", 1390.0, rank=4, places=(1, 4))
+    return [Facts(rows, pairs, "factuality"), Facts([*rows, beside], pairs, "factuality")]
+
+
+def test_every_sentence_that_says_something_else_is_found_false() -> None:
+    kinds: set[str] = set()
+    n_changed = 0
+    for facts in (*(draw_board(seed).facts for seed in range(40)), *in_circles()):
+        for text, proves in zip(said_of(facts), (prove, prove, prove_counts), strict=True):
+            if proves is prove:
+                kinds |= {*prove(text, facts)}
+            else:
+                prove_counts(text, facts)
+            for changed in {*mutations(text)} - {text}:
+                n_changed += 1
+                assert is_found(changed, proves, facts), f"{changed!r} passes for {text!r}"
+    assert n_changed > 1_000
+    assert kinds >= {
+        *("best", "undecided", "copies", "unrated", "highest", "first", "shared", "circle"),
+        *("better", "worse", "open", "prompts", "prompts without"),
+    }

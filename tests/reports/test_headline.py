@@ -1,0 +1,92 @@
+"""The sentence over all dimensions, and what to do next."""
+
+from itertools import combinations
+
+from tournament_assets.reports.claims import Statements
+from tournament_assets.reports.figures.figures import EntrantEconomy
+from tournament_assets.reports.run.headline import headline, next_steps
+from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
+
+Better = dict[str, tuple[str, ...]]
+
+
+def stated(
+    dimension: str, better: Better, *, claims: dict[tuple[str, str], str] | None = None
+) -> Statements:
+    """Three entrants in the order of the names; `better` says who beats whom."""
+    names = [*better]
+    rows = [
+        LeaderboardRow(
+            dimension=dimension,
+            rank=place,
+            entrant_id=name,
+            rating=1500.0 - 10 * place,
+            rank_best=1 + sum(name in beaten for beaten in better.values()),
+            rank_worst=len(names) - len(better[name]),
+            shown_above=better[name],
+        )
+        for place, name in enumerate(names, start=1)
+    ]
+    pairs = [
+        WinRateRow(
+            dimension=dimension,
+            entrant_a=a,
+            entrant_b=b,
+            wins_a=6,
+            wins_b=4,
+            ties=0,
+            inconsistent=0,
+            same_text=0,
+            unjudged=0,
+            judged=10,
+            win_rate_a=0.6,
+            claim=(claims or {}).get((a, b), "undecided"),
+            difference=10.0,
+            difference_low=-5.0,
+            difference_high=25.0,
+            more_prompts=140,
+        )
+        for a, b in combinations(names, 2)
+    ]
+    return Statements.of(rows, pairs, dimension=dimension)
+
+
+def test_dimensions_that_ended_alike_are_named_together() -> None:
+    said = headline(
+        [
+            stated("truth", {"ada": ("bob", "cyd"), "bob": (), "cyd": ()}),
+            stated("tone", {"ada": ("bob", "cyd"), "bob": (), "cyd": ()}),
+            stated("use", {"ada": ("cyd",), "bob": (), "cyd": ()}),
+        ]
+    )
+
+    assert said == "ada is best on truth and tone; on use it is undecided between ada and bob."
+
+
+def test_only_pairs_that_are_all_equivalent_make_the_top_equivalent() -> None:
+    better: Better = {"ada": ("cyd",), "bob": ("cyd",), "cyd": ()}
+    same = stated("use", better, claims={("ada", "bob"): "equivalent"})
+
+    assert headline([same]) == "ada and bob are equivalent on use."
+    assert "undecided" in headline([stated("use", better)])
+
+
+def test_in_a_circle_nobody_is_called_best() -> None:
+    said = headline([stated("use", {"ada": ("bob",), "bob": ("cyd",), "cyd": ("ada",)})])
+
+    assert said == "On use nobody is first, since the decisions go in a circle."
+
+
+def test_what_next_names_the_prompts_that_would_decide_and_who_is_cheaper() -> None:
+    found = [stated("use", {"ada": ("cyd",), "bob": (), "cyd": ()})]
+    prices = [EntrantEconomy("ada", usd=3.0), EntrantEconomy("bob", usd=1.0)]
+
+    assert next_steps(found, prices) == (
+        "About 140 more prompts would decide between ada and bob on use.",
+        "Not shown to be worse than the first, and cheaper: bob on use.",
+    )
+    assert next_steps(found, [EntrantEconomy("ada", usd=1.0), EntrantEconomy("bob")])[1:] == ()
+
+
+def test_a_decided_dimension_needs_nothing_next() -> None:
+    assert next_steps([stated("use", {"ada": ("bob", "cyd"), "bob": (), "cyd": ()})], ()) == ()

@@ -1,0 +1,458 @@
+"""The order of the entrants and what is claimed of every two of them, from one quantity.
+
+That quantity is the Bradley-Terry rating on the shares of the judged pairs, ties as halves, with
+whole prompts resampled. It orders the entrants, and the joint intervals of its differences decide
+what is claimed: one of two is *better* if the interval of their difference excludes 0, the two are
+*equivalent* if it lies within a margin that does not matter, and otherwise they are *undecided*.
+The claims of a dimension hold together at the chosen confidence, and none contradicts the order.
+
+Where judging stopped early, its own decisions take the place of the intervals, which ignore when a
+pair stopped, and the order follows them. Decisions that go in a circle put everyone in it on one
+range of places: nobody in a circle is first of it.
+"""
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import combinations
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tournament_assets.ratings.bradley_terry import (
+    ELO_PER_NAT,
+    PromptResamples,
+    bootstrap_bradley_terry,
+    chains_of_wins,
+    find_groups,
+    fit_bradley_terry,
+    log_strengths,
+    rate_resamples,
+)
+from tournament_assets.ratings.intervals import (
+    PercentileInterval,
+    sampling_intervals,
+    two_sided_quantile,
+)
+from tournament_assets.ratings.matches import Matches
+from tournament_assets.ratings.significance import (
+    SeparatedEntrants,
+    arrange,
+    joint_differences,
+)
+from tournament_assets.tournament.estimates import Estimate, Rating, Resampling
+
+_DECIMALS = 1
+"""Ratings are shown with so many, and equal ones share a rank."""
+_LEFT = 0.2
+"""How probably a pair may be left undecided by the prompts that are said to decide."""
+_BISECTIONS = 30
+"""The number of prompts is then found to a part in a thousand million."""
+_SMALL = 1e-6
+"""Elo points. Fits stop within a small part of this, so smaller differences are none."""
+_MOST_PROMPTS = 100_000
+"""A difference that needs more prompts than these is not said to need any number."""
+
+
+class Claim(StrEnum):
+    """What is known of the first of two entrants and the second."""
+
+    FIRST_BETTER = "a_better"
+    SECOND_BETTER = "b_better"
+    EQUIVALENT = "equivalent"
+    UNDECIDED = "undecided"
+
+
+_TURNED = {
+    Claim.FIRST_BETTER: Claim.SECOND_BETTER,
+    Claim.SECOND_BETTER: Claim.FIRST_BETTER,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PairClaim:
+    """What is claimed of two entrants, and the difference it rests on.
+
+    Attributes:
+        difference: The first's rating less the second's in Elo points, with its joint interval;
+            without a value where one is not rated.
+        more_prompts: About how many more prompts would decide, with 80 % probability if the
+            difference is as estimated; None where the pair is decided or no number would.
+    """
+
+    first: str
+    second: str
+    claim: Claim
+    difference: Estimate
+    more_prompts: int | None = None
+
+    @property
+    def turned(self) -> "PairClaim":
+        """The same of the second and the first."""
+        value, low, high = (
+            # Not a minus sign, which would turn 0 into -0.
+            None if each is None else 0.0 - each
+            for each in (self.difference.value, self.difference.high, self.difference.low)
+        )
+        return PairClaim(
+            self.second,
+            self.first,
+            _TURNED.get(self.claim, self.claim),
+            replace(self.difference, value=value, low=low, high=high),
+            self.more_prompts,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing(Rating):
+    """An entrant's rating, and its place among the others.
+
+    Attributes:
+        best: Best possible rank: one more than the number of entrants shown to be above it.
+        worst: Worst possible rank.
+        shown_above: The entrants that it is better than, in the order of the tables.
+    """
+
+    best: int | None = None
+    worst: int | None = None
+    shown_above: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """All entrants of a dimension.
+
+    Attributes:
+        entrants: Everyone, in the order of the tables.
+        claims: Every two entrants with a rank, the first before the second in that order.
+        circles: Entrants that were decided to be above one another in a circle.
+    """
+
+    entrants: tuple[Standing, ...]
+    claims: tuple[PairClaim, ...]
+    circles: tuple[tuple[str, ...], ...] = ()
+
+
+def stand_entrants(
+    matches: Matches,
+    *,
+    resampling: Resampling,
+    equivalent_within: float = 20.0,
+    initial_rating: float = 1400.0,
+    decided: Collection[tuple[str, str]] | None = None,
+) -> Standings:
+    """Rate, order and compare the entrants of a dimension.
+
+    An entrant that won everything is not rated, for no finite rating fits, and is first. Entrants
+    that matches do not connect to a rated one have no rank; if nobody is rated, the largest group
+    that matches connect has ranks. Equal ratings share one.
+
+    Args:
+        matches: Who beat whom on which prompt; a tie is half a win for each.
+        resampling: How prompts are resampled, and the confidence of all claims together.
+        equivalent_within: The largest difference that does not matter, in Elo points.
+        initial_rating: Mean of the ratings, in Elo points.
+        decided: Who was decided to be above whom while judging, where pairs stopped early; the
+            claims then rest on this alone, and no two are equivalent.
+
+    Raises:
+        InputError: If the confidence is not between 0 and 1, or no resample is asked for.
+        RatingError: If a likelihood could not be maximised.
+    """
+    rated = _rate(matches, resampling=resampling, initial_rating=initial_rating)
+    order = _order(matches.wins, [each.value for each in rated])
+    if decided is not None:
+        differences = _unbounded(len(rated))
+        is_better = _as_table(matches.entrants, decided) & order.is_placed[:, None]
+        is_better &= order.is_placed
+        reaches = chains_of_wins(is_better.astype(np.float64))
+        settled, circles = reaches & ~reaches.T, _circles(matches.entrants, reaches)
+        ranks = _ranks_after(reaches, order)
+    else:
+        differences, shown = _compare(matches, rated, order, resampling=resampling)
+        is_better = settled = shown & order.above
+        ranks, circles = order.ranks, ()
+    pairs = list(combinations(np.flatnonzero(order.is_placed).tolist(), 2))
+    # The simultaneous intervals of all pairs are about as wide as Bonferroni's.
+    alone = 1 - (1 - resampling.confidence) / max(1, len(pairs))
+    claims = tuple(
+        _claim(
+            (rated[first], rated[second]),
+            differences.ends((first, second)),
+            int(is_better[first, second]) - int(is_better[second, first]),
+            within=equivalent_within if decided is None else None,
+            confidence=alone,
+        )
+        for first, second in pairs
+    )
+    separated = arrange(
+        matches.entrants,
+        differences,
+        is_better,
+        ratings=[-float(rank) for rank in ranks],
+        is_ranked=order.is_placed,
+    )
+    return Standings(_standings(rated, separated, ranks, settled), claims, circles)
+
+
+def _standings(
+    rated: Sequence[Rating],
+    separated: SeparatedEntrants,
+    ranks: NDArray[np.int64],
+    settled: NDArray[np.bool_],
+) -> tuple[Standing, ...]:
+    """Return everyone's rating and place.
+
+    Args:
+        separated: Who is better than whom, and the groups that follow.
+        ranks: Shape (n,), 0 for an entrant without one.
+        settled: Whether the row's entrant is above the column's for certain, shape (n, n).
+    """
+    places = {each.entrant: each for each in separated.ranks}
+    standings = []
+    for index, each in enumerate(rated):
+        found = Standing(each.value, each.low, each.high, each.n, each.note, entrant=each.entrant)
+        if (place := places.get(each.entrant)) is not None:
+            found = replace(
+                found,
+                rank=int(ranks[index]),
+                best=1 + int(settled[:, index].sum()),
+                worst=len(places) - int(settled[index].sum()),
+                shown_above=place.shown_above,
+                group=place.letters,
+            )
+        standings.append(found)
+    return tuple(standings)
+
+
+def _rate(matches: Matches, *, resampling: Resampling, initial_rating: float) -> tuple[Rating, ...]:
+    """Return everyone's Bradley-Terry rating with its own interval."""
+    bootstrap = bootstrap_bradley_terry(
+        matches, resampling=resampling, initial_rating=initial_rating
+    )
+    return tuple(
+        replace(each, low=own.low, high=own.high, n=len(matches.prompts))
+        for each, own in zip(
+            fit_bradley_terry(matches, initial_rating=initial_rating),
+            sampling_intervals(bootstrap, confidence=resampling.confidence),
+            strict=True,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Order:
+    """The order by the ratings alone.
+
+    Attributes:
+        above: Whether the row's entrant stands above the column's, shape (n, n): chains of wins
+            lead to it alone, or they lead both ways and it is rated higher.
+        ranks: Shape (n,), 0 for an entrant without one.
+        is_placed: Who has a rank, shape (n,).
+    """
+
+    above: NDArray[np.bool_]
+    ranks: NDArray[np.int64]
+    is_placed: NDArray[np.bool_]
+
+
+def _order(wins: NDArray[np.float64], ratings: Sequence[float | None]) -> _Order:
+    is_placed = _are_placed(wins, [rating is not None for rating in ratings])
+    reaches = chains_of_wins(wins)
+    mutual = reaches & reaches.T
+    shown = np.zeros(len(ratings))
+    for index, rating in enumerate(ratings):
+        if rating is not None:
+            shown[index] = round(rating, _DECIMALS)
+        elif (group := mutual[index]).sum() > 1:
+            # A smaller group has no rating among the others, but an order within.
+            own = log_strengths(wins[np.ix_(group, group)]) * ELO_PER_NAT
+            shown[index] = round(float(own[int(group[:index].sum())]), _DECIMALS)
+    above = (reaches & ~reaches.T) | (mutual & (shown[:, None] > shown))
+    above &= is_placed & is_placed[:, None]
+    return _Order(above, np.where(is_placed, 1 + above.sum(axis=0), 0), is_placed)
+
+
+def _are_placed(wins: NDArray[np.float64], is_rated: Sequence[bool]) -> NDArray[np.bool_]:
+    """Return who has a rank, shape (n,): those that met the rated, or the most that met at all."""
+    n_islands, island = find_groups(wins)
+    if any(is_rated):
+        return np.asarray(island == island[is_rated.index(True)])
+    sizes = np.bincount(island, minlength=n_islands)
+    largest = np.flatnonzero(sizes == sizes.max(initial=2))
+    return np.isin(island, largest if largest.size == 1 else [])
+
+
+def _compare(
+    matches: Matches, rated: Sequence[Rating], order: _Order, *, resampling: Resampling
+) -> tuple[PercentileInterval, NDArray[np.bool_]]:
+    """Return the joint intervals of the ratings' differences, and who is shown to be above whom.
+
+    The resamples are of strengths with half a win added to each side of every two entrants that
+    met, so that an undefeated entrant has a finite one. The intervals are stretched to the scale of
+    the ratings, which keeps 0 where it is, and hold the difference that is shown.
+    """
+    # Others would hide those that have a rank, where more entrants met among themselves.
+    wins = np.where(order.is_placed & order.is_placed[:, None], matches.wins, 0.0)
+    added = ((wins + wins.T) > 0) / 2
+    draw_wins = PromptResamples(matches, seed=resampling.seed).draw
+    bootstrap = rate_resamples(
+        matches.entrants,
+        wins + added,
+        lambda n_tables: draw_wins(n_tables) + added,
+        n_bootstraps=resampling.n,
+        n_prompts=len(matches.prompts),
+    )
+    is_compared = np.isnan(bootstrap.ratings).mean(axis=0) <= 0.5
+    strengths = np.full(len(rated), np.nan)
+    strengths[is_compared] = (
+        log_strengths((wins + added)[np.ix_(is_compared, is_compared)]) * ELO_PER_NAT
+    )
+    found, is_above = joint_differences(bootstrap, is_compared, confidence=resampling.confidence)
+    # Resamples that all agree show who is above and measure no spread.
+    low = np.where(is_above, np.maximum(found.low, 0.0), found.low)
+    high = np.where(is_above.T, np.minimum(found.high, 0.0), found.high)
+    ratings = np.array([math.nan if each.value is None else each.value for each in rated])
+    low, high = _stretched(low, high, strengths, ratings)
+    is_open = np.isnan(ratings[:, None] - ratings)
+    return PercentileInterval(
+        low=np.where(is_open & order.above.T, -np.inf, low),
+        high=np.where(is_open & order.above, np.inf, high),
+    ), is_above
+
+
+def _stretched(
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    strengths: NDArray[np.float64],
+    ratings: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return intervals of differences of strengths, shape (n, n), on the scale of the ratings.
+
+    Half a win added pulls strengths together, by a fiftieth at 50 prompts. Where a rating is NaN
+    the interval stays as it is.
+    """
+    fitted, shown = strengths[:, None] - strengths, ratings[:, None] - ratings
+    agrees = np.isfinite(shown) & (np.abs(fitted) > _SMALL) & (fitted * shown > 0)
+    factor = np.maximum(1.0, np.divide(shown, fitted, out=np.ones_like(shown), where=agrees))
+    return np.fmin(low * factor, shown), np.fmax(high * factor, shown)
+
+
+def _unbounded(n: int) -> PercentileInterval:
+    return PercentileInterval(np.full((n, n), -np.inf), np.full((n, n), np.inf))
+
+
+def _as_table(entrants: Sequence[str], decided: Collection[tuple[str, str]]) -> NDArray[np.bool_]:
+    place = {name: index for index, name in enumerate(entrants)}
+    table = np.zeros((len(place), len(place)), dtype=np.bool_)
+    for first, second in decided:
+        table[place[first], place[second]] = True
+    return table
+
+
+def _ranks_after(reaches: NDArray[np.bool_], order: _Order) -> NDArray[np.int64]:
+    """Return ranks that follow the decisions, and the ratings where nothing is decided.
+
+    A circle stands where the best rated of it does. Equals of whom none is decided to be above the
+    other share a rank, whatever the order of the tables.
+
+    Args:
+        reaches: Whether decisions lead from the row's entrant to the column's, directly or through
+            others, shape (n, n).
+        order: The order by the ratings.
+    """
+    settled, together = reaches & ~reaches.T, reaches & reaches.T
+    np.fill_diagonal(together, val=True)
+    by_rating = np.where(together, order.ranks, np.iinfo(np.int64).max).min(axis=1)
+    ranks, waiting = np.zeros_like(order.ranks), order.is_placed.copy()
+    while waiting.any():
+        free = waiting & ~settled[waiting].any(axis=0)
+        level = free & (by_rating == by_rating[free].min())
+        ranks[level] = 1 + (order.is_placed & ~waiting).sum()
+        waiting &= ~level
+    return ranks
+
+
+def _circles(entrants: tuple[str, ...], reaches: NDArray[np.bool_]) -> tuple[tuple[str, ...], ...]:
+    names = np.array(entrants)
+    groups = {tuple(names[row].tolist()) for row in reaches & reaches.T}
+    return tuple(sorted(group for group in groups if len(group) > 1))
+
+
+def _claim(
+    pair: tuple[Rating, Rating],
+    ends: tuple[float | None, float | None],
+    sign: int,
+    *,
+    within: float | None,
+    confidence: float,
+) -> PairClaim:
+    """Return what is claimed of two entrants.
+
+    Args:
+        ends: Of the joint interval of their difference, in Elo points.
+        sign: 1 if the first is shown to be better, -1 if the second is, otherwise 0.
+        within: The largest difference that does not matter; None if nobody can be equivalent.
+        confidence: Of the interval, for this pair alone.
+    """
+    first, second = pair
+    has_value = first.value is not None and second.value is not None
+    value = (first.value or 0.0) - (second.value or 0.0) if has_value else None
+    low, high = ends
+    if sign == 0:
+        low = None if low is None else min(low, 0.0)
+        high = None if high is None else max(high, 0.0)
+    difference = Estimate(value, low, high, first.n)
+    claim = {1: Claim.FIRST_BETTER, -1: Claim.SECOND_BETTER, 0: Claim.UNDECIDED}[sign]
+    if not sign and within is not None and _is_within(difference, within):
+        claim = Claim.EQUIVALENT
+    needed = None
+    if claim is Claim.UNDECIDED and within is not None:
+        needed = more_prompts(difference, within=within, confidence=confidence)
+    return PairClaim(first.entrant, second.entrant, claim, difference, needed)
+
+
+def _is_within(difference: Estimate, margin: float) -> bool:
+    ends = difference.low, difference.high
+    return all(end is not None and abs(end) <= margin for end in ends)
+
+
+def more_prompts(difference: Estimate, *, within: float, confidence: float) -> int | None:
+    """Return about how many more prompts would decide, or None if no number below 100,000 would.
+
+    That many make one of the two better, or both equivalent, with 80 % probability if the
+    difference is as estimated. Half the width of the interval is a number of standard errors, which
+    shrink as 1 / sqrt(n); the estimate is taken as normal. The number is rounded up to two digits.
+
+    Args:
+        difference: In Elo points, with an interval that holds 0, and n prompts.
+        within: The largest difference that does not matter.
+        confidence: Of the interval, for this pair alone.
+    """
+    if difference.value is None or difference.low is None or difference.high is None:
+        return None
+    half = (difference.high - difference.low) / 2
+    quantile = two_sided_quantile(confidence, degrees_of_freedom=max(1, difference.n - 1))
+    # Everything is decided once the interval is half as wide as the equivalent differences.
+    decides, error = within / 2 / quantile, half / quantile
+    for _ in range(_BISECTIONS):
+        middle = (decides + error) / 2
+        if _chance_undecided(difference.value, middle, within=within, quantile=quantile) > _LEFT:
+            error = middle
+        else:
+            decides = middle
+    if (n := difference.n * (half / quantile / decides) ** 2) > _MOST_PROMPTS:
+        return None
+    more = max(1.0, n - difference.n)
+    step = int(10 ** max(0, math.floor(math.log10(more)) - 1))
+    return math.ceil(more / step) * step
+
+
+def _chance_undecided(difference: float, error: float, *, within: float, quantile: float) -> float:
+    """Return how probably an estimate is neither far enough from 0 nor near enough to it."""
+    far = quantile * error
+    near = min(far, max(0.0, within - far))
+    below = NormalDist(difference, error).cdf
+    return below(far) - below(near) + below(-near) - below(-far)

@@ -1,0 +1,114 @@
+"""The forest: how far everyone is from the first, with joint intervals and the margin."""
+
+from typing import TYPE_CHECKING
+
+from tournament_assets.reports.claims import PairStatement, Statements
+from tournament_assets.reports.figures.canvas import (
+    LIGHT,
+    Palette,
+    label_axis,
+    new_figure,
+    short_label,
+)
+from tournament_assets.reports.figures.ladder import axis_span
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def leader_pairs(found: Statements) -> list[PairStatement]:
+    """Return what is known of the first and every other entrant, best first."""
+    first = found.leader
+    if first is None:
+        return []
+    return [pair for (upper, _), pair in found.pairs.items() if upper == first.entrant_id]
+
+
+def draw_forest(
+    found: Statements,
+    *,
+    equivalent_within: float,
+    judge_label: str = "",
+    palette: Palette = LIGHT,
+) -> "Figure":
+    """Draw the rating of the first less everyone else's.
+
+    An interval that holds 0 leaves the pair undecided; one within the shaded margin makes the two
+    equivalent. An interval without an end runs to the edge and ends in an arrow.
+
+    Args:
+        found: What is known of a dimension's entrants, two or more of them with a rank.
+        equivalent_within: The largest difference that does not matter, in Elo points.
+        judge_label: What kind of judge judged.
+    """
+    pairs = leader_pairs(found)
+    ends = [
+        end
+        for pair in pairs
+        for end in (pair.difference.value, pair.difference.low, pair.difference.high)
+        if end is not None
+    ]
+    left, right = axis_span([*ends, -equivalent_within, equivalent_within])
+    figure, axes = new_figure(height=1.2 + 0.42 * max(len(pairs), 1), palette=palette)
+    axes.set_xlim(left, right)
+    axes.set_ylim(len(pairs) - 0.4, -0.6)
+    axes.axvspan(-equivalent_within, equivalent_within, color=palette.band, zorder=0)
+    axes.axvline(0, color=palette.quiet, linewidth=0.9, zorder=1)
+    for place, pair in enumerate(pairs):
+        _draw_pair(axes, pair, place=place, span=(left, right), palette=palette)
+    axes.set_yticks(range(len(pairs)))
+    axes.set_yticklabels([short_label(pair.lower) for pair in pairs], parse_math=False)
+    axes.grid(axis="x", color=palette.grid, linewidth=0.7)
+    first = "" if found.leader is None else found.leader.entrant_id
+    axes.set_title(
+        f"{found.dimension}: {short_label(first)} above …",
+        loc="left",
+        fontsize=11,
+        fontweight="bold",
+        color=palette.ink,
+        parse_math=False,
+    )
+    label_axis(
+        axes,
+        f"Elo points, all pairs together; shaded: the margin of ±{equivalent_within:g}",
+        judge_label,
+        palette=palette,
+    )
+    return figure
+
+
+def _draw_pair(
+    axes: "Axes",
+    pair: PairStatement,
+    *,
+    place: int,
+    span: tuple[float, float],
+    palette: Palette,
+) -> None:
+    low, high = pair.difference.low, pair.difference.high
+    ends = (span[0] if low is None else low, span[1] if high is None else high)
+    # A cap would reach over 0 where the interval does not.
+    axes.plot(
+        *(ends, (place, place)),
+        color=palette.sampling,
+        linewidth=5,
+        solid_capstyle="butt",
+        zorder=2,
+    )
+    for bound, edge, marker in ((low, span[0], "<"), (high, span[1], ">")):
+        if bound is None:
+            axes.plot(
+                edge, place, marker, color=palette.accent, markersize=7, clip_on=False, zorder=5
+            )
+    if pair.difference.value is not None:
+        axes.plot(pair.difference.value, place, "o", color=palette.ink, markersize=6, zorder=4)
+    axes.text(
+        1.02,
+        place,
+        f"{pair.claim}, n = {pair.record.settled}",
+        color=palette.ink if pair.claim != "undecided" else palette.quiet,
+        transform=axes.get_yaxis_transform(),
+        va="center",
+        fontsize=9,
+    )

@@ -1,0 +1,91 @@
+"""The report's first sentence, over all dimensions, and what to do next."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Literal
+
+from tournament_assets.reports.claims import Statements
+from tournament_assets.reports.figures.figures import EntrantEconomy
+from tournament_assets.tournament.formatting import format_plural, join_names
+
+Outcome = Literal["best", "equivalent", "undecided", "circle", "nothing"]
+_MOST_NAMES = 4
+
+
+def outcome(found: Statements) -> tuple[Outcome, tuple[str, ...]]:
+    """Return how a dimension ended, and the entrants that this is about."""
+    leader = found.leader
+    if leader is None or found.runner_up is None:
+        return "nothing", ()
+    if found.nobody_is_first:
+        return "circle", found.circle
+    top = tuple(row.entrant_id for row in found.top)
+    if {*top} <= {leader.entrant_id, *leader.same_answers_as}:
+        return "best", top
+    claims = {found.pairs[pair].claim for pair in combinations(top, 2)}
+    return ("equivalent" if claims == {"equivalent"} else "undecided"), top
+
+
+def headline(statements: Sequence[Statements]) -> str:
+    """Say in one sentence who is best on what; dimensions that ended alike are named together."""
+    dimensions: dict[tuple[Outcome, tuple[str, ...]], list[str]] = {}
+    for found in statements:
+        dimensions.setdefault(outcome(found), []).append(found.dimension)
+    parts = [
+        _part(ended, names, join_names(on), is_first=not place)
+        for place, ((ended, names), on) in enumerate(dimensions.items())
+    ]
+    return f"{'; '.join(parts)}."
+
+
+def _part(ended: Outcome, names: Sequence[str], dimensions: str, *, is_first: bool) -> str:
+    listed = join_names(names)
+    if len(names) > _MOST_NAMES:
+        listed = f"{names[0]} and {len(names) - 1} others"
+    on = f"{'On' if is_first else 'on'} {dimensions}"
+    return {
+        "best": f"{listed} {'is' if len(names) == 1 else 'are'} best on {dimensions}",
+        "equivalent": f"{listed} are equivalent on {dimensions}",
+        "undecided": f"{on} it is undecided between {listed}",
+        "circle": f"{on} nobody is first, since the decisions go in a circle",
+        "nothing": f"{on} no entrant can be first",
+    }[ended]
+
+
+def next_steps(
+    statements: Sequence[Statements], economies: Sequence[EntrantEconomy]
+) -> tuple[str, ...]:
+    """Return what would decide, and who is as good as the first for less, where that is known."""
+    steps = []
+    for found in statements:
+        ended, names = outcome(found)
+        if ended != "undecided":
+            continue
+        needed = [
+            (pair.more_prompts, pair.lower)
+            for pair in (found.pairs[names[0], other] for other in names[1:])
+            if pair.claim == "undecided" and pair.more_prompts is not None
+        ]
+        if needed:
+            more, other = min(needed)
+            steps.append(
+                f"About {format_plural(more, 'more prompt')} would decide between {names[0]} and "
+                f"{other} on {found.dimension}."
+            )
+    costs = {each.entrant_id: each.usd for each in economies if each.usd is not None}
+    for other, on in _cheaper(statements, costs).items():
+        steps.append(f"Not shown to be worse than the first, and cheaper: {other} on {on}.")
+    return tuple(steps)
+
+
+def _cheaper(statements: Sequence[Statements], costs: Mapping[str, float]) -> dict[str, str]:
+    """Return the dimensions on which an entrant of the top costs less than the first, by name."""
+    found: dict[str, list[str]] = {}
+    for each in statements:
+        ended, names = outcome(each)
+        if ended not in ("undecided", "equivalent") or names[0] not in costs:
+            continue
+        for name in names[1:]:
+            if costs.get(name, costs[names[0]]) < costs[names[0]]:
+                found.setdefault(name, []).append(each.dimension)
+    return {name: join_names(dimensions) for name, dimensions in found.items()}
