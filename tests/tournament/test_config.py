@@ -27,6 +27,7 @@ SETTINGS = (
     "stopping_settings",
     "jury_settings",
     "rating_settings",
+    "people_rating_settings",
     "noticing_settings",
     "trusting_settings",
     "comparing_settings",

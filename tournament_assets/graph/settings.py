@@ -97,14 +97,20 @@ def rating_settings(plan: TournamentPlan) -> Any:
     return plan.config.ratings.changed()
 
 
+def people_rating_settings(plan: TournamentPlan) -> Any:
+    """Return what decides ratings by people: how ratings are made, and whose opinion is meant."""
+    return {**plan.config.ratings.changed(), **plan.config.labels.changed()}
+
+
 def noticing_settings(plan: TournamentPlan) -> Any:
     """Return what decides what is said first of a run: where its checks turn red."""
     return plan.config.checks.changed()
 
 
 def reporting_settings(plan: TournamentPlan) -> Any:
-    """Return what decides what the page says of the tables: its checks, and who is whose kin."""
-    return [noticing_settings(plan), plan.config.families]
+    """Return what decides what the page says of the tables: checks, labels, and families."""
+    noticed = {**plan.config.checks.changed(), **plan.config.labels.changed()}
+    return [noticed, plan.config.families]
 
 
 def trusting_settings(plan: TournamentPlan) -> Any:

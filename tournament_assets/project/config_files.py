@@ -223,7 +223,7 @@ def _format_problems(values: Mapping[str, object]) -> list[tuple[KeyPath, str]]:
     return [(("human_battles", "format"), problem)]
 
 
-_EXTRA_OF = {"human_battles": "people"}
+_EXTRA_OF = {"human_battles": "people", "labels": "people"}
 """Keys that only an extra reads."""
 
 

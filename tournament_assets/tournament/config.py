@@ -151,6 +151,22 @@ class HumanBattlesConfig(Frozen):
     names: dict[str, str] = Field(default_factory=dict)
 
 
+Opinion = Literal["these_raters", "people"]
+"""Whose opinion labels estimate."""
+
+
+class LabelsConfig(Frozen):
+    """What labels of people are taken for.
+
+    Attributes:
+        about: Whose opinion is estimated: `these_raters`, those who labelled, on other prompts, or
+            `people`, of whom those are a random draw. About people, intervals also know how raters
+            differ, and there is none with fewer than five raters.
+    """
+
+    about: Opinion = "these_raters"
+
+
 Mode = str
 """The name of a mode."""
 EVERY_TOURNAMENT_HAS: tuple[Mode, ...] = ("pilot", "headline")
@@ -311,6 +327,7 @@ class TournamentConfig(Frozen):
         ratings: How judgments become ratings.
         checks: Where an asset check turns red.
         human_battles: Battles that people decided; None if there are none.
+        labels: Whose opinion people's labels stand for.
         gate: The gate that a finished run must pass; None for no gate. Does not affect results.
         families: Families of models, by entrant or judge model, where the names do not show them.
         owners: Whom Dagster's UI names as owners of its assets: e-mail addresses, or teams such as
@@ -331,6 +348,7 @@ class TournamentConfig(Frozen):
     ratings: RatingsConfig = RatingsConfig()
     checks: CheckThresholds = CheckThresholds()
     human_battles: HumanBattlesConfig | None = None
+    labels: LabelsConfig = LabelsConfig()
     gate: GateConfig | None = None
     families: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
     owners: Annotated[tuple[Annotated[str, Field(pattern=_OWNER)], ...], FROM_LIST] = ()

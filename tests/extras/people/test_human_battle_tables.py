@@ -1,6 +1,9 @@
 import re
 from typing import Any
 
+import pytest
+
+from tests.reports.builders import leader_row
 from tests.tournament.test_config import load
 from tournament_assets.extras.people.human_agreement import measure_human_agreement
 from tournament_assets.extras.people.human_battle_tables import (
@@ -9,6 +12,7 @@ from tournament_assets.extras.people.human_battle_tables import (
     judge_sentence,
     left_out_sentence,
     people_section,
+    people_sentences,
     scale_sentence,
 )
 from tournament_assets.reports.report_tables import ReportSection
@@ -110,6 +114,31 @@ def test_the_section_on_people_counts_one_as_one_and_several_as_several() -> Non
         "changed, and count for nothing."
     )
     assert "The judge is m." in one.sentences
+
+
+@pytest.mark.parametrize(
+    ("about", "n_raters", "whose"),
+    [
+        ("these_raters", 1, "this person"),
+        ("these_raters", 2, "these 2 people"),
+        ("people", 6, "people like these 6"),
+    ],
+)
+def test_sentences_name_whose_opinion_is_meant(about: str, n_raters: int, whose: str) -> None:
+    measures = [
+        MeasureRow(dimension="x", measure="count", subject="labels", unit="count", n=60),
+        *(
+            MeasureRow(dimension="x", measure="rater", subject=f"r{n}", unit="count", n=10)
+            for n in range(n_raters)
+        ),
+    ]
+    leaders = [
+        leader_row("ada", 1500.0, sampling=(1450, 1550), dimension="x", above=["bob"]),
+        leader_row("bob", 1300.0, sampling=(1250, 1350), rank=2, dimension="x"),
+    ]
+    config = load(labels={"about": about})
+    (sentence,) = people_sentences([], measures, {"x": leaders}, config)["x"]
+    assert f"Whether {whose} would put ada above bob" in sentence
 
 
 def test_the_section_on_people_has_no_table_without_rows() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from benchmarks.simulated_raters import RaterDesign, rater_coverage
 from tournament_assets.extras.people.labelled_pairs import LabelledPair
 from tournament_assets.extras.people.prediction_powered import (
     PoweredFit,
@@ -19,6 +20,7 @@ from tournament_assets.extras.people.prediction_powered import (
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
+from tournament_assets.tournament.config import Opinion
 from tournament_assets.tournament.errors import InputError, RatingError
 from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome
@@ -63,9 +65,11 @@ def simulate(
     ]
 
 
-def rate(pairs: list[LabelledPair], weight: float | None = None) -> PoweredFit:
+def rate(
+    pairs: list[LabelledPair], weight: float | None = None, about: Opinion = "these_raters"
+) -> PoweredFit:
     return rate_prediction_powered(
-        pairs, entrants=NAMES, confidence=0.95, weight=weight, initial_rating=0.0
+        pairs, entrants=NAMES, confidence=0.95, weight=weight, about=about, initial_rating=0.0
     )
 
 
@@ -281,11 +285,61 @@ def with_raters(pairs: list[LabelledPair], shares: dict[str, float | None]) -> l
     return found
 
 
+def test_intervals_hold_the_opinion_of_these_raters_however_few() -> None:
+    for n_raters in (1, 2, 3, 6, 12):
+        design = RaterDesign(n_raters, n_labels=400, n_pairs=800)
+        found = rater_coverage(design, opinions=["these_raters"], n_draws=40, seed=n_raters)
+        assert 0.9 <= np.mean(found["these_raters"]) <= 0.99, n_raters
+
+
+def test_intervals_hold_the_opinion_of_people_or_are_refused() -> None:
+    for n_raters in (1, 2, 3, 4, 6, 12):
+        design = RaterDesign(n_raters, n_labels=400, n_pairs=800)
+        held = rater_coverage(design, opinions=["people"], n_draws=40, seed=n_raters)["people"]
+        assert bool(held) == (n_raters >= 5)
+        assert not held or 0.9 <= np.mean(held) <= 0.99, n_raters
+
+
+def test_an_interval_of_people_is_refused_with_what_to_do() -> None:
+    pairs = simulate(np.random.default_rng(16), prompts=200, labelled=0.5, judge=0.6)
+    few = with_raters(pairs, dict.fromkeys("abcd"))
+    unknown = [replace(each, raters=()) for each in with_raters(pairs, dict.fromkeys("abcdef"))]
+    for given, n in ((few, 4), (unknown, 0)):
+        fit = rate(given, about="people")
+        assert all(each.value is not None and each.low is None for each in fit.ratings)
+        assert f"labels of {n} known people" in str(fit.ratings[0].note)
+        assert "labels.about" in str(fit.ratings[0].note)
+        assert separate_powered(fit, resampling=Resampling(100, 0, 0.95)).ranks == ()
+        assert rate(given).ratings[0].low is not None
+    fits = rate_on_every_basis(few, entrants=NAMES, confidence=0.95, about="people")
+    assert [fits[name].ratings[0].low is None for name in ("people", "judge", "both")] == [
+        True,
+        False,
+        True,
+    ]
+
+
+def test_places_of_people_are_as_unsure_as_few_raters_leave_them() -> None:
+    pairs = simulate(np.random.default_rng(10), prompts=900, labelled=0.4, judge=0.8)
+    fit = rate(with_raters(pairs, dict.fromkeys("abcdef")), about="people")
+    many = replace(fit, degrees_of_freedom=fit.n_prompts - 1)
+    assert 5 <= fit.degrees_of_freedom < many.degrees_of_freedom
+    reach, by_prompts = (
+        separate_powered(each, resampling=Resampling(2000, 0, 0.95)).differences.high[0, 3]
+        - (fit.ratings[0].value or 0)
+        + (fit.ratings[3].value or 0)
+        for each in (fit, many)
+    )
+    assert reach > 1.1 * by_prompts
+
+
 def test_raters_who_see_alike_change_no_interval_and_those_who_do_not_widen_it() -> None:
     pairs = simulate(np.random.default_rng(8), prompts=400, labelled=0.5, judge=0.6)
     alone = with_raters(pairs, {"ann": None})
     assert values(rate(alone), "low") == pytest.approx(values(rate(pairs), "low"))
-    alike = values(rate(with_raters(pairs, dict.fromkeys(map(str, range(30))))), "standard_error")
+    thirty = with_raters(pairs, dict.fromkeys(map(str, range(30))))
+    alike = values(rate(thirty, about="people"), "standard_error")
+    assert values(rate(thirty), "low") == pytest.approx(values(rate(pairs), "low"))
     assert (alike >= values(rate(pairs), "standard_error")).all()
     assert alike.mean() == pytest.approx(values(rate(pairs), "standard_error").mean(), rel=0.15)
     # Half the raters call for whoever comes first in the alphabet, the others for the last.
@@ -295,7 +349,9 @@ def test_raters_who_see_alike_change_no_interval_and_those_who_do_not_widen_it()
     ]
     apart = with_raters(partial, {"a": 1.0, "b": 0.0, "c": 1.0, "d": 0.0, "e": None, "f": None})
     known = rate([replace(pair, raters=()) for pair in apart])
-    spread, by_prompt = (values(each, "standard_error") for each in (rate(apart), known))
+    spread, by_prompt = (
+        values(each, "standard_error") for each in (rate(apart, about="people"), known)
+    )
     assert values(rate(apart), "value") == pytest.approx(values(known, "value"))
     assert (spread[[0, 3]] > 1.5 * by_prompt[[0, 3]]).all()
 
@@ -312,7 +368,7 @@ def test_intervals_hold_what_other_raters_would_say_where_raters_differ() -> Non
             taste = tastes[rater, NAMES.index(pair.first)] - tastes[rater, NAMES.index(pair.second)]
             share = float(generator.random() < np.clip(0.5 + taste, 0, 1))
             found.append(replace(pair, labelled=share, raters=((f"r{rater}", share),)))
-        fit = rate(found, 0.0)
+        fit = rate(found, 0.0, about="people")
         held += int(((values(fit, "low") <= 0) & (values(fit, "high") >= 0)).sum())
     # People as a whole like nobody better; by prompts alone under 70 % of the intervals hold that.
     assert held / 240 >= 0.88

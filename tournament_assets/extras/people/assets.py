@@ -31,7 +31,7 @@ ROWS = (
         when=human_battles.has_human_battles,
         note="where the config names a file",
     ),
-    AssetRow(human_battles.people_ratings, settings=settings.rating_settings, **_RATED),
+    AssetRow(human_battles.people_ratings, settings=settings.people_rating_settings, **_RATED),
     AssetRow(
         human_battles.people_measures,
         settings=settings.trusting_settings,

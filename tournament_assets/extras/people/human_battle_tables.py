@@ -7,7 +7,7 @@ from typing import TypeVar
 from tournament_assets.extras.people.human_agreement import HumanAgreement
 from tournament_assets.extras.people.judge_calibration import JUDGE
 from tournament_assets.extras.people.measures import HUMAN_AGREEMENT
-from tournament_assets.extras.people.prediction_powered import JUDGE_WEIGHT, POWERED
+from tournament_assets.extras.people.prediction_powered import JUDGE_WEIGHT, MIN_RATERS, POWERED
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.ladder import (
     axis_span,
@@ -32,7 +32,7 @@ from tournament_assets.tournament.asset_rows import (
     MeasureRow,
     RatingRow,
 )
-from tournament_assets.tournament.config import CheckThresholds, Mode, TournamentConfig
+from tournament_assets.tournament.config import CheckThresholds, Mode, Opinion, TournamentConfig
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import (
     ABSENT,
@@ -169,6 +169,7 @@ def people_sentences(
     people_ratings: Sequence[RatingRow],
     people_measures: Sequence[MeasureRow],
     leaderboard: Leaders,
+    config: TournamentConfig,
 ) -> dict[str, tuple[str]]:
     """Describe, for every dimension with labels, whether people would agree with who is first.
 
@@ -176,10 +177,12 @@ def people_sentences(
         people_ratings: Rows of the table, any dimensions.
         people_measures: Likewise.
         leaderboard: Rows of the table by dimension, best entrant first.
+        config: Says whose opinion is estimated.
     """
+    about = config.labels.about
     labelled = {row.dimension for row in people_measures if row.measure == "count"}
     return {
-        name: (_agreed(_of(people_ratings, name), _of(people_measures, name), rows, name),)
+        name: (_agreed(_of(people_ratings, name), _of(people_measures, name), rows, name, about),)
         for name, rows in leaderboard.items()
         if name in labelled
     }
@@ -199,9 +202,11 @@ def _agreed(
     calibration: Sequence[MeasureRow],
     leaders: Sequence[LeaderboardRow],
     dimension: str,
+    about: Opinion,
 ) -> str:
     found = Statements.of(leaders, (), dimension=dimension)
     asked = f"{_labels(calibration)} on {dimension}"
+    people = _whose(calibration, about)
     both = {row.entrant_id: row for row in _rated_by(powered) if row.basis == "both"}
     names = [row.entrant_id for row in (found.leader, found.runner_up) if row is not None]
     if len(names) < 2:
@@ -209,20 +214,52 @@ def _agreed(
     first, second = names
     if any(name not in both or both[name].rank is None for name in names):
         return (
-            f"Whether people would put {first} above {second}, {asked} do not tell yet: label more."
+            f"Whether {people} would put {first} above {second}, {asked} do not tell yet: "
+            f"{_what_to_do(calibration, about)}."
         )
     above = [row.entrant_id for row in both.values() if first in row.shown_above]
     if above:
-        return f"By {asked}, people would not agree: they put {join_names(above)} above {first}."
+        return f"By {asked}, {people} would not agree: they put {join_names(above)} above {first}."
     if second in both[first].shown_above:
-        return f"By {asked}, people would agree that {first} is above {second}."
-    return f"By {asked}, people would put {first} neither clearly above {second} nor below."
+        return f"By {asked}, {people} would agree that {first} is above {second}."
+    return f"By {asked}, {people} would put {first} neither clearly above {second} nor below."
 
 
 def _labels(calibration: Sequence[MeasureRow]) -> str:
-    n_raters = sum(row.measure == "rater" for row in calibration)
+    n_raters = _n_raters(calibration)
     people = "1 person" if n_raters == 1 else f"{n_raters} people"
     return f"{format_plural(_count(calibration, 'labels'), 'label')} of {people}"
+
+
+def _n_raters(calibration: Sequence[MeasureRow]) -> int:
+    return sum(row.measure == "rater" for row in calibration)
+
+
+def _whose(calibration: Sequence[MeasureRow], about: Opinion) -> str:
+    """Name whose opinion is estimated."""
+    n_raters = _n_raters(calibration)
+    if about == "people":
+        return "people like this one" if n_raters == 1 else f"people like these {n_raters}"
+    return "this person" if n_raters == 1 else f"these {n_raters} people"
+
+
+def _what_to_do(calibration: Sequence[MeasureRow], about: Opinion) -> str:
+    """Say what would tell it: more people, or else more labels."""
+    if about == "people" and _n_raters(calibration) < MIN_RATERS:
+        return f"ask at least {MIN_RATERS} people, or set labels.about to these_raters"
+    return "label more"
+
+
+_MEANT = {
+    "these_raters": (
+        "People and both estimate what the very people who labelled would say on all prompts; "
+        "their intervals do not know how other people differ from them."
+    ),
+    "people": (
+        "People and both estimate what people would say of whom those who labelled are a random "
+        "draw; their intervals know how raters differ."
+    ),
+}
 
 
 def _count(calibration: Sequence[MeasureRow], name: str) -> int:
@@ -262,14 +299,14 @@ def people_section(
         people_ratings: Rows of the table, all dimensions.
         people_measures: Likewise.
         leaderboard: Rows of the table by dimension, best entrant first.
-        config: Names the judges, and the coverage of the intervals.
+        config: Names the judges, the coverage of the intervals, and whose opinion is estimated.
         mode: The mode that is reported.
         judge_models: The models that replied.
         link: Makes the address of the battles of a dimension and further filters, or nothing.
     """
     if not people_measures:
         return None
-    said = people_sentences(people_ratings, people_measures, leaderboard)
+    said = people_sentences(people_ratings, people_measures, leaderboard, config)
     interval = format_confidence(config.ratings.confidence)
     rated = {name: _of(people_ratings, name) for name in said}
     measured = {name: _of(people_measures, name) for name in said}
@@ -283,6 +320,7 @@ def people_section(
             "knows nothing of where the judge errs. Both: the verdicts, corrected where people "
             "labelled; compare entrants by this one. All three are Bradley-Terry ratings of pairs "
             "of different texts, with all of a prompt as one draw.",
+            _MEANT[config.labels.about],
         ),
         tuple(
             (name, _powered_table(rows, interval))

@@ -233,6 +233,7 @@ def _rate(config: TournamentConfig, pairs: tuple[LabelledPair, ...]) -> Mapping[
         pairs,
         entrants=config.entrant_ids,
         confidence=config.ratings.confidence,
+        about=config.labels.about,
         initial_rating=config.ratings.initial_rating,
     )
 

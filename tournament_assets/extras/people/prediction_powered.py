@@ -32,11 +32,14 @@ from tournament_assets.ratings.sandwich import contrast_inverse
 from tournament_assets.ratings.significance import SeparatedEntrants, separate_entrants
 from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
+from tournament_assets.tournament.config import Opinion
 from tournament_assets.tournament.errors import InputError, RatingError
 from tournament_assets.tournament.estimates import Rating, Resampling
 
 MIN_PROMPTS = 15
 """An entrant with fewer labelled prompts gets no interval: their spread says too little."""
+MIN_RATERS = 5
+"""Fewer raters say too little of how people differ, and people's opinion has no interval."""
 _MAX_STEPS = 100
 _MOST_HALVINGS = 8
 _FARTHEST = 40.0
@@ -56,6 +59,7 @@ class PoweredFit:
         n_labelled: Labelled pairs.
         n_unlabelled: The others.
         n_prompts: Prompts with a labelled pair.
+        degrees_of_freedom: Of Student's t in the intervals.
     """
 
     ratings: tuple[Rating, ...]
@@ -64,6 +68,7 @@ class PoweredFit:
     n_labelled: int
     n_unlabelled: int
     n_prompts: int
+    degrees_of_freedom: int
 
 
 def rate_prediction_powered(
@@ -72,20 +77,24 @@ def rate_prediction_powered(
     entrants: Sequence[str],
     confidence: float,
     weight: float | None = None,
+    about: Opinion = "these_raters",
     initial_rating: float = 1400.0,
 ) -> PoweredFit:
     """Rate entrants as people would, by a judge's verdicts and the labels of some of its pairs.
 
     The labels must be a random draw of the pairs, each with the chance that it names; the chance of
-    a pair without a label is not used. Everything of a prompt counts as one draw in the errors, and
-    so does, from two raters on, everything of a rater; intervals take Student's t over the prompts
-    with a label. They hold for people like these raters: two raters say little about a third.
+    a pair without a label is not used. Everything of a prompt counts as one draw in the errors.
+    About people, everything of a rater does so too, and the degrees of freedom of Student's t are
+    Satterthwaite's, of prompts and raters; there is no interval with fewer than `MIN_RATERS` or
+    where somebody who labelled is not known.
 
     Args:
         pairs: Every pair that the judge settled, labelled or not.
         entrants: Who is rated, in this order.
         weight: How much the judge counts, from 0 to 1; None finds the weight that makes the
             variances of all ratings together smallest.
+        about: Whose opinion is estimated: that of these very raters on other prompts, or that of
+            the people of whom they are a draw.
         initial_rating: What the ratings average to, in Elo points.
 
     Raises:
@@ -104,6 +113,7 @@ def rate_prediction_powered(
         design,
         _fit(design, weight) if strengths is None else strengths,
         weight,
+        about=about,
         confidence=confidence,
         initial_rating=initial_rating,
     )
@@ -115,9 +125,17 @@ def rate_on_every_basis(
     *,
     entrants: Sequence[str],
     confidence: float,
+    about: Opinion = "these_raters",
     initial_rating: float = 1400.0,
 ) -> dict[str, PoweredFit]:
     """Rate by the labels alone, by the judge alone, and by both as people would.
+
+    Args:
+        pairs: As `rate_prediction_powered`, and so are the others.
+        entrants: Who is rated.
+        confidence: Coverage of the intervals.
+        about: Whose opinion is estimated by `people` and `both`; verdicts have no raters.
+        initial_rating: What the ratings average to, in Elo points.
 
     Returns:
         Fits by basis: `people`, `judge` and `both`; without any label, `judge` alone, and nothing
@@ -127,22 +145,24 @@ def rate_on_every_basis(
         InputError, RatingError: As `rate_prediction_powered`.
     """
 
-    def rate(pairs: Sequence[LabelledPair], weight: float | None) -> PoweredFit:
+    def rate(pairs: Sequence[LabelledPair], weight: float | None, about: Opinion) -> PoweredFit:
         return rate_prediction_powered(
             pairs,
             entrants=entrants,
             confidence=confidence,
             weight=weight,
+            about=about,
             initial_rating=initial_rating,
         )
 
     fits = {}
     if any(pair.labelled is not None for pair in pairs):
-        fits["people"] = rate(pairs, 0.0)
+        fits["people"] = rate(pairs, 0.0, about)
     if pairs:
-        fits["judge"] = rate([replace(pair, labelled=pair.judged, chance=1.0) for pair in pairs], 0)
+        verdicts = [replace(pair, labelled=pair.judged, chance=1.0) for pair in pairs]
+        fits["judge"] = rate(verdicts, 0.0, "these_raters")
     if "people" in fits:
-        fits["both"] = rate(pairs, None)
+        fits["both"] = rate(pairs, None, about)
     return fits
 
 
@@ -150,7 +170,8 @@ def separate_powered(fit: PoweredFit, *, resampling: Resampling) -> SeparatedEnt
     """Find which entrants the ratings separate, over all pairs at once, as the leaderboard does.
 
     The leaderboard's rule looks at ratings on resamples; here they are drawn from the normal
-    distribution with the ratings' covariance. Entrants without an interval are not ranked.
+    distribution with the ratings' covariance, or from Student's where raters leave fewer degrees of
+    freedom than prompts do. Entrants without an interval are not ranked.
 
     Args:
         fit: The ratings.
@@ -164,7 +185,11 @@ def separate_powered(fit: PoweredFit, *, resampling: Resampling) -> SeparatedEnt
     # The rule below widens by n / (n - 1) itself.
     unit = max(fit.n_prompts, 2)
     spread = np.sqrt(np.maximum(values, 0.0) * ((unit - 1) / unit))
-    noise = np.random.default_rng(resampling.seed).standard_normal((resampling.n, known.size))
+    generator = np.random.default_rng(resampling.seed)
+    noise = generator.standard_normal((resampling.n, known.size))
+    if fit.degrees_of_freedom < unit - 1:
+        chances = generator.chisquare(fit.degrees_of_freedom, (resampling.n, 1))
+        noise *= np.sqrt(fit.degrees_of_freedom / chances)
     drawn[:, known] = ratings[known] + (noise * spread) @ vectors.T
     return separate_entrants(
         BootstrapRatings(tuple(each.entrant for each in fit.ratings), drawn, fit.n_prompts, 0),
@@ -291,18 +316,20 @@ def _with_errors(
     strengths: Floats,
     weight: float,
     *,
+    about: Opinion,
     confidence: float,
     initial_rating: float,
 ) -> PoweredFit:
-    covariance = _spread(design, strengths, weight) * ELO_PER_NAT**2
-    n_prompts = np.unique(design.prompt[design.is_labelled]).size
-    reach = two_sided_quantile(confidence, degrees_of_freedom=max(1, n_prompts - 1))
+    spread = _spread(design, strengths, weight, about)
+    covariance = spread.covariance * ELO_PER_NAT**2
+    reach = two_sided_quantile(confidence, degrees_of_freedom=spread.degrees_of_freedom)
+    refusal = _too_few_raters(design) if about == "people" else None
     ratings = []
     for index, n in enumerate(_labelled_prompts(design)):
         entrant = design.entrants[index]
         rating = float(initial_rating + strengths[index] * ELO_PER_NAT)
-        if n < MIN_PROMPTS:
-            note = f"labelled on {n} prompts; an interval needs {MIN_PROMPTS}"
+        if n < MIN_PROMPTS or refusal:
+            note = refusal or f"labelled on {n} prompts; an interval needs {MIN_PROMPTS}"
             ratings.append(Rating(rating, n=int(n), note=note, entrant=entrant))
             continue
         error = float(np.sqrt(covariance[index, index]))
@@ -317,13 +344,51 @@ def _with_errors(
         weight=weight,
         n_labelled=n_labelled,
         n_unlabelled=design.is_labelled.size - n_labelled,
-        n_prompts=n_prompts,
+        n_prompts=np.unique(design.prompt[design.is_labelled]).size,
+        degrees_of_freedom=spread.degrees_of_freedom,
     )
 
 
-def _spread(design: PairDesign, strengths: Floats, weight: float) -> Floats:
-    """Covariance of the log strengths, with each prompt's pairs, labelled or not, as one draw."""
+def _too_few_raters(design: PairDesign) -> str | None:
+    """Say why labels do not tell how people differ; None where they do."""
+    pairs, raters, _ = design.rater_of
+    n_raters = np.unique(raters).size
+    if np.isin(np.flatnonzero(design.is_labelled), pairs).all() and n_raters >= MIN_RATERS:
+        return None
+    found = f"labels of {n_raters} known {'person' if n_raters == 1 else 'people'}"
+    return (
+        f"{found}; an interval of people's opinion needs {MIN_RATERS}, and to know who gave each "
+        "label: ask more people, or set labels.about to these_raters"
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Spread:
+    """Covariance of the log strengths, and of how many degrees of freedom."""
+
+    covariance: Floats
+    degrees_of_freedom: int
+
+
+def _spread(design: PairDesign, strengths: Floats, weight: float, about: Opinion) -> _Spread:
+    """Return the spread with all of a prompt as one draw, and about people all of a rater too."""
     expected = design.expected(strengths)
+    bread = _bread(design, expected)
+    influence = _influence_of_prompts(design, expected, weight) @ bread
+    by_prompt = influence.T @ influence
+    of_prompts = max(1, np.unique(design.prompt[design.is_labelled]).size - 1)
+    n_raters = np.unique(design.rater_of[1]).size
+    if about == "these_raters" or n_raters < MIN_RATERS:
+        return _Spread(by_prompt, of_prompts)
+    by_rater, added = (bread @ each @ bread for each in _spread_of_raters(design, expected, weight))
+    both, prompts, raters = (np.trace(each) for each in (by_prompt + added, by_prompt, by_rater))
+    # Satterthwaite's: a sum of variances, each known as well as its own draws are many.
+    freedom = both**2 / (prompts**2 / of_prompts + raters**2 / (n_raters - 1))
+    return _Spread(by_prompt + added, int(np.clip(freedom, n_raters - 1, of_prompts)))
+
+
+def _influence_of_prompts(design: PairDesign, expected: Floats, weight: float) -> Floats:
+    """What each prompt's pairs, labelled or not, ask for, shape (n_prompts, n_entrants)."""
     of_judge = expected - design.judged
     corrected = (expected - design.label) - weight * of_judge
     parts = []
@@ -335,18 +400,13 @@ def _spread(design: PairDesign, strengths: Floats, weight: float) -> Floats:
         shares = np.bincount(design.prompt, weights, minlength=design.n_prompts)
         centred = design.by_prompt(weights * pulls) - shares[:, None] * mean
         parts.append(centred * np.sqrt(prompts.size / max(1, prompts.size - 1)))
-    bread = _bread(design, expected)
-    influence = (parts[0] + parts[1]) @ bread
-    by_rater = bread @ _spread_of_raters(design, expected, weight) @ bread
-    return np.asarray(influence.T @ influence + by_rater)
+    return np.asarray(parts[0] + parts[1])
 
 
-def _spread_of_raters(design: PairDesign, expected: Floats, weight: float) -> Floats:
-    """What raters add to the covariance of what the labels ask for; never less than nothing."""
+def _spread_of_raters(design: PairDesign, expected: Floats, weight: float) -> tuple[Floats, Floats]:
+    """Return the covariance by rater of what the labels ask for, and what it adds to prompts'."""
     pairs, raters, shares = design.rater_of
-    n_raters, nothing = np.unique(raters).size, np.zeros((design.n_entrants, design.n_entrants))
-    if n_raters < 2:
-        return nothing
+    n_raters = np.unique(raters).size
     corrected = (expected[pairs] - shares) - weight * (expected - design.judged)[pairs]
     labels_on = np.bincount(pairs, minlength=expected.size)
     weights = (design.labelled / np.maximum(labels_on, 1))[pairs]
@@ -359,9 +419,9 @@ def _spread_of_raters(design: PairDesign, expected: Floats, weight: float) -> Fl
 
     both, place = np.unique(design.prompt[pairs] * n_raters + raters, return_inverse=True)
     by_rater, by_both = by_group(raters, n_raters), by_group(place, both.size)
-    added = by_rater.T @ by_rater * (n_raters / (n_raters - 1)) - by_both.T @ by_both
-    values, vectors = np.linalg.eigh(added)
-    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+    of_raters = by_rater.T @ by_rater * (n_raters / (n_raters - 1))
+    values, vectors = np.linalg.eigh(of_raters - by_both.T @ by_both)
+    return of_raters, np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 _EVERYBODY_ALIKE = 10.0

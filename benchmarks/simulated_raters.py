@@ -1,0 +1,115 @@
+"""Labels of simulated raters who differ, and how often intervals hold what they should."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
+from numpy.typing import NDArray
+
+from benchmarks.simulated_tournaments import STRENGTHS
+from tournament_assets.extras.people.labelled_pairs import LabelledPair
+from tournament_assets.extras.people.prediction_powered import rate_prediction_powered
+from tournament_assets.tournament.config import Opinion
+
+CONFIDENCE = 0.95
+ENTRANTS = tuple(f"entrant_{index}" for index in range(len(STRENGTHS)))
+_PAIRS = tuple(combinations(range(len(STRENGTHS)), 2))
+_GAPS = np.array([STRENGTHS[first] - STRENGTHS[second] for first, second in _PAIRS])
+_PROMPT_SIGMA = 0.5
+"""Logits by which the gap of two entrants varies from prompt to prompt."""
+_NODES, _WEIGHTS = hermegauss(60)
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class RaterDesign:
+    """How labels are drawn.
+
+    Attributes:
+        n_raters: How many raters; everyone labels as many pairs.
+        n_labels: Labels in all, one a pair.
+        sigma: Standard deviation of a rater's own preference for one entrant over another, in
+            logits, apart for each two entrants.
+        n_pairs: Pairs that the judge settled, three a prompt; it repeats what its rater says in 60
+            of 100, and otherwise tosses a coin.
+    """
+
+    n_raters: int
+    n_labels: int
+    sigma: float = 0.6
+    n_pairs: int = 1500
+
+
+def _aim(tastes: Floats) -> Floats:
+    """Ratings by the mean opinion of raters whose tastes have shape (n_raters, n_pairs)."""
+    spread = (_GAPS + tastes)[:, :, None] + _PROMPT_SIGMA * _NODES
+    share = ((1 / (1 + np.exp(-spread))) @ (_WEIGHTS / _WEIGHTS.sum())).mean(axis=0)
+    pairs = [
+        LabelledPair(str(at), ENTRANTS[first], ENTRANTS[second], float(won), float(won))
+        for at, ((first, second), won) in enumerate(zip(_PAIRS, share, strict=True))
+    ]
+    fit = rate_prediction_powered(pairs, entrants=ENTRANTS, confidence=CONFIDENCE, weight=0.0)
+    return np.array([each.value for each in fit.ratings], dtype=np.float64)
+
+
+def _draw(
+    design: RaterDesign, tastes: Floats, generator: np.random.Generator
+) -> list[LabelledPair]:
+    n = design.n_pairs
+    which, rater = generator.integers(len(_PAIRS), size=n), np.arange(n) % design.n_raters
+    gaps = _GAPS[which] + _PROMPT_SIGMA * generator.standard_normal(n) + tastes[rater, which]
+    says = (generator.random(n) < 1 / (1 + np.exp(-gaps))).astype(np.float64)
+    judged = np.where(generator.random(n) < 0.6, says, generator.integers(2, size=n))
+    drawn = generator.permutation(n) < design.n_labels
+    return [
+        LabelledPair(
+            f"prompt_{at // 3}",
+            ENTRANTS[_PAIRS[which[at]][0]],
+            ENTRANTS[_PAIRS[which[at]][1]],
+            judged=float(judged[at]),
+            labelled=float(says[at]) if drawn[at] else None,
+            raters=((f"rater_{rater[at]}", float(says[at])),) if drawn[at] else (),
+        )
+        for at in range(n)
+    ]
+
+
+def rater_coverage(
+    design: RaterDesign, *, opinions: Sequence[Opinion], n_draws: int, seed: int
+) -> dict[Opinion, list[float]]:
+    """Return the share of entrants whose interval holds their rating, draw by draw.
+
+    The aim is the rating by these raters' mean opinion on all prompts, or by that of 20,000 people
+    of whom the raters are a random draw.
+
+    Args:
+        design: How labels are drawn.
+        opinions: Whose opinion is estimated.
+        n_draws: How many times raters and labels are drawn.
+        seed: Seeds everything.
+
+    Returns:
+        Shares by opinion; an opinion that is refused an interval has none.
+    """
+    generator = np.random.default_rng(seed)
+    of_people = _aim(design.sigma * generator.standard_normal((20_000, len(_PAIRS))))
+    held: dict[Opinion, list[float]] = {opinion: [] for opinion in opinions}
+    for _ in range(n_draws):
+        tastes = design.sigma * generator.standard_normal((design.n_raters, len(_PAIRS)))
+        pairs = _draw(design, tastes, generator)
+        for opinion in opinions:
+            fit = rate_prediction_powered(
+                pairs, entrants=ENTRANTS, confidence=CONFIDENCE, about=opinion
+            )
+            aim = of_people if opinion == "people" else _aim(tastes)
+            found = [
+                each.low <= target <= each.high
+                for each, target in zip(fit.ratings, aim, strict=True)
+                if each.low is not None and each.high is not None
+            ]
+            if found:
+                held[opinion].append(float(np.mean(found)))
+    return held
