@@ -133,8 +133,8 @@ def test_sentences_name_whose_opinion_is_meant(about: str, n_raters: int, whose:
         ),
     ]
     leaders = [
-        leader_row("ada", 1500.0, sampling=(1450, 1550), dimension="x", above=["bob"]),
-        leader_row("bob", 1300.0, sampling=(1250, 1350), rank=2, dimension="x"),
+        leader_row("ada", 1500.0, interval=(1450, 1550), dimension="x", above=["bob"]),
+        leader_row("bob", 1300.0, interval=(1250, 1350), rank=2, dimension="x"),
     ]
     config = load(labels={"about": about})
     (sentence,) = people_sentences([], measures, {"x": leaders}, config)["x"]
