@@ -25,6 +25,7 @@ def require(condition: bool, why: str) -> None:
 
 
 NAME = r"[\w.-]+"
+IT = rf"[Ii]t|{NAME}"
 MANY = rf"(?:all \d+ others|{NAME}(?:, {NAME})* and (?:\d+ others|{NAME})|{NAME})"
 SHARE = r"[\d.]+ %"
 BRACKETS = r"(?: \(([^()]*)\))?"
@@ -423,9 +424,10 @@ class Facts:
         ]
 
     def prove_claimed(
-        self, claim: str, names: str, basis: str | None, *, is_turned: bool = False
+        self, claim: str, it: str, names: str, basis: str | None, *, is_turned: bool = False
     ) -> None:
         """Prove what is claimed of the first and some others, and by which intervals."""
+        self.prove_it(it)
         self.prove_names(names, self.rivals(claim, is_turned=is_turned))
         if claim != "undecided":
             decided = "stop early" in (self.by_name[self.leader].judge or "")
@@ -433,6 +435,12 @@ class Facts:
             share = f"{100 * float(intervals):g} % intervals of all differences together"
             expected = "decided while judging, all pairs together" if decided else share
             require(basis == expected, f"the basis is {expected}, not {basis}")
+
+    def prove_it(self, it: str) -> None:
+        """Prove that the first is meant: by name where others share its rank."""
+        shared = [row for row in self.rows if row.rank == self.by_name[self.leader].rank]
+        require((it.lower() == "it") == (len(shared) == 1), f"{it!r} is one of {len(shared)}")
+        require(it.lower() in ("it", self.leader), f"{it!r} is not {self.leader}")
 
     def prove_fragile(self, number: str, prompts: str, below: str) -> None:
         """Prove on which prompts the lead rests."""
@@ -550,27 +558,29 @@ def patterns(dimension: str) -> list[tuple[str, str, Callable[..., None]]]:
         ),
         (
             "better",
-            rf"It is better than ({MANY}) \(([^()]*)\)\.",
-            lambda facts, names, basis: facts.prove_claimed("better", names, basis),
+            rf"({IT}) is better than ({MANY}) \(([^()]*)\)\.",
+            lambda facts, it, names, basis: facts.prove_claimed("better", it, names, basis),
         ),
         (
             "worse",
-            rf"({MANY}) (?:is|are) better than it \(([^()]*)\)\.",
-            lambda facts, names, basis: facts.prove_claimed("better", names, basis, is_turned=True),
+            rf"({MANY}) beats? ({IT}) \(([^()]*)\)\.",
+            lambda facts, names, it, basis: facts.prove_claimed(
+                "better", it, names, basis, is_turned=True
+            ),
         ),
         (
             "same",
-            rf"It is equivalent to ({MANY}) \(([^()]*)\)\.",
-            lambda facts, names, basis: facts.prove_claimed("equivalent", names, basis),
+            rf"({IT}) is equivalent to ({MANY}) \(([^()]*)\)\.",
+            lambda facts, it, names, basis: facts.prove_claimed("equivalent", it, names, basis),
         ),
         (
             "open",
-            rf"Undecided: whether it is better than ({MANY})\.",
-            lambda facts, names: facts.prove_claimed("undecided", names, None),
+            rf"Undecided: whether ({IT}) is better than ({MANY})\.",
+            lambda facts, it, names: facts.prove_claimed("undecided", it, names, None),
         ),
         (
             "prompts",
-            rf"About ([\d,]+) more prompts would decide between it and ({NAME})\.",
+            rf"About ([\d,]+) more prompts would decide between ({IT}) and ({NAME})\.",
             _prove_prompts,
         ),
         (
@@ -599,7 +609,8 @@ def patterns(dimension: str) -> list[tuple[str, str, Callable[..., None]]]:
     ]
 
 
-def _prove_prompts(facts: Facts, number: str, below: str) -> None:
+def _prove_prompts(facts: Facts, number: str, it: str, below: str) -> None:
+    facts.prove_it(it)
     require(below == facts.rivals("undecided")[0], f"{below} is not the next undecided one")
     facts.prove_more_prompts(number, facts.leader, below)
 

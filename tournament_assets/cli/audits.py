@@ -121,7 +121,7 @@ def fair_comparison_command(
 
     Ratings and win shares stand side by side: on the prompts that all entrants answered and were
     judged on, on all judged pairs, and over all planned pairs, where what is missing earns
-    nothing. It also shows which gaps between neighbours are not significant, every stratum, which
+    nothing. It also shows who is better than the next, every stratum, which
     entrants are of the judge's family, and where the run's report is.
 
     \b

@@ -162,13 +162,11 @@ class Statements:
     Attributes:
         dimension: The quality that was judged.
         placed: Entrants with a rank, best first.
-        unplaced: The others.
         pairs: Every two of the placed ones, the upper one first.
     """
 
     dimension: str
     placed: tuple[LeaderboardRow, ...]
-    unplaced: tuple[LeaderboardRow, ...]
     pairs: Mapping[tuple[str, str], PairStatement]
 
     @classmethod
@@ -188,7 +186,6 @@ class Statements:
         return cls(
             dimension,
             placed,
-            tuple(row for row in rows if row.rank is None),
             {
                 (upper.entrant_id, lower.entrant_id): _pair(
                     upper,
@@ -243,7 +240,17 @@ class Statements:
         first = members.index(self.in_order(members)[0])
         return tuple(members[first:] + members[:first])
 
-    def is_above_all(self, entrant: LeaderboardRow) -> bool:
+    @property
+    def best(self) -> tuple[str, ...]:
+        """The first, and who wrote the same and beats the same, if that is above all others."""
+        leader = self.leader
+        if leader is None or not self._is_above_all(leader):
+            return ()
+        alike = (row for row in self.placed if row.entrant_id in leader.same_answers_as)
+        equals = (row for row in alike if {*leader.shown_above} <= {*row.shown_above})
+        return (leader.entrant_id, *(row.entrant_id for row in equals))
+
+    def _is_above_all(self, entrant: LeaderboardRow) -> bool:
         """Whether claims lead from an entrant to all that wrote something else."""
         below = {row.entrant_id: row.shown_above for row in self.placed}
         reached: set[str] = set()
@@ -336,41 +343,23 @@ def _steps(circle: Sequence[str]) -> str:
 
 
 def _about_the_top(found: Statements) -> str:
-    leader, runner_up = found.placed[0], found.runner_up
+    leader = found.placed[0]
     top = [row.entrant_id for row in found.top]
-    others = [name for name in top if name not in (leader.entrant_id, *leader.same_answers_as)]
-    if not others:
-        if not found.is_above_all(leader):
-            return f"On {found.dimension} it is undecided who is best"
-        beaten = found.in_order(leader.shown_above)
-        of = "all " if len(beaten) + len(leader.same_answers_as) + 1 == len(found.placed) else ""
-        equals = [
-            row.entrant_id
-            for row in found.placed
-            if row.entrant_id in leader.same_answers_as and {*beaten} <= {*row.shown_above}
-        ]
-        best, is_one = join_names([leader.entrant_id, *equals]), not equals
-        said = f"{best} {'is' if is_one else 'are'} best on {found.dimension}"
-        if beaten:
-            said += f": {'it beats' if is_one else 'they beat'} {_named(beaten, of=of)}"
-        if runner_up is not None and runner_up.entrant_id == next(iter(beaten), None):
-            pair = found.pairs[leader.entrant_id, runner_up.entrant_id]
-            brackets = pair.in_brackets
-            if len(beaten) > 1 and brackets:
-                brackets = f"{brackets[:-1]} against {runner_up.entrant_id}, the next)"
-            said += brackets
-        return said
+    if found.best:
+        return _about_the_best(found, leader)
+    if {*top} <= {leader.entrant_id, *leader.same_answers_as}:
+        return f"On {found.dimension} it is undecided who is best"
     below = found.beaten_by(top)
     both = "both" if len(top) == 2 else f"all {len(top)}"
-    tail = f"; {both} beat {_named(below)}" if below else ""
+    tail = f"; {both} beat {name_some(below)}" if below else ""
     pairs = [found.pairs[pair] for pair in combinations(top, 2)]
     if all(pair.claim == "equivalent" for pair in pairs):
-        return f"{_named(top)} are equivalent on {found.dimension}{_numbers_of(pairs)}{tail}"
+        return f"{name_some(top)} are equivalent on {found.dimension}{_numbers_of(pairs)}{tail}"
     also = [name for name in found.in_order(leader.shown_above) if name not in below]
     if also:
-        tail += f"; {leader.entrant_id}{' also' if below else ''} beats {_named(also)}"
+        tail += f"; {leader.entrant_id}{' also' if below else ''} beats {name_some(also)}"
     is_everyone = len(top) == len(found.placed) > _MOST_NAMES
-    between = f"all {len(top)} entrants" if is_everyone else _named(top)
+    between = f"all {len(top)} entrants" if is_everyone else name_some(top)
     said = f"On {found.dimension} it is undecided between {between}{_numbers_of(pairs)}"
     if len(top) > 2 and found.is_rated_highest(leader):
         said += f"; {leader.entrant_id} is rated highest"
@@ -379,11 +368,27 @@ def _about_the_top(found: Statements) -> str:
     return f"{said}{tail}"
 
 
+def _about_the_best(found: Statements, leader: LeaderboardRow) -> str:
+    beaten, is_one = found.in_order(leader.shown_above), len(found.best) == 1
+    of = "all " if len(beaten) + len(leader.same_answers_as) + 1 == len(found.placed) else ""
+    said = f"{join_names(found.best)} {'is' if is_one else 'are'} best on {found.dimension}"
+    if beaten:
+        said += f": {'it beats' if is_one else 'they beat'} {name_some(beaten, of=of)}"
+    next_one = found.runner_up
+    if next_one is not None and next_one.entrant_id == next(iter(beaten), None):
+        brackets = found.pairs[leader.entrant_id, next_one.entrant_id].in_brackets
+        if len(beaten) > 1 and brackets:
+            brackets = f"{brackets[:-1]} against {next_one.entrant_id}, the next)"
+        said += brackets
+    return said
+
+
 def _numbers_of(pairs: Sequence[PairStatement]) -> str:
     return pairs[0].in_brackets if len(pairs) == 1 else ""
 
 
-def _named(names: Sequence[str], *, of: str = "") -> str:
+def name_some(names: Sequence[str], *, of: str = "") -> str:
+    """Return a few names, or the first and the number of the others."""
     if len(names) <= _MOST_NAMES:
         return join_names(names)
     return f"{of}{len(names)} others" if of else f"{names[0]} and {len(names) - 1} others"
@@ -395,7 +400,7 @@ def _without_rating(rows: Sequence[LeaderboardRow]) -> list[str]:
         if row.note:
             names_of.setdefault(row.note, []).append(row.entrant_id)
     return [
-        f"{_named(names)} {'has' if len(names) == 1 else 'have'} no rating: {note}."
+        f"{name_some(names)} {'has' if len(names) == 1 else 'have'} no rating: {note}."
         for note, names in names_of.items()
     ]
 
@@ -478,20 +483,22 @@ def _by_claim(found: Statements, leader: LeaderboardRow, *, confidence: float) -
     for (upper, lower), pair in found.pairs.items():
         if upper == leader.entrant_id and lower not in leader.same_answers_as:
             names.setdefault(pair.claim, []).append(lower)
+    is_alone = sum(row.rank == leader.rank for row in found.placed) == 1
+    it, its_name = ("it", "It") if is_alone else (leader.entrant_id,) * 2
     sentences = []
     if better := names.get("better"):
-        sentences.append(f"It is better than {join_names(better)} {basis}.")
+        sentences.append(f"{its_name} is better than {join_names(better)} {basis}.")
     if worse := names.get("worse"):
-        verb = "is" if len(worse) == 1 else "are"
-        sentences.append(f"{join_names(worse)} {verb} better than it {basis}.")
+        verb = "beats" if len(worse) == 1 else "beat"
+        sentences.append(f"{join_names(worse)} {verb} {it} {basis}.")
     if equivalent := names.get("equivalent"):
-        sentences.append(f"It is equivalent to {join_names(equivalent)} {basis}.")
+        sentences.append(f"{its_name} is equivalent to {join_names(equivalent)} {basis}.")
     if undecided := names.get("undecided"):
-        sentences.append(f"Undecided: whether it is better than {join_names(undecided)}.")
+        sentences.append(f"Undecided: whether {it} is better than {join_names(undecided)}.")
         pair = found.pairs[leader.entrant_id, undecided[0]]
         if pair.more_prompts is not None:
             sentences.append(
-                f"About {pair.more_prompts:,} more prompts would decide between it and "
+                f"About {pair.more_prompts:,} more prompts would decide between {it} and "
                 f"{undecided[0]}."
             )
     return sentences

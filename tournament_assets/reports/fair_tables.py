@@ -164,14 +164,14 @@ def fair_notes(*, confidence: float) -> tuple[str, ...]:
         "every judged pair. Planned: points over all planned pairs, so that whatever is missing "
         "counts as nothing. A win share is wins and half the ties; ranks are by win share.",
         f"Ratings are Bradley–Terry, on the Elo scale; intervals are at "
-        f"{format_confidence(confidence)}, prompts resampled. Neighbours differ "
-        "significantly by the rule of the ladder, for all pairs of entrants together; a gap "
-        "without a bound says that the prompts do not tell how large it is.",
+        f"{format_confidence(confidence)}, prompts resampled. Who is better than "
+        "the next is claimed as on the ladder, for all pairs of entrants together; a gap without a "
+        "bound says that the prompts do not tell how large it is.",
     )
 
 
 def fair_sentences(compared: Compared, *, dimension: str) -> list[str]:
-    """Describe whether the denominators agree, which gaps are significant, and shared families.
+    """Describe whether the denominators agree, who is better than the next, and shared families.
 
     Args:
         compared: The rows of the dimension, sorted.
@@ -199,20 +199,20 @@ def fair_sentences(compared: Compared, *, dimension: str) -> list[str]:
         ]
     gaps = compared.gaps()
     if gaps:
-        level = [f"{row.entrant_id} above {below}" for row, below in gaps if not row.shown_above]
-        sentences.append(_neighbour_sentence(len(gaps), level))
+        unsure = [f"{row.entrant_id} than {below}" for row, below in gaps if not row.shown_above]
+        sentences.append(_neighbour_sentence(len(gaps), unsure))
     return [*sentences, *_family_sentences(compared)]
 
 
-def _neighbour_sentence(n_gaps: int, level: Sequence[str]) -> str:
-    if not level:
-        return "Every two neighbours on the common prompts differ significantly."
-    if len(level) > _MOST_NAMED:
+def _neighbour_sentence(n_gaps: int, unsure: Sequence[str]) -> str:
+    if not unsure:
+        return "On the common prompts everyone is better than the next below."
+    if len(unsure) > _MOST_NAMED:
         return (
-            f"{len(level)} of {n_gaps} entrants do not differ significantly from the next below "
-            "on the common prompts."
+            f"On the common prompts {len(unsure)} of {n_gaps} entrants are not shown to be better "
+            "than the next below."
         )
-    return f"No significant difference on the common prompts: {join_names(level)}."
+    return f"Not shown to be better on the common prompts: {join_names(unsure)}."
 
 
 def _turned_sentences(compared: Compared) -> list[str]:
@@ -294,7 +294,7 @@ def gap_table(compared: Compared) -> ReportTable:
             "next below": lambda row: below[row.entrant_id],
             "gap": CELLS["rating"],
             "interval of the difference": lambda row: _gap_interval(row.low, row.high),
-            "verdict": lambda row: "significant" if row.shown_above else "not significant",
+            "shown to be better": lambda row: "yes" if row.shown_above else "no",
         },
         n_labels=2,
     )
@@ -364,7 +364,7 @@ _COLUMNS = ReportTable(
         ("prompts in a sentence", "n", "bradley_terry; basis = common, and basis = planned"),
         ("gap", "rating", "gap; basis = common"),
         ("interval of the difference", "low, high", "gap; basis = common"),
-        ("significant, not significant", "shown_above", "gap; basis = common"),
+        ("shown to be better", "shown_above", "gap; basis = common"),
         ("by, stratum", "stratum", "basis = common; elsewhere stratum = all"),
     ),
     n_labels=3,

@@ -63,10 +63,11 @@ def build_leaderboard(
             f"the tables are of dimensions {sorted(dimensions)!r}; expected one; "
             "build one leaderboard per dimension"
         )
+    records = pair_records(pairs)
     copies = {
         row.entrant_id: tuple(
             other
-            for (entrant, other), record in pair_records(pairs).items()
+            for (entrant, other), record in records.items()
             if entrant == row.entrant_id and record.is_all_same_text
         )
         for row in strengths

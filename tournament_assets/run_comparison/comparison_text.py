@@ -110,8 +110,8 @@ def size_caution(sizes: Mapping[str, tuple[int, int]]) -> str:
         return ""
     counts = join_names([f"{name} ({then}, then {now})" for name, (then, now) in sizes.items()])
     return (
-        f"Caution: the runs settled different pairs on {counts}, from which a move of a rating "
-        "there may come."
+        f"Caution: the runs settled different pairs on {counts}; that alone may move a rating "
+        "there."
     )
 
 

@@ -201,11 +201,9 @@ class RatingRow:
     rank_best: Annotated[int | None, "best possible rank: 1 + entrants shown to be above it"] = None
     rank_worst: Annotated[int | None, "worst possible rank: all but those shown below it"] = None
     shown_above: Annotated[
-        tuple[str, ...], "entrants significantly below it; elo: below it beyond order noise"
+        tuple[str, ...], "entrants that it is better than; elo: below it beyond order noise"
     ] = ()
-    group: Annotated[str | None, "letters; entrants that share one do not differ significantly"] = (
-        None
-    )
+    group: Annotated[str | None, "letters; of two that share one neither is better"] = None
     n: Annotated[int, "prompts it rests on; elo and arena: its matches; win_share: its pairs"] = 0
     note: Annotated[str | None, "why a number is absent, or what to know of it"] = None
 

@@ -40,7 +40,7 @@ class Rating(Estimate):
         entrant: Who is rated.
         standard_error: Elo points; None where there is no rating or no spread to measure.
         rank: Its rank, 1 for the best; None where it has none, or nobody is ranked.
-        group: Letters; entrants that share one do not differ significantly.
+        group: Letters; of two that share one neither is better.
     """
 
     entrant: str

@@ -457,7 +457,7 @@ def _ladder(rows: Sequence[RatingRow], dimension: str, interval: str) -> Ladder:
         caption=(
             f"Ratings on {dimension} (dot) with their {interval} intervals (bar) by people's "
             "labels alone, by the judge alone, and by both; shaded: the first one's interval. "
-            "Entrants that share a letter in a column are level there."
+            "Of two entrants that share a letter in a column neither is better there."
         ),
     )
 
@@ -482,7 +482,7 @@ def _powered_table(rows: Sequence[RatingRow], interval: str) -> ReportTable:
         basis: {name: own[basis] for name, own in lines.items() if basis in own} for basis in BASES
     }
     rated = with_interval(unrated=ABSENT, unbounded=_NO_INTERVAL)
-    of_both = {"level with": "group", "places": "places", "labelled prompts": "n", "note": "note"}
+    of_both = {"letters": "group", "places": "places", "labelled prompts": "n", "note": "note"}
     return rating_table(
         [next(iter(own.values())) for own in lines.values()],
         {

@@ -26,7 +26,6 @@ from tournament_assets.extras.people.labelled_pairs import (
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
 from tournament_assets.ratings.intervals import BootstrapRatings, two_sided_quantile
 from tournament_assets.ratings.matches import require_confidence
-from tournament_assets.ratings.places import placed
 from tournament_assets.ratings.rating_methods import rows_of_ratings
 from tournament_assets.ratings.sandwich import contrast_inverse
 from tournament_assets.ratings.significance import SeparatedEntrants, separate_entrants
@@ -541,9 +540,20 @@ def powered_rows(
     rows = []
     for basis, fit in fits.items():
         separated = separate_powered(fit, resampling=settings.resampling)
-        ranks = {place.entrant: rank for rank, place in enumerate(separated.ranks, start=1)}
-        rated = placed(rows_of_ratings(fit.ratings, POWERED), separated)
-        rows += [replace(row, basis=basis, rank=ranks.get(row.entrant_id)) for row in rated]
+        rated = {
+            row.entrant_id: replace(row, basis=basis, rank=None)
+            for row in rows_of_ratings(fit.ratings, POWERED)
+        }
+        for rank, place in enumerate(separated.ranks, start=1):
+            rated[place.entrant] = replace(
+                rated[place.entrant],
+                rank=rank,
+                rank_best=place.best,
+                rank_worst=place.worst,
+                shown_above=place.shown_above,
+                group=place.letters,
+            )
+        rows += rated.values()
         weight = Rating(fit.weight, n=fit.n_prompts, entrant="judge")
         rows += [replace(rows_of_ratings([weight], JUDGE_WEIGHT)[0], basis=basis, rank=None)]
     return [replace(row, dimension=dimension) for row in rows]

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Literal
 
-from tournament_assets.reports.claims import Statements
+from tournament_assets.reports.claims import Statements, name_some
 from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.tournament.formatting import format_plural, join_names
 
 Outcome = Literal["best", "equivalent", "undecided", "circle", "nothing"]
-_MOST_NAMES = 4
 
 
 def outcome(found: Statements) -> tuple[Outcome, tuple[str, ...]]:
@@ -19,9 +18,11 @@ def outcome(found: Statements) -> tuple[Outcome, tuple[str, ...]]:
         return "nothing", ()
     if found.nobody_is_first:
         return "circle", found.circle
+    if found.best:
+        return "best", found.best
     top = tuple(row.entrant_id for row in found.top)
     if {*top} <= {leader.entrant_id, *leader.same_answers_as}:
-        return "best", top
+        return "undecided", ()
     claims = {found.pairs[pair].claim for pair in combinations(top, 2)}
     return ("equivalent" if claims == {"equivalent"} else "undecided"), top
 
@@ -39,16 +40,14 @@ def headline(statements: Sequence[Statements]) -> str:
 
 
 def _part(ended: Outcome, names: Sequence[str], dimensions: str, *, is_first: bool) -> str:
-    listed = join_names(names)
-    if len(names) > _MOST_NAMES:
-        listed = f"{names[0]} and {len(names) - 1} others"
+    listed = name_some(names)
     on = f"{'On' if is_first else 'on'} {dimensions}"
     return {
         "best": f"{listed} {'is' if len(names) == 1 else 'are'} best on {dimensions}",
         "equivalent": f"{listed} are equivalent on {dimensions}",
-        "undecided": f"{on} it is undecided between {listed}",
+        "undecided": f"{on} it is undecided {f'between {listed}' if names else 'who is best'}",
         "circle": f"{on} nobody is first, since the decisions go in a circle",
-        "nothing": f"{on} no entrant can be first",
+        "nothing": f"{on} nobody is first",
     }[ended]
 
 
@@ -83,7 +82,7 @@ def _cheaper(statements: Sequence[Statements], costs: Mapping[str, float]) -> di
     found: dict[str, list[str]] = {}
     for each in statements:
         ended, names = outcome(each)
-        if ended not in ("undecided", "equivalent") or names[0] not in costs:
+        if ended not in ("undecided", "equivalent") or not names or names[0] not in costs:
             continue
         for name in names[1:]:
             if costs.get(name, costs[names[0]]) < costs[names[0]]:
