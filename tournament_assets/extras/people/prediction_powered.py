@@ -537,7 +537,7 @@ def powered_rows(
         fits: Ratings by basis.
         settings: How entrants are separated.
     """
-    rows = []
+    rows: list[RatingRow] = []
     for basis, fit in fits.items():
         separated = separate_powered(fit, resampling=settings.resampling)
         rated = {
