@@ -232,6 +232,7 @@ SPLIT, MUTE, SAME = Outcome.INCONSISTENT, Outcome.UNJUDGED, Outcome.SAME_TEXT
         ([A, TIE, TIE], A),
         ([A, B, TIE], SPLIT),
         ([A, TIE, SPLIT], A),
+        ([A, SPLIT, SPLIT, SPLIT, SPLIT], A),
         ([TIE, TIE, SPLIT], TIE),
         ([A, A, MUTE], A),
         ([A, MUTE, MUTE], MUTE),
@@ -257,13 +258,48 @@ def test_a_judge_that_weighs_more_than_the_others_decides() -> None:
     assert together([(A, 1.5), (B, 1.0), (B, 1.0)]).outcome is B
 
 
-@given(st.lists(st.tuples(st.sampled_from(Outcome), st.integers(1, 5)), min_size=1, max_size=6))
+votes_of_a_jury = st.lists(
+    st.tuples(st.sampled_from(Outcome), st.integers(1, 5)), min_size=1, max_size=6
+)
+
+
+@given(votes_of_a_jury)
 def test_the_order_of_judges_makes_no_difference(votes: list[tuple[Outcome, int]]) -> None:
     weighed = [(outcome, float(weight)) for outcome, weight in votes]
     one, other = together(weighed), together(weighed[::-1])
     assert (one.outcome, one.share) == (other.outcome, other.share)
     if one.share is not None:
         assert 1 - (1 - one.share) == one.share
+
+
+@given(votes_of_a_jury, st.sampled_from([A, B]), st.integers(1, 5))
+def test_a_judge_more_who_agrees_leaves_no_pair_undecided(
+    votes: list[tuple[Outcome, int]], outcome: Outcome, weight: int
+) -> None:
+    weighed = [(each, float(own)) for each, own in votes]
+    if together(weighed).outcome is outcome:
+        assert together([*weighed, (outcome, float(weight))]).outcome is outcome
+
+
+def test_a_judge_whose_reply_is_still_to_come_silences_nobody_and_a_silent_one_does() -> None:
+    def settled(*verdicts: Verdict) -> Outcome:
+        late = replace(verdict("late", MUTE), verdict_ab=verdicts[0], verdict_ba=verdicts[1])
+        return settle_panel(
+            [verdict("one", A), verdict("two", A), late],
+            {"one": 1.0, "two": 1.0, "late": 2.5},
+            settled_by="all",
+        ).outcome
+
+    assert settled(Verdict.PENDING, Verdict.PENDING) is A
+    assert settled(Verdict.PENDING, Verdict.B) is A
+    assert settled(Verdict.PENDING, Verdict.REFUSED) is MUTE
+    assert settled(Verdict.A, Verdict.UNREADABLE) is MUTE
+
+
+def test_a_pair_that_every_judge_is_still_to_be_heard_on_is_unjudged() -> None:
+    late = replace(verdict("late", MUTE), verdict_ab=Verdict.PENDING, verdict_ba=Verdict.PENDING)
+    found = settle_panel([late], {"late": 1.0}, settled_by="all")
+    assert (found.outcome, found.share) == (MUTE, None)
 
 
 def together(votes: Sequence[tuple[Outcome, float]]) -> VerdictRow:

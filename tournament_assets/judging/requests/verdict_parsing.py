@@ -449,8 +449,9 @@ def settle_panel(
 ) -> VerdictRow:
     """Settle one pair from several judges' verdicts, by the weighted mean of their shares.
 
-    A judge that was asked and gave no verdict keeps its weight. The pair is unjudged unless more
-    than half of the weight gave a verdict, so that one judge of three cannot decide alone.
+    A judge that gave no verdict keeps its weight, and the pair is unjudged unless more than half of
+    the weight gave one, so that one judge of three cannot decide alone. A judge whose reply is
+    still to come has no weight yet. A judge that contradicts itself is half a win for each.
 
     Args:
         by_judge: Its row from every judge that was asked, in the order of the judges.
@@ -463,8 +464,12 @@ def settle_panel(
         tie if ties hold most of the weight, and inconsistent if the judges contradict each other.
     """
     own = [weights.get(row.settled_by, 0.0) for row in by_judge]
-    asked = [(row, weight) for row, weight in zip(by_judge, own, strict=True) if weight > 0]
-    share, outcome = _settle_shares(asked)
+    replied = [
+        (row, weight)
+        for row, weight in zip(by_judge, own, strict=True)
+        if weight > 0 and not _is_waiting(row)
+    ]
+    share, outcome = _settle_shares(replied)
 
     def rank(place: int) -> tuple[bool, float]:
         return by_judge[place].outcome is outcome, own[place]
@@ -476,16 +481,22 @@ def settle_panel(
     )
 
 
-def _settle_shares(asked: Sequence[tuple[VerdictRow, float]]) -> tuple[float | None, Outcome]:
-    heard = [(row.share, weight) for row, weight in asked if row.share is not None]
+def _is_waiting(row: VerdictRow) -> bool:
+    """Return whether a judge may still give a verdict: replies are pending, and none is silent."""
+    missing = {each for each in (row.verdict_ab, row.verdict_ba) if not each.is_decided}
+    return missing == {Verdict.PENDING}
+
+
+def _settle_shares(replied: Sequence[tuple[VerdictRow, float]]) -> tuple[float | None, Outcome]:
+    heard = [(row.share, weight) for row, weight in replied if row.share is not None]
     total = math.fsum(weight for _, weight in heard)
-    if 2 * total <= math.fsum(weight for _, weight in asked):
+    if 2 * total <= math.fsum(weight for _, weight in replied):
         return None, Outcome.UNJUDGED
-    if any(row.outcome is Outcome.SAME_TEXT for row, _ in asked):
+    if any(row.outcome is Outcome.SAME_TEXT for row, _ in replied):
         return 0.5, Outcome.SAME_TEXT
     share = math.fsum(share * weight for share, weight in heard) / total
     if abs(share - 0.5) <= _ROUNDING:
-        ties = math.fsum(weight for row, weight in asked if row.outcome is Outcome.TIE)
+        ties = math.fsum(weight for row, weight in replied if row.outcome is Outcome.TIE)
         return 0.5, Outcome.TIE if 2 * ties > total else Outcome.INCONSISTENT
     # The two entrants' shares add up to 1 to the bit, so that a file of battles can hold either.
     return 1 - (1 - share), Outcome.A_WINS if share > 0.5 else Outcome.B_WINS
