@@ -65,6 +65,14 @@ def test_the_files_that_contributors_are_told_of_are_there() -> None:
     assert missing == []
 
 
+def test_a_wheel_holds_every_file_of_the_package() -> None:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = config["tool"]["setuptools"]["package-data"]["tournament_assets"]
+    held = {path for pattern in ("**/*.py", *patterns) for path in PACKAGE.glob(pattern)}
+    files = {each for each in PACKAGE.rglob("*") if each.is_file()}
+    assert [each for each in files - held if "__pycache__" not in each.parts] == []
+
+
 def test_a_changed_file_leads_to_its_tests() -> None:
     expected = {
         "tournament_assets/ratings/elo.py": ["tests/ratings"],

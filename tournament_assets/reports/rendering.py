@@ -12,9 +12,10 @@ import hashlib
 import html
 import re
 from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from tournament_assets.tournament.formatting import (
@@ -44,6 +45,8 @@ _LATEX_SIGNS = {
 _LATEX = str.maketrans(_LATEX_SIGNS)
 
 _FORMULA_SIGNS = ("=", "+", "-", "@", "\t")
+
+_PACKAGE = Path(__file__).parents[1]
 
 
 def show_controls(text: str) -> str:
@@ -94,7 +97,7 @@ def render_template(name: str, **values: Any) -> str:
     """Return a template of this package, filled in.
 
     Args:
-        name: The file's name in `templates/`.
+        name: The file's name in `templates/`; of an extra's, its path in `extras/`.
         values: Values for the template's names.
     """
     return _environment().get_template(name).render(**values)
@@ -172,7 +175,7 @@ def _environment() -> Environment:
 
     environment = Environment(
         finalize=visible,
-        loader=PackageLoader("tournament_assets.reports", "templates"),
+        loader=FileSystemLoader([_PACKAGE / "reports" / "templates", _PACKAGE / "extras"]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -335,7 +335,7 @@ def condition_sentences(
 def glossary(config: ArchiveConfig) -> tuple[str, ...]:
     """Explain the columns."""
     return render_sentences(
-        "archive_glossary.jinja",
+        "archives/templates/glossary.jinja",
         reader=config.harness,
         planned=config.n_planned,
         rule=rule_sentence(config),
@@ -356,7 +356,7 @@ def caveats(comparison: ArchiveComparison) -> tuple[str, ...]:
         if each.judge_share
     ]
     return render_sentences(
-        "archive_caveats.jinja",
+        "archives/templates/caveats.jinja",
         models=models,
         counts=counts,
         uneven=_UNEVEN,

@@ -206,4 +206,5 @@ def write_label_page(
 def label_page(values: Mapping[str, Any] | None) -> str:
     """Return the page; with the values it shows, or None for one that a server answers."""
     connects = values is None
-    return render_page("label.html.jinja", "label", work=script_json(values), connects=connects)
+    page, name = "people/templates/label.html.jinja", "people/templates/label"
+    return render_page(page, name, work=script_json(values), connects=connects)

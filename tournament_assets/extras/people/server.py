@@ -85,7 +85,7 @@ def create_label_app(
         token: What a browser must show; None asks for none, but then answers to a loopback name
             only, so that no other site's page can be made to read or vote.
     """
-    page, script = label_page(None), render_template("label_worker.js")
+    page, script = label_page(None), render_template("people/templates/label_worker.js")
     room = _Room(desk, ledger, raters)
 
     def check(request: Request) -> None:

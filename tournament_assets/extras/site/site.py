@@ -186,10 +186,10 @@ def site_pages(runs: Sequence[SiteRun]) -> dict[str, str]:
     by_page: dict[str, list[SiteRun]] = {}
     for run in runs:
         by_page.setdefault(run.page, []).append(run)
-    pages = {"index.html": _render("site_index.html.jinja", by_page=by_page, runs=runs)}
+    pages = {"index.html": _render("index.html.jinja", by_page=by_page, runs=runs)}
     for name, own in by_page.items():
         pages[name] = _render(
-            "site_runs.html.jinja",
+            "runs.html.jinja",
             latest=own[0],
             rows=list(zip(own, _changes(own), strict=True)),
             histories=[_history(own[::-1], each) for each in own[0].standings],
@@ -360,10 +360,10 @@ def _history_sentence(runs: Sequence[SiteRun], dimension: str) -> str:
 
 
 def _render(template: str, **values: Any) -> str:
-    style = render_template("report.css") + render_template("site.css")
+    style = render_template("report.css") + render_template("site/templates/site.css")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
     return render_template(
-        template,
+        f"site/templates/{template}",
         style=style,
         style_hash=f"sha256-{digest}",
         script_hash="none",
