@@ -284,16 +284,18 @@ def test_a_judge_more_who_agrees_leaves_no_pair_undecided(
 def test_a_judge_whose_reply_is_still_to_come_silences_nobody_and_a_silent_one_does() -> None:
     def settled(*verdicts: Verdict) -> Outcome:
         late = replace(verdict("late", MUTE), verdict_ab=verdicts[0], verdict_ba=verdicts[1])
-        return settle_panel(
-            [verdict("one", A), verdict("two", A), late],
-            {"one": 1.0, "two": 1.0, "late": 2.5},
-            settled_by="all",
-        ).outcome
+        weights = {"one": 1.0, "late": 1.0}
+        return settle_panel([verdict("one", A), late], weights, settled_by="all").outcome
 
     assert settled(Verdict.PENDING, Verdict.PENDING) is A
     assert settled(Verdict.PENDING, Verdict.B) is A
     assert settled(Verdict.PENDING, Verdict.REFUSED) is MUTE
     assert settled(Verdict.A, Verdict.UNREADABLE) is MUTE
+
+
+def test_a_heavy_judge_that_says_nothing_does_not_silence_two_and_does_not_decide_alone() -> None:
+    assert together([(A, 1.0), (A, 1.0), (MUTE, 9.0)]).outcome is A
+    assert together([(A, 9.0), (MUTE, 1.0), (MUTE, 1.0)]).outcome is MUTE
 
 
 def test_a_pair_that_every_judge_is_still_to_be_heard_on_is_unjudged() -> None:

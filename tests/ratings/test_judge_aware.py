@@ -11,7 +11,6 @@ from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_ter
 from tournament_assets.ratings.covariates import fit_controlled
 from tournament_assets.ratings.judge_aware import (
     ALL_ALIKE,
-    NO_DISCRIMINATION,
     NO_VERDICT,
     UNCONNECTED,
     JudgeAwareFit,
@@ -35,22 +34,19 @@ def test_the_maximum_is_that_of_a_slow_search() -> None:
 
     def cost(free: np.ndarray) -> float:
         strengths = np.append(free[:3], -free[:3].sum())
-        logs = np.append(free[6:8], -free[6:8].sum())
+        slopes = np.append(free[6:8], 3 - free[6:8].sum())
         odds = (
-            np.exp(logs)[matches.judge_index]
-            * (strengths[matches.first] - strengths[matches.second])
+            slopes[matches.judge_index] * (strengths[matches.first] - strengths[matches.second])
             + slots * free[3:6][matches.judge_index]
         )
         return -float((matches.preference * odds - np.logaddexp(0, odds)).sum())
 
-    slow = minimize(cost, np.zeros(8) + 0.1, options={"gtol": 1e-6})
+    slow = minimize(cost, np.repeat([0.1, 1.0], [6, 2]), options={"gtol": 1e-6})
     assert found.log_likelihood == pytest.approx(-slow.fun, abs=1e-6)
     expected = 1400 + ELO_PER_NAT * np.append(slow.x[:3], -slow.x[:3].sum())
     assert points(found) == pytest.approx(list(expected), abs=0.01)
-    logs = [
-        np.log(each.discrimination.value or np.nan) for each in found.judges if each.discrimination
-    ]
-    assert logs == pytest.approx([*slow.x[6:8], -slow.x[6:8].sum()], abs=1e-4)
+    slopes = [each.discrimination.value for each in found.judges if each.discrimination]
+    assert slopes == pytest.approx([*slow.x[6:8], 3 - slow.x[6:8].sum()], abs=1e-4)
     betas = [each.slot_logits.value for each in found.judges if each.slot_logits]
     assert betas == pytest.approx(list(slow.x[3:6]), abs=1e-4)
 
@@ -90,12 +86,8 @@ def test_errors_are_those_of_resampled_prompts() -> None:
             judge_index=matches.judge_index[kept],
         )
         fit = fit_judge_aware(resample, slots[kept], confidence=0.95)
-        logs = [
-            np.log(each.discrimination.value or np.nan)
-            for each in fit.judges
-            if each.discrimination
-        ]
-        drawn.append([*(each.value or np.nan for each in fit.ratings), *logs])
+        slopes = [each.discrimination.value for each in fit.judges if each.discrimination]
+        drawn.append([*(each.value or np.nan for each in fit.ratings), *slopes])
     spread = np.std(np.array(drawn), axis=0)
     errors = [each.standard_error or np.nan for each in found.ratings]
     for judge in found.judges:
@@ -103,7 +95,7 @@ def test_errors_are_those_of_resampled_prompts() -> None:
         low, high = judge.discrimination.low, judge.discrimination.high
         assert low is not None
         assert high is not None
-        errors.append(np.log(high / low) / 2 / 1.9695)
+        errors.append((high - low) / 2 / 1.9695)
     np.testing.assert_allclose(errors, spread, rtol=0.25)
 
 
@@ -122,18 +114,21 @@ def test_which_entrant_a_row_names_first_makes_no_difference() -> None:
     assert again.log_likelihood == pytest.approx(found.log_likelihood)
 
 
-def test_a_coin_is_set_aside_and_the_others_rate_as_without_it() -> None:
+def test_a_coin_has_a_discrimination_of_about_0_and_moves_the_ratings_by_little() -> None:
     coin = SimulatedJudge(0.0, 0.5)
     matches, slots = simulate_presentations(STRENGTHS, (*JURY, coin), n_prompts=60, seed=5)
     found = fit_judge_aware(matches, slots, confidence=0.95)
-    assert [each.counts for each in found.judges] == [True, True, True, False]
-    assert found.judges[3].note == NO_DISCRIMINATION
-    assert found.judges[3].discrimination is None
-    assert found.judges[3].slot_logits is not None
+    drawn = found.judges[3].discrimination
+    assert drawn is not None
+    assert drawn.low is not None
+    assert drawn.high is not None
+    assert drawn.low < 0 < drawn.high < 0.5
     kept = matches.judge_index < 3
     without = matches.of_judges(np.array([True, True, True, False]))
-    alone = fit_judge_aware(without, slots[kept], confidence=0.95)
-    assert points(found) == pytest.approx(points(alone))
+    alone = np.array(points(fit_judge_aware(without, slots[kept], confidence=0.95)), dtype=float)
+    both = np.array(points(found), dtype=float)
+    # Four judges average to 1, so the scale is another one.
+    assert np.corrcoef(both, alone)[0, 1] > 0.999
 
 
 def test_a_judge_who_loves_one_entrant_does_not_count_without_bound() -> None:
@@ -142,16 +137,18 @@ def test_a_judge_who_loves_one_entrant_does_not_count_without_bound() -> None:
     matches = replace(matches, preference=np.where(loved, 0.0, matches.preference))
     found = fit_judge_aware(matches, slots, confidence=0.95)
     assert found.judges[2].note == UNCONNECTED
-    assert [each.counts for each in found.judges] == [True, True, False]
+    assert [each.discrimination is None for each in found.judges] == [False, False, True]
     assert all(each.value is not None for each in found.ratings)
 
 
-def test_judges_that_agree_on_nothing_count_alike_and_say_so() -> None:
+def test_judges_that_agree_on_nothing_have_no_discrimination_that_differs_from_another() -> None:
     coins = (SimulatedJudge(0.0, 0.3), SimulatedJudge(0.0, -0.3))
     matches, slots = simulate_presentations((0.0, 0.0, 0.0), coins, n_prompts=40, seed=0)
     found = fit_judge_aware(matches, slots, confidence=0.95)
-    kinds = {each.note for each in found.judges}
-    assert kinds <= {ALL_ALIKE, NO_DISCRIMINATION, None}
+    for each in found.judges:
+        assert each.note in {ALL_ALIKE, None}
+        reach = each.discrimination
+        assert reach is None or reach.low is None or reach.low < 1 < (reach.high or 0)
     assert all(each.value is not None for each in found.ratings)
 
 
@@ -267,7 +264,9 @@ def test_arena_verdicts_give_the_figures_of_an_independent_fit() -> None:
     assert found.log_likelihood == pytest.approx(-42_149.1, abs=0.05)
     gammas = [each.discrimination.value for each in found.judges if each.discrimination]
     betas = [each.slot_logits.value for each in found.judges if each.slot_logits]
-    assert gammas == pytest.approx([1.599, 0.970, 0.645], abs=5e-4)
+    scale = np.exp(np.mean(np.log(np.array(gammas, dtype=float))))
+    assert np.mean(np.array(gammas, dtype=float)) == pytest.approx(1)
+    assert np.array(gammas) / scale == pytest.approx([1.599, 0.970, 0.645], abs=5e-4)
     assert betas == pytest.approx([0.180, -0.347, 1.914], abs=5e-4)
     people = presented(("human",))
     by_people = fit_judge_aware(people, np.ones(people.n_matches), confidence=0.95)

@@ -1,11 +1,20 @@
-import numpy as np
+from collections.abc import Sequence
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.ratings.simulated_judges import SimulatedJudge, simulate_presentations
+from tests.tournament.test_judges import ONE, THREE, TWO, jury_of
+from tournament_assets.judging.requests.verdict_parsing import reconcile_swap, settle_panel
 from tournament_assets.ratings.judge_aware import JudgeAwareFit, fit_judge_aware
-from tournament_assets.verdicts.juries import judge_weights
+from tournament_assets.tournament.asset_rows import VerdictRow
+from tournament_assets.tournament.verdicts import Outcome, Verdict
+from tournament_assets.verdicts.juries import judge_weights, weigh_judges
 
 STRENGTHS = (-0.8, -0.2, 0.3, 0.7)
+JUDGES = tuple(each["model"] for each in (ONE, TWO, THREE))
+A, B, REFUSED = Verdict.A, Verdict.B, Verdict.REFUSED
 
 
 def fitted(*discriminations: float, n_prompts: int, seed: int = 1) -> JudgeAwareFit:
@@ -20,9 +29,7 @@ def test_weights_are_discriminations_shrunken_towards_each_other() -> None:
     for each in fit.judges:
         assert each.discrimination is not None
         assert each.discrimination.value is not None
-        own, shrunken = np.log([each.discrimination.value, weights[each.judge]])
-        assert 0 < shrunken / own < 1
-        assert shrunken == pytest.approx(own, rel=0.2)
+        assert 0.8 < (weights[each.judge] - 1) / (each.discrimination.value - 1) < 1
 
 
 def test_judges_who_differ_by_no_more_than_their_errors_weigh_alike() -> None:
@@ -30,8 +37,79 @@ def test_judges_who_differ_by_no_more_than_their_errors_weigh_alike() -> None:
     assert list(weights.values()) == [1.0, 1.0, 1.0]
 
 
-def test_a_coin_weighs_nothing() -> None:
-    fit = fitted(1.5, 1.0, 0.0, n_prompts=120)
-    coin = fit.judges[2]
-    assert not coin.counts
-    assert judge_weights(fit, confidence=0.95)[coin.judge] == 0
+def test_a_coin_weighs_the_less_the_more_it_said() -> None:
+    few, some, many = (
+        judge_weights(fitted(1.5, 1.0, 0.0, n_prompts=n), confidence=0.95)["judge_2"]
+        for n in (4, 30, 300)
+    )
+    assert few > 0.6
+    assert few > some > many > 0
+    assert many < 0.1
+
+
+def weigh(*said: Sequence[tuple[Verdict, Verdict]]) -> dict[str, float]:
+    weigh = weigh_judges(jury_of(ONE, TWO, THREE), "pilot")
+    assert weigh is not None
+    return dict(weigh(rows_of_jury(*said)))
+
+
+def rows_of_jury(*said: Sequence[tuple[Verdict, Verdict]]) -> list[VerdictRow]:
+    """Return what each judge says of two entrants, prompt by prompt."""
+    return [
+        verdict_row(f"p{prompt}", judge, *verdicts)
+        for judge, own in zip(JUDGES, said, strict=True)
+        for prompt, verdicts in enumerate(own)
+    ]
+
+
+def verdict_row(prompt: str, judge: str, ab: Verdict, ba: Verdict) -> VerdictRow:
+    outcome = reconcile_swap(ab, ba)
+    return VerdictRow(
+        prompt_id=prompt,
+        source="recall",
+        dimension="factuality",
+        entrant_a="ada",
+        entrant_b="bob",
+        verdict_ab=ab,
+        verdict_ba=ba,
+        outcome=outcome,
+        share=outcome.share,
+        request_key_ab=f"{prompt} ab",
+        request_key_ba=f"{prompt} ba",
+        attempt_ab=1,
+        attempt_ba=1,
+        settled_by=judge,
+    )
+
+
+replies = st.sampled_from([A, B, Verdict.TIE])
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda n: st.lists(
+            st.lists(st.tuples(replies, replies), min_size=n, max_size=n), min_size=3, max_size=3
+        )
+    )
+)
+def test_from_few_pairs_judges_weigh_about_alike_in_whatever_order_they_are(
+    said: list[list[tuple[Verdict, Verdict]]],
+) -> None:
+    weights = weigh(*said)
+    kept = len(said[0]) / (len(said[0]) + 40)
+    assert all(1 - kept <= each <= 1 + 2 * kept for each in weights.values())
+    turned = weigh(*said[::-1])
+    assert list(turned.values())[::-1] == pytest.approx(list(weights.values()), abs=1e-6)
+
+
+def test_a_judge_that_dies_after_four_pairs_does_not_silence_two_who_agree() -> None:
+    agreed = [(A, B)] * 18
+    dying = [(A, B), (B, A), (A, B), (A, A), *[(REFUSED, REFUSED)] * 14]
+    weights = weigh(agreed, agreed, dying)
+    assert set(weights.values()) == {1.0}
+    rows = rows_of_jury(agreed, agreed, dying)
+    settled = [
+        settle_panel([row for row in rows if row.prompt_id == f"p{prompt}"], weights, settled_by="")
+        for prompt in range(18)
+    ]
+    assert {row.outcome for row in settled} == {Outcome.A_WINS}

@@ -1,10 +1,11 @@
 """Bradley-Terry ratings from judges who differ in discrimination and in position bias.
 
 P(the first shown wins | judge j) = 1 / (1 + exp(-(g_j (s_a - s_b) + b_j))), ties as half wins, with
-discriminations g_j whose logarithms sum to 0 and slot effects b_j. A judge whose verdicts depend
-less on the entrants counts less; no human verdicts are needed. Errors that the judges share, as
-those of one family do, go undetected. Source: "Judge-aware ranking framework for evaluating large
-language models without ground truth", https://arxiv.org/abs/2601.21817; the slot term is added.
+discriminations g_j that average to 1 and slot effects b_j. A judge whose verdicts depend less on
+the entrants counts less; no human verdicts are needed. Errors that the judges share, as those of
+one family do, go undetected. Source: "Judge-aware ranking framework for evaluating large language
+models without ground truth", https://arxiv.org/abs/2601.21817; the slot term is added, and the
+logarithms of the discriminations do not sum to 0, since a coin's discrimination has none.
 """
 
 import math
@@ -29,9 +30,6 @@ from tournament_assets.tournament.estimates import Estimate, Rating
 NO_VERDICT = "it gave no verdict on two different texts"
 UNCONNECTED = "its verdicts alone do not connect the entrants, so its discrimination has no bound"
 SLOT_DECIDES = "who won and the slot leave its slot effect without a bound"
-NO_DISCRIMINATION = (
-    "its verdicts cannot be told from ones that have nothing to do with the other judges' ratings"
-)
 NOT_FITTED = "the judges' verdicts have no most likely ratings: too few of them, or too one-sided"
 ALL_ALIKE = "no judge's discrimination is known, so all judges count alike"
 
@@ -43,10 +41,9 @@ class JudgeTraits:
     Attributes:
         judge: Who judged.
         n_verdicts: Presentations of two rated entrants with a verdict.
-        discrimination: How strongly the verdicts depend on the entrants, relative to the other
-            judges; None where the judge does not count or all count alike.
+        discrimination: How strongly the verdicts depend on the entrants, where the judges' mean is
+            1; about 0 for a coin. None where it has no estimate, with a note if others have one.
         slot_logits: The log odds by which the first slot is preferred between equals.
-        counts: Whether its verdicts are part of the ratings.
         note: Why something is missing; None if nothing is.
     """
 
@@ -54,7 +51,6 @@ class JudgeTraits:
     n_verdicts: int
     discrimination: Estimate | None
     slot_logits: Estimate | None
-    counts: bool
     note: str | None
 
 
@@ -88,9 +84,9 @@ def fit_judge_aware(
     """Rate the entrants from presentations to one or several judges.
 
     The largest group of entrants is rated that the verdicts of all judges connect. A judge is set
-    aside, with a note, if the likelihood of its own verdicts has no maximum (one that always
-    prefers an entrant would count without bound), or if its discrimination does not differ
-    significantly from 0. If no judge is left, all judges whose slot effect is known count alike.
+    aside, with a note, if the likelihood of its own verdicts has no maximum: one that always
+    prefers an entrant would count without bound. If nothing tells the others apart, they count
+    alike.
 
     Args:
         matches: One for each presentation that has a verdict, with its judge.
@@ -115,7 +111,7 @@ def fit_judge_aware(
     rated = np.array([each.value is not None for each in results], dtype=np.bool_)
     data = replace(matches, covariates=slots[:, None]).among(rated)
     alone = [_fit_alone(data, judge) for judge in range(len(data.judges))]
-    joint = _fit_together(data, alone, confidence=confidence) if data.n_matches else None
+    joint = _fit_together(data, alone) if data.n_matches else None
     return _describe(
         joint,
         alone,
@@ -131,14 +127,14 @@ def fit_judge_aware(
 class _Fit:
     """Judges that were fitted, by their indices.
 
-    Strengths average to 0 and the logarithms of the discriminations, of which there are none where
-    all count alike, sum to 0. The covariance is of strengths, slot effects and those logarithms.
+    Strengths average to 0 and discriminations, of which there are none where all count alike, to 1.
+    The covariance is of strengths, slot effects and discriminations.
     """
 
     judges: NDArray[np.int64]
     strengths: NDArray[np.float64]
     slots: NDArray[np.float64]
-    log_discriminations: NDArray[np.float64]
+    discriminations: NDArray[np.float64]
     covariance: NDArray[np.float64]
     log_likelihood: float
     n_prompts: int
@@ -166,21 +162,17 @@ def _fit_alone(data: Matches, judge: int) -> _Alone:
         return _Alone(n_verdicts, None, SLOT_DECIDES)
 
 
-def _fit_together(data: Matches, alone: Sequence[_Alone], *, confidence: float) -> _Fit | None:
-    """Fit the judges together, setting aside the weakest until all of them discriminate."""
+def _fit_together(data: Matches, alone: Sequence[_Alone]) -> _Fit | None:
+    """Fit the judges together; as if all were alike where nothing tells them apart."""
     able = np.array([index for index, each in enumerate(alone) if each.fit is not None], dtype=int)
-    judges = able
-    while judges.size > 1:
+    if able.size == 1:
+        return alone[int(able[0])].fit
+    if able.size:
         try:
-            fit, weakest = _fit_discriminating(data, judges, confidence=confidence)
+            return _fit_discriminating(data, able)
         except (RatingError, np.linalg.LinAlgError):
             # Entrants of equal strength do not show how well a judge discriminates.
-            break
-        if fit is not None:
-            return fit
-        judges = np.delete(judges, weakest)
-    if judges.size == 1:
-        return alone[int(judges[0])].fit
+            pass
     try:
         return _fit_alike(data, able if able.size else np.arange(len(data.judges)))
     except RatingError:
@@ -198,49 +190,29 @@ def _fit_alike(data: Matches, judges: NDArray[np.int64]) -> _Fit:
         judges=judges,
         strengths=parameters[:n],
         slots=parameters[n:],
-        log_discriminations=np.zeros(0),
+        discriminations=np.zeros(0),
         covariance=covariance,
         log_likelihood=log_likelihood(plain, parameters),
         n_prompts=n_prompts,
     )
 
 
-def _fit_discriminating(
-    data: Matches, judges: NDArray[np.int64], *, confidence: float
-) -> tuple[_Fit | None, int]:
-    """Fit several judges; None, and the weakest's place, if one does not discriminate."""
+def _fit_discriminating(data: Matches, judges: NDArray[np.int64]) -> _Fit:
+    """Fit several judges, each with its discrimination and its slot effect."""
     own = _before(data, judges)
     cells = _in_cells(own)
     start = np.concatenate([maximise(_alike(cells)), np.ones(judges.size)])
     parameters = maximise(cells, start=start)
     covariance, n_prompts = sandwich_covariance(own, parameters, own.prompt_index, penalty=0.0)
-    raw = parameters[-judges.size :]
-    variances = np.diagonal(covariance)[-judges.size :]
-    # Without spread between prompts there is no error to doubt a discrimination by, and rounding
-    # may make it negative.
-    reach = np.sqrt(np.where(np.isfinite(variances) & (variances > 0), variances, 0.0))
-    if n_prompts > 1:
-        reach = reach * two_sided_quantile(confidence, degrees_of_freedom=n_prompts - 1)
-    if (raw - reach <= 0).any():
-        return None, int(np.argmin(raw / np.maximum(reach, 1e-300)))
-    n = len(data.entrants)
-    shift = np.log(raw).mean()
-    # From discriminations that average to 1 to logarithms that sum to 0: the strengths take over
-    # what the discriminations give up.
-    turn = np.eye(parameters.size)
-    per_judge = 1 / (raw * judges.size)
-    turn[:n, :n] *= np.exp(shift)
-    turn[:n, -judges.size :] = np.outer(np.exp(shift) * parameters[:n], per_judge)
-    turn[-judges.size :, -judges.size :] = np.diag(1 / raw) - per_judge
     return _Fit(
         judges=judges,
-        strengths=np.exp(shift) * parameters[:n],
-        slots=parameters[n : -judges.size],
-        log_discriminations=np.log(raw) - shift,
-        covariance=turn @ covariance @ turn.T,
+        strengths=parameters[: len(data.entrants)],
+        slots=parameters[len(data.entrants) : -judges.size],
+        discriminations=parameters[-judges.size :],
+        covariance=covariance,
         log_likelihood=log_likelihood(cells, parameters),
         n_prompts=n_prompts,
-    ), -1
+    )
 
 
 def _before(data: Matches, judges: NDArray[np.int64]) -> Matches:
@@ -316,34 +288,29 @@ def _describe(
 def _describe_judge(
     judge: str, index: int, alone: _Alone, fit: _Fit | None, *, confidence: float
 ) -> JudgeTraits:
-    counts = fit is not None and index in fit.judges
-    source = fit if counts else alone.fit
+    source = fit if fit is not None and index in fit.judges else alone.fit
     slot, discrimination = None, None
-    note = alone.note or (None if counts else NO_DISCRIMINATION)
+    note = alone.note
     if source is not None:
         at = int(np.searchsorted(source.judges, index))
         n, variances = source.strengths.size, np.diagonal(source.covariance)
         slot = _estimate(float(source.slots[at]), variances[n + at], source.n_prompts, confidence)
-        if source.log_discriminations.size:
-            found = _estimate(
-                float(source.log_discriminations[at]),
+        if source.discriminations.size:
+            discrimination = _estimate(
+                float(source.discriminations[at]),
                 variances[n + source.judges.size + at],
                 source.n_prompts,
                 confidence,
             )
-            discrimination = Estimate(_exp(found.value), _exp(found.low), _exp(found.high))
         elif source.judges.size > 1:
             note = note or ALL_ALIKE
-    return JudgeTraits(judge, alone.n_verdicts, discrimination, slot, counts, note)
-
-
-def _exp(value: float | None) -> float | None:
-    return None if value is None else math.exp(value)
+    return JudgeTraits(judge, alone.n_verdicts, discrimination, slot, note)
 
 
 def _estimate(value: float, variance: float, n_prompts: int, confidence: float) -> Estimate:
-    # Rounding leaves a few times 1e-16 where prompts agree to the last verdict.
-    if n_prompts < 2 or not variance > 1e-18:
+    # Rounding leaves up to 1e-11 where prompts agree to the last verdict, which says nothing of an
+    # error; a variance as small as this takes a million prompts.
+    if n_prompts < 2 or not variance > 1e-9:
         return Estimate(value, None, None)
     reach = math.sqrt(variance) * two_sided_quantile(confidence, degrees_of_freedom=n_prompts - 1)
     return Estimate(value, value - reach, value + reach)

@@ -126,8 +126,8 @@ def jury_section(
     if is_panel:
         sentences.append(NOT_PEOPLE)
     sentences.append(
-        "Discrimination is how much a judge's verdicts are about the entrants, relative to the "
-        "other judges; the odds are those by which it prefers what is shown first between equals "
+        "Discrimination is how much a judge's verdicts are about the entrants (1 is the judges' "
+        "mean); the odds are those by which it prefers what is shown first between equals "
         "(1 is no preference). Both are fitted with the ratings, without a label of people. "
         f"Intervals are at {format_confidence(confidence)} and by prompt. A judge that was asked "
         "and says nothing is silent, and stays in the share of unanimous pairs."

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations, groupby
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,6 @@ from tournament_assets.audits.agreement import (
     measure_panel,
 )
 from tournament_assets.judging.requests.pairs import PairToJudge, draw_share
-from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.judge_aware import JudgeAwareFit, fit_judge_aware
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.storage.tables import AnyTable, pair_key, rows_of
@@ -106,7 +106,12 @@ def jury_rows(
     """
     judges = [each.model for each in config.judges_of(mode)]
     fit, n_silent = _fit(by_judge, config, judges)
-    return list(_judge_rows(fit, _weights(fit, config, mode), n_silent, dimension))
+    weights = (
+        judge_weights(fit, confidence=config.ratings.confidence)
+        if config.aggregation(mode) == "judge_aware"
+        else dict.fromkeys(judges, 1.0)
+    )
+    return list(_judge_rows(fit, weights, n_silent, dimension))
 
 
 def _fit(
@@ -138,9 +143,10 @@ def weigh_judges(config: TournamentConfig, mode: Mode) -> WeighJudges | None:
         if not by_judge or config.aggregation(mode) == "equal":
             return dict.fromkeys(judges, 1.0)
         try:
-            return _weights(_fit(by_judge, config, judges)[0], config, mode)
+            fit, _ = _fit(by_judge, config, judges)
         except RatingError:
             return dict.fromkeys(judges, 1.0)
+        return judge_weights(fit, confidence=config.ratings.confidence)
 
     return weigh
 
@@ -161,46 +167,45 @@ def weights_of(jury: AnyTable) -> dict[str, float]:
     }
 
 
-def _weights(fit: JudgeAwareFit, config: TournamentConfig, mode: Mode) -> dict[str, float]:
-    """Return each judge's weight where the judges settle a pair together."""
-    if config.aggregation(mode) == "judge_aware" and any(each.counts for each in fit.judges):
-        return judge_weights(fit, confidence=config.ratings.confidence)
-    return {each.judge: 1.0 for each in fit.judges}
+_PRIOR_PAIRS = 40
+"""So many pairs must a judge have settled for its own record to count half.
+
+From four pairs, three judges weigh between 0.91 and 1.18, whatever they said of them.
+"""
 
 
 def judge_weights(fit: JudgeAwareFit, *, confidence: float) -> dict[str, float]:
-    """Return each judge's weight: its discrimination, shrunk towards the others'.
+    """Return each judge's weight: its discrimination, shrunk towards 1, the mean of the judges'.
 
     A discrimination is estimated with error, so the largest of several is partly large by chance.
-    Its logarithm is multiplied by the share of the variance between judges that is not error
-    (empirical Bayes, as in Morris, https://doi.org/10.1080/01621459.1983.10477920). A judge that
-    does not count weighs 0.
+    Its distance from 1 is multiplied by the share of the variance between judges that is not error
+    (empirical Bayes, as in Morris, https://doi.org/10.1080/01621459.1983.10477920), and by n / (n +
+    40) for the n pairs it settled, because few pairs do not show their error either. Of the
+    variance between a handful of judges the lower confidence limit is taken, so that judges who
+    may be alike weigh alike. A judge of whom nothing is known weighs 1.
 
     Args:
-        fit: The fit; at least one judge in it counts.
-        confidence: Coverage of its intervals.
+        fit: The fit.
+        confidence: Coverage of its intervals, and of that limit.
     """
-    weights = {each.judge: float(each.counts) for each in fit.judges}
+    # Imported here, so that loading the definitions does not pay for it.
+    from scipy.special import chdtri
+
     known = {
-        each.judge: (math.log(found.value), _error(found, fit, confidence))
+        each.judge: (found.value, found.low, found.high, each.n_verdicts / 2)
         for each in fit.judges
-        if each.counts and (found := each.discrimination) is not None and found.value is not None
+        if (found := each.discrimination) is not None and found.low is not None
     }
+    weights = dict.fromkeys((each.judge for each in fit.judges), 1.0)
     if len(known) < 2:
         return weights
-    logarithms = np.array([value for value, _ in known.values()])
-    variances = np.array([error**2 for _, error in known.values()])
-    between = max(0.0, float(logarithms.var(ddof=1) - variances.mean()))
-    kept = between / (between + variances) if between else np.zeros(variances.size)
-    return weights | dict(zip(known, np.exp(kept * logarithms).tolist(), strict=True))
-
-
-def _error(found: Estimate, fit: JudgeAwareFit, confidence: float) -> float:
-    """Return the standard error of a discrimination's logarithm; 0 if unknown."""
-    if found.low is None or found.high is None:
-        return 0.0
-    reach = (math.log(found.high) - math.log(found.low)) / 2
-    return reach / two_sided_quantile(confidence, degrees_of_freedom=fit.n_prompts - 1)
+    value, low, high, n_pairs = np.array([*known.values()], dtype=np.float64).T
+    variances = ((high - low) / 2 / NormalDist().inv_cdf(0.5 + confidence / 2)) ** 2
+    least = value.size * value.var() / chdtri(value.size - 1, 1 - confidence)
+    between = max(0.0, float(least - variances.mean()))
+    kept = between / (between + variances) * n_pairs / (n_pairs + _PRIOR_PAIRS)
+    own = 1 + kept * (value.clip(0, len(fit.judges)) - 1)
+    return weights | dict(zip(known, own.tolist(), strict=True))
 
 
 def _judge_rows(

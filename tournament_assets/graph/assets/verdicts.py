@@ -41,8 +41,8 @@ def has_jury(plan: TournamentPlan) -> bool:
 def jury(step: Step, replies: StoredTable) -> Made[list[MeasureRow]]:
     """Each judge's discrimination, slot odds and weight.
 
-    Discrimination is how strongly a judge's verdicts depend on the entrants, relative to the other
-    judges; slot odds are its odds of preferring the response shown first between equals. Both are
+    Discrimination is how strongly a judge's verdicts depend on the entrants, where the judges' mean
+    is 1; slot odds are its odds of preferring the response shown first between equals. Both are
     estimated from the judges' verdicts alone. A mode with one judge has no rows.
     """
     config = step.plan.config

@@ -449,9 +449,9 @@ def settle_panel(
 ) -> VerdictRow:
     """Settle one pair from several judges' verdicts, by the weighted mean of their shares.
 
-    A judge that gave no verdict keeps its weight, and the pair is unjudged unless more than half of
-    the weight gave one, so that one judge of three cannot decide alone. A judge whose reply is
-    still to come has no weight yet. A judge that contradicts itself is half a win for each.
+    The pair is unjudged unless more than half of the judges gave a verdict, whatever they weigh:
+    one of three cannot decide alone, and cannot silence two. A judge whose reply is still to come
+    is not among them. A judge that contradicts itself is half a win for each.
 
     Args:
         by_judge: Its row from every judge that was asked, in the order of the judges.
@@ -490,7 +490,7 @@ def _is_waiting(row: VerdictRow) -> bool:
 def _settle_shares(replied: Sequence[tuple[VerdictRow, float]]) -> tuple[float | None, Outcome]:
     heard = [(row.share, weight) for row, weight in replied if row.share is not None]
     total = math.fsum(weight for _, weight in heard)
-    if 2 * total <= math.fsum(weight for _, weight in replied):
+    if 2 * len(heard) <= len(replied):
         return None, Outcome.UNJUDGED
     if any(row.outcome is Outcome.SAME_TEXT for row, _ in replied):
         return 0.5, Outcome.SAME_TEXT
