@@ -1,5 +1,7 @@
 """Comparison bars overlap exactly where neither entrant is better."""
 
+import subprocess
+import sys
 from itertools import combinations
 
 import numpy as np
@@ -23,6 +25,24 @@ def test_two_bars_split_the_interval_of_the_difference() -> None:
     }
     assert not _overlaps(*apart.ends.values())
     assert _overlaps(*together.ends.values())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts the threads that /proc names")
+def test_no_thread_of_a_solver_is_left_to_abort_the_process_when_it_ends() -> None:
+    script = """
+import os
+import scipy.optimize
+from tournament_assets.ratings.comparison_bars import comparison_bars
+
+before = os.listdir("/proc/self/task")
+comparison_bars({"a": 9.0, "b": 5.0, "c": 4.0}, {("a", "b"): False, ("a", "c"): True,
+                ("b", "c"): True}, {("a", "b"): 9.0, ("a", "c"): 9.0, ("b", "c"): 1.0}, {})
+print(os.listdir("/proc/self/task") == before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "True", done.stdout
 
 
 def test_unequal_intervals_still_show_every_claim() -> None:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 _CLEARANCE = 0.015
 """How far bars are apart, or overlap, as a share of the distance of the best and the worst."""
-_WRONG = 1000.0
-"""How many Elo points of change a pair drawn wrongly is worth."""
+_NO_DISTANCE = 1e-7
+"""Below it the conditions of a programme contradict one another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,35 +99,42 @@ def _adjusted(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return how far bars reach down and up, shape (n_entrants,) each.
 
-    A linear programme: the columns are the reaches down, those up, what each differs from its
-    half-width, and how far each pair is from being drawn rightly.
+    Of all bars that are drawn rightly, those whose reaches differ least from the half-widths, by
+    the sum of squares. Where no bars draw every pair rightly, the pair that stands most in the way
+    is given up, until some do.
     """
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_array, eye_array, hstack, vstack
-
     n, n_pairs = points.size, first.size
+    scale = max(1.0, float(np.ptp(points)))
+    wanted = np.concatenate([widths, widths]) / scale
     # Apart: down of the first + up of the second <= gap - clearance. Together: >= gap + clearance.
-    sign = np.where(apart, 1.0, -1.0)
-    rows = np.concatenate([np.arange(n_pairs)] * 2)
-    sums = coo_array(
-        (np.concatenate([sign] * 2), (rows, np.concatenate([first, n + second]))),
-        shape=(n_pairs, 2 * n),
-    )
-    gap = points[first] - points[second]
-    bound = sign * gap - max(1.0, _CLEARANCE * float(np.ptp(points)))
-    same = eye_array(2 * n)
-    none = coo_array((2 * n, n_pairs))
-    wanted = np.concatenate([widths, widths])
-    solved = linprog(
-        np.concatenate([np.zeros(2 * n), np.ones(2 * n), np.full(n_pairs, _WRONG)]),
-        A_ub=vstack(
-            [
-                hstack([sums, coo_array((n_pairs, 2 * n)), -eye_array(n_pairs)]),
-                hstack([same, -same, none]),
-                hstack([-same, -same, none]),
-            ]
-        ),
-        b_ub=np.concatenate([bound, wanted, -wanted]),
-        method="highs",
-    )
-    return solved.x[:n], solved.x[n : 2 * n]
+    sign = np.where(apart, -1.0, 1.0)
+    sums = np.zeros((n_pairs, 2 * n))
+    sums[np.arange(n_pairs), first] = sums[np.arange(n_pairs), n + second] = sign
+    gap = (points[first] - points[second]) / scale
+    least = sign * gap + max(1.0 / scale, _CLEARANCE) - sums @ wanted
+    kept = np.arange(n_pairs)
+    while True:
+        change, in_the_way = _least_change(
+            np.vstack([sums[kept], np.eye(2 * n)]), np.concatenate([least[kept], -wanted])
+        )
+        if change is not None:
+            down_and_up = (wanted + change) * scale
+            return down_and_up[:n], down_and_up[n:]
+        kept = np.delete(kept, np.argmax(in_the_way[: kept.size]))
+
+
+def _least_change(
+    conditions: NDArray[np.float64], least: NDArray[np.float64]
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64]]:
+    """Return the shortest vector z with conditions @ z >= least, and how much each one forces it.
+
+    None stands for the vector if no vector meets all of them (least distance programming: Lawson
+    and Hanson, *Solving Least Squares Problems*, 1974, chapter 23).
+    """
+    from scipy.optimize import nnls
+
+    weights, distance = nnls(np.vstack([conditions.T, least]), np.eye(conditions.shape[1] + 1)[-1])
+    if distance < _NO_DISTANCE:
+        return None, weights
+    rest = np.vstack([conditions.T, least]) @ weights - np.eye(conditions.shape[1] + 1)[-1]
+    return -rest[:-1] / rest[-1], weights
