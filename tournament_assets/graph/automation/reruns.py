@@ -88,8 +88,6 @@ Reason = Literal["schedule", "edit", "hand"]
 PartitionKey = dg.MultiPartitionKey | str
 WorkOfStage = Mapping[PartitionKey, Sequence[dg.AssetKey]]
 """The assets of a stage that a rerun has to run, by partition; empty means all."""
-Choice = Callable[[dg.DagsterInstance, TournamentPlan, Stage, Mode], WorkOfStage]
-"""Returns what has to run, given the instance; an empty result skips the stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,27 +109,6 @@ class RerunIdentity:
     reason: Reason
     began_at: datetime
     edited: str = ""
-
-
-def choose_everything(
-    instance: dg.DagsterInstance,  # noqa: ARG001  # a choice by what is out of date needs it
-    plan: TournamentPlan,
-    stage: Stage,
-    mode: Mode,
-) -> WorkOfStage:
-    """Return every partition of a stage: what a scheduled rerun runs."""
-    return dict.fromkeys(stage.partition_keys(plan, mode), ())
-
-
-def choose_out_of_date(
-    instance: dg.DagsterInstance, plan: TournamentPlan, stage: Stage, mode: Mode
-) -> WorkOfStage:
-    """Return what is out of date."""
-    return find_out_of_date(RecipeBook(plan, instance), stage, mode)
-
-
-CHOICES: Mapping[Scope, Choice] = {"all": choose_everything, "out_of_date": choose_out_of_date}
-"""The choice that belongs to each scope."""
 
 
 def name_rerun(plan: TournamentPlan, mode: Mode, reason: Reason, began_at: datetime) -> str:
@@ -240,13 +217,16 @@ def request_stage_after(
     plan: TournamentPlan,
     *,
     instance: dg.DagsterInstance,
-    choice: Choice,
 ) -> list[dg.RunRequest]:
     """Return the runs of the next stage with work to do; empty if no later stage has any."""
     for index, stage in enumerate(build_rerun_stages(plan)):
         is_passed_over = DRIFT_ASSET in stage.assets and not _looks_at_judge(rerun, plan)
         if index > stage_index and not is_passed_over:
-            work = choice(instance, plan, stage, rerun.mode)
+            work: WorkOfStage = (
+                dict.fromkeys(stage.partition_keys(plan, rerun.mode), ())
+                if rerun.scope == "all"
+                else find_out_of_date(RecipeBook(plan, instance), stage, rerun.mode)
+            )
             if work:
                 return request_stage(index, rerun, plan, work=work, whole=work)
     return []

@@ -7,7 +7,7 @@ run waits for, and reports what an edit made out of date.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, get_args
 
 import dagster as dg
 
@@ -16,11 +16,9 @@ from tournament_assets.graph.assets.observed_inputs import ledger_files
 from tournament_assets.graph.automation.edits import Look, look_at_inputs, state_of
 from tournament_assets.graph.automation.jobs import build_rerun_stages, op_configs, stage_making
 from tournament_assets.graph.automation.reruns import (
-    CHOICES,
     FINISHED_TAG,
     REASON_TAG,
     RERUN_TAG,
-    Choice,
     PartitionKey,
     Rerun,
     RerunState,
@@ -223,16 +221,15 @@ def continue_reruns(
     instance: dg.DagsterInstance,
     *,
     since: str | None = None,
-    choices: Mapping[Scope, Choice] = CHOICES,
 ) -> Look:
     """Begin the next stage of every rerun whose last one has succeeded.
+
+    A rerun whose scope this version does not know stays where it is.
 
     Args:
         instance: Where the runs are.
         since: The time until which the previous look has seen everything; reruns unchanged since
             are skipped.
-        choices: What a rerun of each scope runs in a stage; a rerun of another scope stays where
-            it is.
     """
     now = datetime.now(UTC)
     reruns = find_reruns(
@@ -242,9 +239,8 @@ def continue_reruns(
     requests = [
         request
         for rerun in unfinished
-        if rerun.state is RerunState.BETWEEN_STAGES
-        and (choice := choices.get(rerun.identity.scope)) is not None
-        for request in _go_on(rerun, plan, instance, choice, now)
+        if rerun.state is RerunState.BETWEEN_STAGES and rerun.identity.scope in get_args(Scope)
+        for request in _go_on(rerun, plan, instance, now)
     ]
     # Whatever has ended before the cursor stays as it is until one of its runs changes.
     cursor = min([now, *(rerun.updated_at for rerun in unfinished)]) - CLOCKS_DIFFER
@@ -260,7 +256,6 @@ def _go_on(
     rerun: Rerun,
     plan: TournamentPlan,
     instance: dg.DagsterInstance,
-    choice: Choice,
     now: datetime,
 ) -> list[dg.RunRequest]:
     if rerun.stage_index is None:
@@ -275,13 +270,7 @@ def _go_on(
         }
         work = {key: whole[key] for key in (_key(plan, rerun, name) for name in left)}
         return request_stage(rerun.stage_index, rerun.identity, plan, work=work, whole=whole)
-    requests = request_stage_after(
-        rerun.stage_index,
-        rerun.identity,
-        plan,
-        instance=instance,
-        choice=choice,
-    )
+    requests = request_stage_after(rerun.stage_index, rerun.identity, plan, instance=instance)
     if not requests:
         # What is out of date is looked up once: a later edit is the business of another rerun.
         for run in rerun.newest_runs.values():
