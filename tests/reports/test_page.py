@@ -81,7 +81,7 @@ def test_missing_verdicts_are_counted_in_presentations_and_by_entrant() -> None:
 
 
 def _red_light() -> list[Doubt]:
-    return [Doubt("1 of 8 lights", "The judge on factuality: 1 of 8 red.", "lit", is_red=True)]
+    return [Doubt("1 of 8 lights", "The judge on factuality: 1 of 8 red.", is_red=True)]
 
 
 @pytest.mark.parametrize("render", RENDERERS)

@@ -94,7 +94,7 @@ def audit_doubts(
     found = [
         *_broken_doubts(audit),
         *(
-            Doubt(_short_outage(each, audit, checks), each.sentence, "audit", is_red=True)
+            Doubt(_short_outage(each, audit, checks), each.sentence, is_red=True)
             for each in find_outages(audit, checks)
         ),
     ]
@@ -103,14 +103,14 @@ def audit_doubts(
             "PARTIAL: these ratings were asked for before every reply had come. "
             f"Presentations without a reply yet: {_by_dimension(pending)}."
         )
-        found.append(Doubt("PARTIAL: replies are still to come", sentence, "audit", is_red=True))
+        found.append(Doubt("PARTIAL: replies are still to come", sentence, is_red=True))
     if any(left_out.values()):
         sentence = (
             f"This run was limited to the first pairs. Pairs left out: {_by_dimension(left_out)}."
         )
-        found.append(Doubt("limited to the first pairs", sentence, "audit"))
+        found.append(Doubt("limited to the first pairs", sentence))
     copies = copy_sentences(audit)
-    found += [Doubt("most pairs are of one text", each, "audit") for each in copies]
+    found += [Doubt("most pairs are of one text", each) for each in copies]
     return [*found, *_unjudged_doubts(audit), *_unanswered_doubts(audit)]
 
 
@@ -134,7 +134,6 @@ def _broken_doubts(audit: Sequence[CoverageRow]) -> list[Doubt]:
         Doubt(
             short,
             f"{short}: comparisons with it say only that. Look at the entrant before its rating.",
-            "audit",
             is_red=True,
         )
         for short in said.values()
@@ -182,7 +181,7 @@ def _unjudged_doubts(audit: Sequence[CoverageRow]) -> list[Doubt]:
     )
     short = f"{total} presentations have no verdict"
     sentence = f"{short}; they count as nothing, not as ties. By entrant: {by_entrant}."
-    return [Doubt(short, sentence, "audit")]
+    return [Doubt(short, sentence)]
 
 
 def _unanswered_doubts(audit: Sequence[CoverageRow]) -> list[Doubt]:
@@ -197,7 +196,7 @@ def _unanswered_doubts(audit: Sequence[CoverageRow]) -> list[Doubt]:
         f"Not everyone answered every prompt. Prompts answered: {'; '.join(answered.values())}."
     )
     short = f"unanswered prompts of {format_plural(len(answered), 'entrant')}"
-    return [Doubt(short, sentence, "audit")]
+    return [Doubt(short, sentence)]
 
 
 def _missing_words(rows: Sequence[CoverageRow]) -> str:

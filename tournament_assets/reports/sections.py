@@ -7,7 +7,7 @@ of `reports/run/section_table.py` or in the rows of an extra.
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property, partial
 from typing import Any, get_args, get_origin
 
@@ -40,14 +40,14 @@ class Doubt:
     Attributes:
         short: The doubt in a few words, with its count.
         sentence: The doubt in full.
-        section: The report section with the evidence.
         is_red: Whether the numbers should not be used until it is resolved.
+        section: The anchor of the report section with the evidence; its row fills it in.
     """
 
     short: str
     sentence: str
-    section: str
     is_red: bool = False
+    section: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ class Page:
         Later sections are the basis of earlier ones.
         """
         found = [
-            doubt
+            replace(doubt, section=row.name)
             for row in reversed(self.sections)
             if row.doubts is not None
             for doubt in self.ask(row.doubts) or ()

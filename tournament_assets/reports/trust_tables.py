@@ -148,7 +148,7 @@ def trust_section(lights: Sequence[MeasureRow], *, confidence: float) -> ReportS
 def trust_doubts(lights: Sequence[MeasureRow]) -> list[Doubt]:
     """Return the red lights as one doubt, if there are any."""
     found = red_sentences(lights)
-    return [Doubt(red_summary(lights), " ".join(found), "trust", is_red=True)] if found else []
+    return [Doubt(red_summary(lights), " ".join(found), is_red=True)] if found else []
 
 
 def trust_matrix(rows: Sequence[MeasureRow]) -> ReportTable:

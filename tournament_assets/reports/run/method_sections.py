@@ -65,7 +65,7 @@ def judge_doubts(*, judge_label: str, judge_is_language_model: bool) -> list[Dou
     if judge_is_language_model:
         return []
     sentence = f"judge: {judge_label}. These results say nothing about quality."
-    return [Doubt("the judge is not a language model", sentence, "method", is_red=True)]
+    return [Doubt("the judge is not a language model", sentence, is_red=True)]
 
 
 def provenance_section(
