@@ -20,7 +20,6 @@ def spending(
     output_tokens: int = 1_000_000,
     hits: int = 0,
     writes: int = 0,
-    is_waste: bool = False,
 ) -> Spending:
     """Build what some replies were billed; a million tokens of output by default."""
     return Spending(
@@ -30,5 +29,4 @@ def spending(
         n_cache_hits=hits,
         n_cache_writes=writes,
         usage=TokenUsage(output_tokens=output_tokens),
-        is_waste=is_waste,
     )

@@ -203,7 +203,7 @@ def replies(count: int, *, output: int = 300, **changed: Any) -> Spending:
 
 def test_thirty_replies_of_a_model_tell_what_one_takes() -> None:
     assert observe_replies([replies(29), replies(500, model="sonnet")], "opus") is None
-    observed = observe_replies([replies(20), replies(10, output=600, is_waste=True)], "opus")
+    observed = observe_replies([replies(20), replies(10, output=600)], "opus")
     assert observed is not None
     assert observed.n_replies == 30
     assert observed.output_tokens_per_reply == pytest.approx(400.0)
@@ -214,7 +214,7 @@ def test_the_hit_rate_is_that_of_batches_among_the_requests_that_could_be_cached
     observed = observe_replies(
         [
             replies(100, hits=30, writes=10),
-            replies(20, hits=0, writes=10, is_waste=True),
+            replies(20, hits=0, writes=10),
             replies(50, channel="direct", hits=50),
         ],
         "opus",

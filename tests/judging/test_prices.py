@@ -60,9 +60,7 @@ def test_usages_add_up_kind_by_kind() -> None:
 
 
 def test_a_bill_adds_up_both_channels_and_what_was_paid_twice() -> None:
-    bill = PRICES.add_up(
-        [spending(), spending(channel="direct"), spending(output_tokens=100_000, is_waste=True)]
-    )
+    bill = PRICES.add_up([spending(), spending(channel="direct"), spending(output_tokens=100_000)])
     assert bill.usd == pytest.approx(10.0 + 20.0 + 1.0)
     assert bill.unpriced == ()
 

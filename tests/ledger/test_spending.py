@@ -40,9 +40,9 @@ def test_what_was_billed_is_added_up_by_model_and_channel(ledger: Ledger) -> Non
     ledger.record_rows("n3", [("k4", billed(5, 6, 7, 8))])
     ledger.record_rows("n4", [("k2", billed(4, 50, 0, 600)), ("k5", failure("bad"))])
     assert ledger.spending_since() == [
-        Spending("judge-1", "batch", 3, 2, 1, TokenUsage(7, 100, 300, 1000), is_waste=False),
-        Spending("judge-1", "direct", 1, 1, 1, TokenUsage(5, 6, 7, 8), is_waste=False),
-        Spending("judge-2", "batch", 1, 0, 0, TokenUsage(1000, 200, 0, 0), is_waste=False),
+        Spending("judge-1", "batch", 3, 2, 1, TokenUsage(7, 100, 300, 1000)),
+        Spending("judge-1", "direct", 1, 1, 1, TokenUsage(5, 6, 7, 8)),
+        Spending("judge-2", "batch", 1, 0, 0, TokenUsage(1000, 200, 0, 0)),
     ]
 
 
@@ -53,8 +53,8 @@ def test_what_was_paid_for_twice_is_told_apart(ledger: Ledger) -> None:
     for _ in range(2):
         ledger.record_rows("n2", [("k1", billed(10, 20, 0, 40)), ("k2", billed(5, 6, 7, 8))])
     assert ledger.spending_since() == [
-        Spending("judge-1", "batch", 2, 2, 2, TokenUsage(6, 8, 10, 12), is_waste=False),
-        Spending("judge-1", "batch", 1, 1, 0, TokenUsage(10, 20, 0, 40), is_waste=True),
+        Spending("judge-1", "batch", 2, 2, 2, TokenUsage(6, 8, 10, 12)),
+        Spending("judge-1", "batch", 1, 1, 0, TokenUsage(10, 20, 0, 40)),
     ]
 
 
@@ -76,10 +76,10 @@ def test_what_was_billed_before_a_moment_does_not_count(ledger: Ledger, ledger_u
         " WHERE request_key = 'k2'",
     )
     found = [
-        (spending.n_replies, spending.usage.input_tokens, spending.is_waste)
+        (spending.n_replies, spending.usage.input_tokens)
         for spending in ledger.spending_since(moment)
     ]
-    assert found == [(1, 10, False), (1, 100, True)]
+    assert found == [(1, 10), (1, 100)]
     assert ledger.spending_since(moment + timedelta(seconds=1)) == []
 
 
@@ -106,11 +106,11 @@ def test_responses_are_not_judging(ledger: Ledger) -> None:
     for _ in range(2):
         ledger.record_rows("n2", [("k1", billed(10, 20, 0, 40)), ("k2", billed(5, 6, 7, 8))])
     assert ledger.spending_since() == [
-        Spending("judge-1", "batch", 1, 1, 1, TokenUsage(1, 2, 3, 4), is_waste=False)
+        Spending("judge-1", "batch", 1, 1, 1, TokenUsage(1, 2, 3, 4))
     ]
     assert ledger.spending_since(on_responses=True) == [
-        Spending("judge-1", "batch", 1, 1, 1, TokenUsage(5, 6, 7, 8), is_waste=False),
-        Spending("judge-1", "batch", 1, 1, 0, TokenUsage(10, 20, 0, 40), is_waste=True),
+        Spending("judge-1", "batch", 1, 1, 1, TokenUsage(5, 6, 7, 8)),
+        Spending("judge-1", "batch", 1, 1, 0, TokenUsage(10, 20, 0, 40)),
     ]
     assert ledger.unbilled_batches() == []
 

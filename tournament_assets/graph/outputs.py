@@ -150,10 +150,10 @@ def markdown_table(
     return Markdown(f"{text}\n… and {more} more rows" if more > 0 else text)
 
 
-def report_table(table: ReportTable, *, columns: Sequence[str] | None = None) -> Markdown:
-    """Show a report's table, whole, or only some of its columns."""
+def report_table(table: ReportTable) -> Markdown:
+    """Show a report's table, whole."""
     rows = [dict(zip(table.headers, row, strict=True)) for row in table.rows]
-    return markdown_table(rows, columns or table.headers, limit=len(rows))
+    return markdown_table(rows, table.headers, limit=len(rows))
 
 
 def markdown_list(sentences: Iterable[str]) -> Markdown:

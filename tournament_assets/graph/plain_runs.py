@@ -69,14 +69,12 @@ class PlainRun:
     Attributes:
         mode: The mode that ran.
         values: Tables as data frames, large ones as files to read from, traces as arrays.
-        versions: Hashes of their contents, by asset and partition likewise.
         metadata: Metadata of each, by asset and partition likewise.
         checks: What the checks of each found.
     """
 
     mode: Mode
     values: dict[tuple[str, str], Any] = field(default_factory=dict)
-    versions: dict[tuple[str, str], str] = field(default_factory=dict)
     metadata: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     checks: dict[tuple[str, str], tuple[Check, ...]] = field(default_factory=dict)
 
@@ -312,7 +310,6 @@ class _Engine:
         stored = as_stored(made, row)
         place = (row.name, name)
         self.done.values[place] = self._kept(row, name, stored.value)
-        self.done.versions[place] = str(stored.version)
         self.done.metadata[place] = {
             each: value.text if isinstance(value, Markdown) else value
             for each, value in stored.metadata.items()

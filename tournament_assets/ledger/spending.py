@@ -131,7 +131,6 @@ def _read_spending(
                 n_cache_hits=int(row.hits or 0),
                 n_cache_writes=int(row.writes or 0),
                 usage=usage,
-                is_waste=table is schema.paid_twice,
                 usd=None if None in bought_at.values() else cost_at(bought_at, usage),
             )
         )

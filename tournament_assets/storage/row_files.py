@@ -98,16 +98,13 @@ def _json_sample(kind: FileKind, first: object, path: Path) -> FileSample:
     return FileSample(kind, frozenset(first), first)
 
 
-def read_rows(
-    path: Path, kind: FileKind, *, needed: Sequence[str] = ()
-) -> list[tuple[str, JsonObject]]:
+def read_rows(path: Path, kind: FileKind) -> list[tuple[str, JsonObject]]:
     """Read a whole file: the place of each row, and the row.
 
     An empty cell of a CSV file is a missing value.
 
     Args:
         kind: The format of its rows, as `sample_file` says; a JSON object is one row.
-        needed: Columns that a CSV file must have.
 
     Raises:
         InputError: If it cannot be read, a row is not a JSON object, or a text has a lone
@@ -118,7 +115,7 @@ def read_rows(
     if kind == "parquet":
         return [(where, dict(row)) for where, row in parquet_rows(path, None)]
     if kind == "csv":
-        rows = csv_rows(path, needed=needed)
+        rows = csv_rows(path)
         return [(at, {name: cell or None for name, cell in row.items()}) for at, row in rows]
     items = read_json_list(path) if kind == "json list" else [(path.name, _load_object(path))]
     problems = Problems(listed=_LISTED_PROBLEMS)
@@ -164,7 +161,7 @@ def _load_object(path: Path) -> Any:
         ) from None
 
 
-def csv_rows(path: Path, *, needed: Sequence[str]) -> Iterator[tuple[str, JsonObject]]:
+def csv_rows(path: Path, *, needed: Sequence[str] = ()) -> Iterator[tuple[str, JsonObject]]:
     """Yield the rows of a CSV file, each as an object with the place of its end (`file:line`).
 
     Raises:

@@ -89,18 +89,16 @@ def is_blank(value: Any) -> bool:
     return False
 
 
-def score_at(document: Mapping[str, Any], key: str, *, ceiling: float = 1.0) -> float | None:
+def score_at(document: Mapping[str, Any], key: str) -> float | None:
     """Return the score under a key; None if there is none.
 
     Raises:
-        BrokenRunError: If the value is not a number from 0 to the ceiling.
+        BrokenRunError: If the value is not a number from 0 to 1.
     """
     value = value_at(document, key)
     score = number_of(value)
-    if value is not None and (score is None or not 0 <= score <= ceiling + _TOLERANCE):
-        raise BrokenRunError(
-            f"{key} is {value!r:.{_SHOWN}}; expected a number from 0 to {ceiling:g}"
-        )
+    if value is not None and (score is None or not 0 <= score <= 1 + _TOLERANCE):
+        raise BrokenRunError(f"{key} is {value!r:.{_SHOWN}}; expected a number from 0 to 1")
     return score
 
 

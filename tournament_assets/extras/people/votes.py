@@ -104,7 +104,7 @@ def read_foreign_votes(path: Path, options: ReadingOptions) -> list[ForeignVote]
         raise InputError(
             f"{path}: larger than {_MAX_FOREIGN_BYTES // 2**20} MiB; expected fewer labels"
         )
-    return list(parse_rows(csv_rows(path, needed=()), lambda _, row: _read_vote(row, options)))
+    return list(parse_rows(csv_rows(path), lambda _, row: _read_vote(row, options)))
 
 
 def _read_vote(row: JsonObject, options: ReadingOptions) -> ForeignVote:

@@ -64,7 +64,6 @@ class Spending:
         n_replies: How many replies there are, without those that report no tokens.
         n_cache_hits: Those among them that read their prefix from the cache.
         n_cache_writes: Those that wrote it there.
-        is_waste: Whether another batch had already paid for them.
         usd: Their cost at the prices when they were bought, which may be 0; None if no price was
             known then.
     """
@@ -75,7 +74,6 @@ class Spending:
     n_cache_hits: int
     n_cache_writes: int
     usage: TokenUsage
-    is_waste: bool
     usd: float | None = None
 
 
