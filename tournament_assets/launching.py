@@ -19,6 +19,7 @@ from tournament_assets.definitions import (
     default_ledger_url,
     storage_of,
 )
+from tournament_assets.graph.assets.publishing import run_artifacts
 from tournament_assets.graph.automation.failure_notices import failed_checks, raise_failure
 from tournament_assets.graph.automation.fresh_work import FreshWork
 from tournament_assets.graph.automation.jobs import (
@@ -37,6 +38,7 @@ from tournament_assets.graph.local_runs import (
 )
 from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.recipe_book import RecipeBook
+from tournament_assets.graph.rows import axis_names
 from tournament_assets.graph.run_options import RunOptions, asks_again
 from tournament_assets.graph.run_summaries import RunSummary, summarise_run
 from tournament_assets.graph.table import row_of, rows_of
@@ -308,18 +310,19 @@ class StoredTables:
         """Return a table that has one partition per mode; see `raise_if_missing`."""
         return self._load(name, self._mode, label="")
 
-    def by(self, axis: str, name: str, values: Sequence[str]) -> dict[str, pd.DataFrame]:
-        """Return a table by dimension or entrant; see `raise_if_missing`.
+    def by_name(self, table: str, only: Sequence[str] | None = None) -> dict[str, pd.DataFrame]:
+        """Return a table by dimension or entrant, whichever it has; see `raise_if_missing`.
 
         Args:
-            axis: `dimension` or `entrant`.
-            name: The table.
+            table: Its asset.
+            only: Dimensions or entrants; all by default.
         """
+        (axis,) = (axis for axis in row_of(table).axes if axis != "mode")
         return {
-            value: self._load(
-                name, dg.MultiPartitionKey({"mode": self._mode, axis: value}), label=f" of {value}"
+            name: self._load(
+                table, dg.MultiPartitionKey({"mode": self._mode, axis: name}), label=f" of {name}"
             )
-            for value in values
+            for name in only or axis_names(self._plan.config, axis)
         }
 
     def raise_if_missing(self) -> None:
@@ -336,7 +339,7 @@ class StoredTables:
         with dg.DagsterInstance.from_config(str(self._home)) as instance:
             found = instance.fetch_materializations(
                 dg.AssetRecordsFilter(
-                    asset_key(self._plan, "run_artifacts"), asset_partitions=[self._mode]
+                    asset_key(self._plan, run_artifacts.__name__), asset_partitions=[self._mode]
                 ),
                 limit=1,
             ).records

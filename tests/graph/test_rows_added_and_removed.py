@@ -102,7 +102,7 @@ def _page(made: PlainRun) -> str:
 def _needed_assets() -> set[str]:
     """Name what another asset cannot do without; the page does without what a section reads."""
     read = {
-        each.asset
+        name
         for row in table.ASSETS
         for name, each in row.input_rows().items()
         if name in row.input_types and not each.may_be_missing
@@ -205,8 +205,8 @@ def test_a_format(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("row", SECTIONS, ids=lambda row: row.name)
 def test_a_section(row: SectionRow, pilot: Pilot, monkeypatch: pytest.MonkeyPatch) -> None:
     left = tuple(each for each in SECTIONS if each is not row)
-    inputs = {name: name for name in publishing.tables_of(left)}
-    assets = (replace(each, inputs=inputs) if each.name == PAGE else each for each in table.ASSETS)
+    tables = publishing.tables_of(left)
+    assets = (replace(each, tables=tables) if each.name == PAGE else each for each in table.ASSETS)
     monkeypatch.setattr(publishing, "SECTIONS", left)
     monkeypatch.setattr(table, "ASSETS", tuple(assets))
     page = _page(pilot.remake(PAGE))
@@ -234,12 +234,7 @@ def test_a_section_asks_for_what_there_is(row: SectionRow) -> None:
     ids=lambda row: row.name,
 )
 def test_an_asset(row: AssetRow, pilot: Pilot, monkeypatch: pytest.MonkeyPatch) -> None:
-    readers = {
-        each.name
-        for each in table.ASSETS
-        if row.name in each.after
-        or any(row.name == one.asset for one in each.input_rows().values())
-    }
+    readers = {each.name for each in table.ASSETS if row.name in {*each.input_rows(), *each.after}}
     monkeypatch.setattr(table, "ASSETS", tuple(each for each in table.ASSETS if each is not row))
     plan = plan_of(load_config(pilot.tournament.config_path), {})
     defs = build_definitions([plan], pilot.tournament.config_path.parents[1], {})

@@ -56,15 +56,12 @@ def test_a_function_asks_for_its_inputs_and_for_what_every_asset_can_have(row: A
     wanted = set(row.wanted)
     others = wanted - GIVEN - RESOURCES - {"options", "inputs", "tables"}
     assert ("upstream" in others) == (row.upstream is not None)
+    assert ("tables" in wanted) == bool(row.tables)
     others -= {"upstream"}
-    inputs = dict(row.input_rows())
     if "inputs" in wanted:
-        for field in fields(row.wanted["inputs"]):
-            del inputs[field.name]
-    if "tables" in wanted:
-        assert all(name == each.asset for name, each in inputs.items())
-        inputs = {}
-    assert others == set(inputs)
+        others |= {each.name for each in fields(row.wanted["inputs"])}
+    assert others | set(row.tables) == set(row.input_rows())
+    assert row.optional <= others
     assert not {"mode", "dimension"} & wanted or row.axes
 
 
@@ -73,7 +70,7 @@ def test_every_row_reads_rows_that_are_there_and_names_a_job() -> None:
     assert len(set(names)) == len(names)
     jobs = {job.name for job in JOBS}
     for row in ASSETS:
-        sources = {each.asset for each in row.input_rows().values()} | set(row.after)
+        sources = {*row.input_rows(), *row.after}
         assert sources <= set(names), row.name
         assert row.job in jobs, row.name
 
@@ -195,8 +192,7 @@ def test_every_asset_that_the_button_runs_begins_at_partitions_of_the_mode(
     roots = [
         row
         for row in ASSETS
-        if row.name not in observed
-        and {each.asset for each in row.input_rows().values()} | set(row.after) <= observed
+        if row.name not in observed and {*row.input_rows(), *row.after} <= observed
     ]
     assert {row.name: row.axes for row in roots} == {"prompt_bank": MODE, "human_battles": MODE}
 

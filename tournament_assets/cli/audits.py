@@ -14,7 +14,10 @@ from tournament_assets.cli.options import (
     show_report,
 )
 from tournament_assets.definitions import build_plan
-from tournament_assets.graph.assets.reports import fair_rows
+from tournament_assets.graph.assets import reports
+from tournament_assets.graph.assets.prompts import selected_prompts
+from tournament_assets.graph.assets.responses import entrant_responses
+from tournament_assets.graph.assets.verdicts import judge_verdicts
 from tournament_assets.launching import StoredTables
 from tournament_assets.project.config_files import load_config
 from tournament_assets.reports.audit_tables import (
@@ -83,16 +86,15 @@ def _read_audit(config_path: Path, mode: Mode) -> AuditReport:
     """Read both stored audits, without computing anything anew."""
     plan = build_plan(load_config(config_path), os.environ)
     stored = StoredTables(plan, mode, environment=os.environ)
-    frames = {name: stored.of_mode(name) for name in ("audit", "prompt_audit")}
-    names = plan.config.dimension_names
-    panels = [stored.by("dimension", each, names) for each in LIGHT_TABLES]
+    coverage = stored.of_mode(reports.audit.__name__)
+    findings = stored.of_mode(reports.prompt_audit.__name__)
+    panels = [stored.by_name(each) for each in LIGHT_TABLES]
     stored.raise_if_missing()
-    audit = list(rows_of(CoverageRow, frames["audit"]))
     return AuditReport(
         tournament_id=plan.tournament_id,
         mode=mode,
-        audit=audit,
-        prompt_audit=list(rows_of(PromptFindingRow, frames["prompt_audit"])),
+        audit=list(rows_of(CoverageRow, coverage)),
+        prompt_audit=list(rows_of(PromptFindingRow, findings)),
         checks=plan.config.checks,
         trust=lights_of(table for panel in panels for table in panel.values()),
     )
@@ -156,12 +158,12 @@ def load_fair_report(
     plan = build_plan(load_config(config_path), environment)
     stored = StoredTables(plan, mode, environment=environment)
     left_out = tuple(dict.fromkeys(excluded))
-    verdicts = stored.by("dimension", "judge_verdicts", plan.config.dimension_names)
+    verdicts = stored.by_name(judge_verdicts.__name__)
     if left_out:
-        selected = stored.of_mode("selected_prompts")
-        responses = stored.by("entrant", "entrant_responses", plan.config.entrant_ids)
+        selected = stored.of_mode(selected_prompts.__name__)
+        responses = stored.by_name(entrant_responses.__name__)
         stored.raise_if_missing()
-        rows = fair_rows(
+        rows = reports.fair_rows(
             plan,
             mode,
             selected=selected,
@@ -170,7 +172,7 @@ def load_fair_report(
             excluded=left_out,
         )
     else:
-        frame = stored.of_mode("fair_comparison")
+        frame = stored.of_mode(reports.fair_comparison.__name__)
         stored.raise_if_missing()
         rows = list(rows_of(RatingRow, frame))
     if not rows:

@@ -146,9 +146,9 @@ def _build_asset(
     refuse_run: RefuseRun,
 ) -> dg.AssetsDefinition:
     key = asset_key(plan, row.name)
-    inputs = {name: each for name, each in row.input_rows().items() if each.asset in rows}
+    inputs = {name: each for name, each in row.input_rows().items() if name in rows}
     edges = {
-        name: edge_between(rows[each.asset].axes, row.axes, over=each.over)
+        name: edge_between(rows[name].axes, row.axes, over=each.over)
         for name, each in inputs.items()
     }
     over = {name: edge.over for name, edge in edges.items() if edge.over is not None}
@@ -162,7 +162,7 @@ def _build_asset(
         if row.upstream is not None:
             given["upstream"] = {key: given.pop(name) for name, key in upstream.items()}
         for name, axis in over.items():
-            axes = rows[inputs[name].asset].axes
+            axes = rows[name].axes
             given[name] = loaded_over(
                 given[name], axis, axes=axes, names=axis_names(plan.config, axis)
             )
@@ -184,7 +184,7 @@ def _build_asset(
         **_described(plan, row),
         ins={
             name: dg.AssetIn(
-                key=asset_key(plan, each.asset),
+                key=asset_key(plan, name),
                 partition_mapping=edges[name].mapping,
                 # A single partition comes as a bare object, not as a mapping.
                 **({"dagster_type": dg.Any} if name in over or each.may_be_missing else {}),
@@ -243,11 +243,11 @@ def _build_reported(
     plan: TournamentPlan, row: AssetRow, rows: Mapping[str, AssetRow], resource_prefix: str
 ) -> dg.AssetSpec:
     """Build the asset that a separate job reports."""
-    sources = [*row.input_rows().values(), *(Input(name) for name in row.after)]
+    sources = {**row.input_rows(), **dict.fromkeys(row.after, Input())}
     upstream = {
-        each.asset: edge_between(rows[each.asset].axes, row.axes, over=each.over)
-        for each in sources
-        if each.asset in rows
+        name: edge_between(rows[name].axes, row.axes, over=each.over)
+        for name, each in sources.items()
+        if name in rows
     }
     return dg.AssetSpec(
         asset_key(plan, row.name),
@@ -283,22 +283,19 @@ def build_reporting_op(
         tables = given.pop(f"{resource_prefix}{_TABLES}")
         given = {resources.get(name, name): value for name, value in given.items()}
 
-        def load(each: Input) -> Any:
-            if each.over is None:
-                return _load(plan, each, dg.MultiPartitionKey(values), definition, tables)
-            found = {
-                name: _load(
-                    plan,
-                    each,
-                    dg.MultiPartitionKey({**values, each.over: name}),
-                    definition,
-                    tables,
-                )
-                for name in axis_names(plan.config, each.over)
-            }
+        def load(asset: str, how: Input) -> Any:
+            def load_of(**changed: str) -> Any:
+                partition = dg.MultiPartitionKey({**values, **changed})
+                key = asset_key(plan, asset)
+                return _load(key, partition, definition, tables, how.may_be_missing)
+
+            if how.over is None:
+                return load_of()
+            names = axis_names(plan.config, how.over)
+            found = {name: load_of(**{how.over: name}) for name in names}
             return {name: table for name, table in found.items() if table is not None}
 
-        given.update({name: load(each) for name, each in row.input_rows().items()})
+        given.update({name: load(name, how) for name, how in row.input_rows().items()})
         made = row.make(**_arguments(plan, row, context, given))
         result, key = _result(row, made, tags={}), asset_key(plan, row.name)
         output = dg.build_output_context(
@@ -387,21 +384,19 @@ def _build_reported_check(
 
 
 def _load(
-    plan: TournamentPlan,
-    each: Input,
+    key: dg.AssetKey,
     partition: dg.MultiPartitionKey,
     definition: dg.PartitionsDefinition[str],
     tables: dg.IOManager,
+    may_be_missing: bool,
 ) -> Any:
     context = dg.build_input_context(
-        asset_key=asset_key(plan, each.asset),
-        partition_key=partition,
-        asset_partitions_def=definition,
+        asset_key=key, partition_key=partition, asset_partitions_def=definition
     )
     try:
         return tables.load_input(context)
     except FileNotFoundError:
-        if each.may_be_missing:
+        if may_be_missing:
             return None
         raise
 
@@ -488,7 +483,7 @@ def _arguments(
         together = {name: given.pop(name) for name in row.input_types if name in given}
         arguments["inputs"] = wanted["inputs"](**together)
     if "tables" in wanted:
-        arguments["tables"] = {name: given.pop(name) for name in row.inputs if name in given}
+        arguments["tables"] = {name: given.pop(name) for name in row.tables if name in given}
     if "resources" in wanted:
         arguments["resources"] = Resources(**{name: given.pop(name) for name in _RESOURCES})
     return {**arguments, **given}

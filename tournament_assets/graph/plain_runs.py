@@ -282,7 +282,7 @@ class _Engine:
         row = self._rows[name]
         if all((name, each) in self.done.values for each in self.names_of(row)):
             return set()
-        needs = [each.asset for each in row.input_rows().values() if not each.may_be_missing]
+        needs = [each for each, how in row.input_rows().items() if not how.may_be_missing]
         above = [each for each in (*needs, *row.after) if each in self._rows]
         return {name}.union(*(self._ancestors(each) for each in above))
 
@@ -347,9 +347,9 @@ class _Engine:
     def _arguments(self, row: AssetRow, name: str) -> dict[str, Any]:
         """Return what a row's function asks for."""
         inputs = {
-            argument: self._input(row, each, name)
-            for argument, each in row.input_rows().items()
-            if each.asset in self._rows
+            asset: self._input(row, self._rows[asset], how, name)
+            for asset, how in row.input_rows().items()
+            if asset in self._rows
         }
         known: dict[str, Callable[[], Any]] = {
             "plan": lambda: self._plan,
@@ -385,10 +385,9 @@ class _Engine:
             each: str(value) if isinstance(value, Path) else value for each, value in found.items()
         }
 
-    def _input(self, row: AssetRow, each: Input, name: str) -> Any:
-        upstream = self._rows[each.asset]
-        over = axis_loaded_over(upstream.axes, row.axes, over=each.over)
-        find = partial(self._value, upstream, may_be_missing=each.may_be_missing)
+    def _input(self, row: AssetRow, upstream: AssetRow, how: Input, name: str) -> Any:
+        over = axis_loaded_over(upstream.axes, row.axes, over=how.over)
+        find = partial(self._value, upstream, may_be_missing=how.may_be_missing)
         if over is None:
             return find(name if len(upstream.axes) > 1 else "", self._options.mode)
         return {

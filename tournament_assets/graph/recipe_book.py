@@ -94,7 +94,7 @@ class RecipeBook:
             return {} if found is None else {"": found}
         if asset == rubrics.__name__ and self.told:
             return {
-                name: str(InputVersion(asset, name, each.content_hash, f"v{each.version}"))
+                name: str(InputVersion(name, each.content_hash, f"v{each.version}"))
                 for name, each in self.told.items()
             }
         if self.rows[asset].stored_as == "file":

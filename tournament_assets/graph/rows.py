@@ -89,17 +89,24 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input that is not simply the partitions that match the asset's own.
+    """How an asset is loaded.
 
     Attributes:
-        asset: What is loaded.
         may_be_missing: Whether None, or fewer partitions, will do where it was never made.
-        over: The axis of which every partition is loaded, although the asset has it too.
+        over: The axis of which every partition is loaded, although the asset that reads has it too.
     """
 
-    asset: str
     may_be_missing: bool = False
     over: Axis | None = None
+
+
+_SURROUNDINGS = frozenset(
+    {
+        *("plan", "config", "mode", "dimension", "step", "started_at", "options"),
+        *("ledger", "judge", "generator", "resources", "upstream", "inputs", "tables"),
+    }
+)
+"""Arguments that are not assets."""
 
 
 @dataclass(frozen=True)
@@ -107,10 +114,10 @@ class AssetRow:
     """One asset: where it stands in the graph, and the function that makes it.
 
     The function is passed the arguments that it names: `plan` or its `config`; its partition's
-    `mode` and `dimension`, or a whole `step`; its inputs, one by one, as the dataclass `inputs`, or
-    what that leaves as the mapping `tables`, and of several partitions a mapping by entrant,
-    dimension or mode, in config order; `options` of the run, a dataclass; the resources `ledger`,
-    `judge` and `generator`, or all as `resources`; and `started_at`, when the run began. It returns
+    `mode` and `dimension`, or a whole `step`; other assets, each by its own name, one by one or as
+    the fields of the dataclass `inputs`, and of several partitions a mapping by entrant, dimension
+    or mode, in config order; `options` of the run, a dataclass; the resources `ledger`, `judge` and
+    `generator`, or all as `resources`; and `started_at`, when the run began. It returns
     a `Made`: of `list[Row]`, of `WrittenTable[Row]`, or of a data frame annotated with `Row` for a
     table, whose columns follow from that class. Its docstring is what the UI shows.
 
@@ -119,7 +126,9 @@ class AssetRow:
         stage: The asset group, without the tournament's id.
         job: The job that makes it, without the tournament's id.
         axes: What there is a partition for.
-        inputs: Assets to load, by argument; the edge follows from the axes of both ends.
+        tables: More assets to load, into the mapping `tables`.
+        optional: Those of its inputs that may never have been made.
+        over: The axis of which it loads every partition that there is, although it has it too.
         after: Assets that it depends on without loading them.
         upstream: The keys of what it loads of the project around; the function is given them all
             as the mapping `upstream`.
@@ -147,7 +156,9 @@ class AssetRow:
     stage: str
     job: str
     axes: tuple[Axis, ...] = ()
-    inputs: Mapping[str, str | Input] = field(default_factory=dict)
+    tables: tuple[str, ...] = ()
+    optional: AbstractSet[str] = frozenset()
+    over: Axis | None = None
     after: tuple[str, ...] = ()
     upstream: Callable[[TournamentPlan], tuple[str, ...]] | None = None
     settings: Callable[[TournamentPlan], Any] | None = None
@@ -191,11 +202,11 @@ class AssetRow:
 
     @cached_property
     def input_types(self) -> Mapping[str, Any]:
-        """The types of the inputs, by argument, whether they come one by one or together."""
+        """The types of the inputs, by asset, whether they come one by one or together."""
         together = self.wanted.get("inputs")
         if is_dataclass(together):
             return {each.name: each.type for each in fields(together)}
-        return {} if "tables" in self.wanted else {name: self.wanted[name] for name in self.inputs}
+        return {name: kind for name, kind in self.wanted.items() if name not in _SURROUNDINGS}
 
     @property
     def option_names(self) -> AbstractSet[str]:
@@ -204,10 +215,10 @@ class AssetRow:
         return {each.name for each in declared}
 
     def input_rows(self) -> Mapping[str, Input]:
-        """Return the inputs by argument."""
+        """Return how each asset that it reads is loaded; the edge follows from both ends' axes."""
         return {
-            name: each if isinstance(each, Input) else Input(each)
-            for name, each in self.inputs.items()
+            name: Input(self.over is not None or name in self.optional, self.over)
+            for name in (*self.input_types, *self.tables)
         }
 
     def told(self, options: Mapping[str, Any]) -> dict[str, Any]:

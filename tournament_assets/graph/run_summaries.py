@@ -8,6 +8,9 @@ from typing import Any
 import pandas as pd
 
 from tournament_assets.audits.missingness import copy_sentences, find_outages
+from tournament_assets.graph.assets import reports
+from tournament_assets.graph.assets.publishing import run_artifacts
+from tournament_assets.graph.assets.ratings import win_rates
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.trust_tables import red_sentences
 from tournament_assets.storage.tables import rows_of
@@ -70,18 +73,18 @@ def summarise_run(
     def total(key: str) -> int:
         return sum(int(each.get(key, 0)) for made in metadata.values() for each in made)
 
-    audit = list(rows_of(CoverageRow, table("audit", mode)))
+    audit = list(rows_of(CoverageRow, table(reports.audit.__name__, mode)))
     lights = lights_of(
         table(name, f"{dimension}|{mode}")
         for name in LIGHT_TABLES
         for dimension in plan.config.dimension_names
     )
     return RunSummary(
-        leaderboard=table("leaderboard", mode),
+        leaderboard=table(reports.leaderboard.__name__, mode),
         win_rates=tuple(
             row
             for dimension in plan.config.dimension_names
-            for row in rows_of(WinRateRow, table("win_rates", f"{dimension}|{mode}"))
+            for row in rows_of(WinRateRow, table(win_rates.__name__, f"{dimension}|{mode}"))
         ),
         directory=directory,
         requests_submitted=total("requests_submitted_now"),
@@ -90,5 +93,5 @@ def summarise_run(
         warnings=tuple(warnings),
         outages=tuple(each.sentence for each in find_outages(audit, plan.config.checks)),
         cautions=(*red_sentences(lights), *copy_sentences(audit)),
-        is_new="run_artifacts" in metadata,
+        is_new=run_artifacts.__name__ in metadata,
     )

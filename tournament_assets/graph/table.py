@@ -29,7 +29,6 @@ from tournament_assets.graph.rows import (
     MODE_BY_DIMENSION,
     MODE_BY_ENTRANT,
     AssetRow,
-    Input,
     JobRow,
 )
 from tournament_assets.project.plan import TournamentPlan, upstream_assets
@@ -163,7 +162,6 @@ _CORE = (
         stage="prompts",
         job="prompts",
         axes=MODE,
-        inputs={"bank": "prompt_bank"},
         settings=settings.draw_settings,
     ),
     AssetRow(
@@ -171,7 +169,6 @@ _CORE = (
         stage="responses",
         job="ask_entrants",
         axes=MODE,
-        inputs={"selected": "selected_prompts"},
         after=("entrants",),
         kinds=_entrant_kinds,
         when=responses.has_served_entrants,
@@ -182,7 +179,6 @@ _CORE = (
         stage="responses",
         job="responses",
         axes=MODE_BY_ENTRANT,
-        inputs={"selected": "selected_prompts", "bank": "prompt_bank"},
         upstream=upstream_assets,
         after=("entrants", "entrant_requests"),
         untold=_BOUGHT_BEFORE,
@@ -199,7 +195,6 @@ _CORE = (
         stage="judging",
         job="pairs",
         axes=MODE_BY_DIMENSION,
-        inputs={"selected": "selected_prompts", "responses": "entrant_responses"},
         settings=settings.pairing_settings,
         stored_as="stream",
     ),
@@ -209,7 +204,6 @@ _CORE = (
         job="price",
         axes=MODE,
         prepares="judge_replies",
-        inputs={"pairs_to_judge": "match_list"},
         after=("rubrics", "price_list"),
         checks={"caching_pays": "The judge's prompt cache saves more than it costs."},
         blocking_checks={
@@ -222,7 +216,6 @@ _CORE = (
         job="ask_judge",
         axes=MODE,
         prepares="judge_replies",
-        inputs={"pairs_to_judge": "match_list"},
         after=("rubrics", "judging_estimate"),
         settings=settings.asking_settings,
         kinds=_judge_kinds,
@@ -232,7 +225,6 @@ _CORE = (
         stage="judging",
         job="judging",
         axes=MODE_BY_DIMENSION,
-        inputs={"pairs_to_judge": "match_list"},
         after=("rubrics", "judging_estimate", "judge_requests"),
         untold=_BOUGHT_BEFORE,
         settings=settings.asking_settings,
@@ -244,7 +236,6 @@ _CORE = (
         stage="judging",
         job="judging",
         axes=MODE_BY_DIMENSION,
-        inputs={"pairs_to_judge": "match_list", "replies": "judge_replies"},
         settings=settings.stopping_settings,
         when=judging.is_adaptive,
         note="with `adaptive` in a mode",
@@ -254,7 +245,6 @@ _CORE = (
         stage="judging",
         job="judging",
         axes=MODE_BY_DIMENSION,
-        inputs={"replies": "judge_replies"},
         settings=settings.jury_settings,
         when=verdicts.has_jury,
         note="of several judges",
@@ -264,7 +254,6 @@ _CORE = (
         stage="judging",
         job="judging",
         axes=MODE_BY_DIMENSION,
-        inputs={"replies": "judge_replies", "jury": "jury", "decisions": "judging_decisions"},
         settings=settings.reading_settings,
         stored_as="stream",
         checks={
@@ -281,58 +270,22 @@ _CORE = (
     ),
     _rating(
         ratings.elo_traces,
-        inputs={"verdicts": "judge_verdicts"},
         settings=settings.rating_settings,
         stored_as="arrays",
         kinds={"numpy"},
     ),
-    _rating(
-        ratings.elo_ratings,
-        inputs={
-            "verdicts": "judge_verdicts",
-            "traces": "elo_traces",
-        },
-        settings=settings.rating_settings,
-    ),
-    _rating(
-        ratings.ratings,
-        inputs={
-            "verdicts": "judge_verdicts",
-            "traces": "elo_traces",
-            "responses": "entrant_responses",
-            "decisions": "judging_decisions",
-        },
-        settings=settings.rating_settings,
-    ),
-    _rating(
-        ratings.win_rates,
-        inputs={"verdicts": "judge_verdicts", "decisions": "judging_decisions"},
-        settings=settings.rating_settings,
-    ),
+    _rating(ratings.elo_ratings, settings=settings.rating_settings),
+    _rating(ratings.ratings, settings=settings.rating_settings),
+    _rating(ratings.win_rates, settings=settings.rating_settings),
     _rating(
         trust.measures,
-        inputs={
-            "replies": "judge_replies",
-            "verdicts": "judge_verdicts",
-            "matches": "match_list",
-            "ratings": "ratings",
-            "repeats": Input("judge_repeats", may_be_missing=True),
-            "controls": Input("judge_controls", may_be_missing=True),
-            "judges": Input("judge_agreement", may_be_missing=True),
-            "decisions": "judging_decisions",
-        },
+        optional={"judge_repeats", "judge_controls", "judge_agreement"},
         settings=settings.trusting_settings,
         checks=trust.trust_checks,
     ),
-    _report(reports.battles, inputs={"verdicts": "judge_verdicts"}, stored_as="stream"),
+    _report(reports.battles, stored_as="stream"),
     _report(
         reports.audit,
-        inputs={
-            "selected": "selected_prompts",
-            "responses": "entrant_responses",
-            "verdicts": "judge_verdicts",
-            "replies": "judge_replies",
-        },
         settings=settings.noticing_settings,
         checks={
             "even_missingness": (
@@ -340,33 +293,12 @@ _CORE = (
             )
         },
     ),
-    _report(
-        reports.prompt_audit,
-        inputs={"verdicts": "judge_verdicts", "replies": "judge_replies"},
-    ),
-    _report(
-        reports.fair_comparison,
-        inputs={
-            "selected": "selected_prompts",
-            "responses": "entrant_responses",
-            "verdicts": "judge_verdicts",
-        },
-        settings=settings.comparing_settings,
-    ),
-    _report(
-        reports.leaderboard,
-        inputs={
-            "win_rates": "win_rates",
-            "audit": "audit",
-            "elo": "elo_ratings",
-            "ratings": "ratings",
-            "verdicts": "judge_verdicts",
-        },
-        settings=settings.noticing_settings,
-    ),
+    _report(reports.prompt_audit),
+    _report(reports.fair_comparison, settings=settings.comparing_settings),
+    _report(reports.leaderboard, settings=settings.noticing_settings),
     _report(
         publishing.report,
-        inputs={name: name for name in publishing.tables_of(SECTIONS)},
+        tables=publishing.tables_of(SECTIONS),
         settings=settings.reporting_settings,
         stored_as="stream",
         kinds={"html", "markdown"},
@@ -375,23 +307,7 @@ _CORE = (
     ),
     _report(
         publishing.run_artifacts,
-        inputs={
-            "report": "report",
-            "leaderboard": "leaderboard",
-            "battles": "battles",
-            "audit": "audit",
-            "win_rates": "win_rates",
-            "decisions": "judging_decisions",
-            "bank": "prompt_bank",
-            "selected": "selected_prompts",
-            "responses": "entrant_responses",
-            "matches": "match_list",
-            "replies": "judge_replies",
-            "verdicts": "judge_verdicts",
-            "elo": "elo_ratings",
-            "traces": "elo_traces",
-            **{name: name for name in LIGHT_TABLES},
-        },
+        tables=LIGHT_TABLES,
         stored_as="folder",
         checks=publishing.gate_checks,
         kinds={"json", "parquet", "html"},
@@ -406,7 +322,6 @@ _CORE = (
         judge_repeats.judge_repeats,
         job="check_drift",
         after=("rubrics",),
-        inputs={"pairs_to_judge": "match_list", "verdicts": "judge_verdicts"},
         checks={
             judge_repeats.DRIFT_CHECK: (
                 "The judge settles the anchor pairs as it did for the tournament."
@@ -418,17 +333,12 @@ _CORE = (
         judge_tests.judge_controls,
         job="test_judge",
         after=("rubrics",),
-        inputs={"pairs_to_judge": "match_list"},
         kinds=_judge_kinds,
     ),
     _judge_test(
         judge_tests.judge_agreement,
         job="test_judge",
-        inputs={
-            "pairs_to_judge": Input("match_list", may_be_missing=True, over="mode"),
-            "replies": Input("judge_replies", may_be_missing=True, over="mode"),
-            "verdicts": Input("judge_verdicts", may_be_missing=True, over="mode"),
-        },
+        over="mode",
         settings=settings.rating_settings,
     ),
 )
@@ -461,7 +371,7 @@ def table_for_readers() -> str:
     """Return the Markdown table of all assets that `docs/architecture.md` shows."""
     lines = ["| asset | partitions | made from | stored as |", "|---|---|---|---|"]
     for row in ASSETS:
-        sources = [*(each.asset for each in row.input_rows().values()), *row.after]
+        sources = [*row.input_rows(), *row.after]
         lines.append(
             f"| `{row.name}`{f', {row.note}' if row.note else ''} | {' × '.join(row.axes) or '–'} "
             f"| {', '.join(f'`{name}`' for name in sources) or '–'} | {_stored(row)} |"

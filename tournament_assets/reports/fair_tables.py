@@ -46,14 +46,14 @@ _MOST_NAMED = 6
 def families_of(
     config: TournamentConfig,
     mode: Mode,
-    verdicts: Mapping[str, AnyTable],
+    judge_verdicts: Mapping[str, AnyTable],
     *,
     excluded: Sequence[str] = (),
 ) -> dict[str, Families]:
     """Return the families of judges and entrants, by dimension.
 
     Args:
-        verdicts: The table `judge_verdicts` of every dimension.
+        judge_verdicts: That table of every dimension.
         excluded: Entrants to leave out.
     """
     entrants = {
@@ -62,7 +62,7 @@ def families_of(
         if entrant.entrant_id not in excluded
     }
     found = {}
-    for dimension, frame in verdicts.items():
+    for dimension, frame in judge_verdicts.items():
         judge_model = ", ".join(sorted(judge_models_of(frame))) or config.lead(mode).model
         own = judge_family(judge_model, named=config.families)
         found[dimension] = Families(judge_model, own, entrants)

@@ -172,8 +172,8 @@ class Page:
     @cached_property
     def families(self) -> Mapping[str, Families]:
         """The families of judges and entrants, by dimension."""
-        verdicts: Any = self.tables["judge_verdicts"]
-        return families_of(self.config, self.mode, verdicts)
+        families: Mapping[str, Families] = self.ask(families_of)
+        return families
 
     @cached_property
     def lights(self) -> Sequence[MeasureRow]:
@@ -206,15 +206,21 @@ class Page:
 
     def ask(self, make: Callable[..., Any]) -> Any:
         """Call a function with the arguments it names; None if a table that it needs is missing."""
-        given: dict[str, Any] = {}
-        for name, parameter in inspect.signature(make).parameters.items():
-            if _is_known(name):
-                given[name] = getattr(self, name)
-            elif name in self.tables:
-                given[name] = _as_asked(parameter.annotation, self.tables[name])
-            elif parameter.default is parameter.empty:
-                return None
-        return make(**given)
+        parameters = inspect.signature(make).parameters
+        given = {name: getattr(self, name) for name in parameters if _is_known(name)}
+        given |= tables_asked(make, self.tables)
+        needed = (name for name, each in parameters.items() if each.default is each.empty)
+        return make(**given) if given.keys() >= set(needed) else None
+
+
+def tables_asked(make: Callable[..., Any], tables: Mapping[str, LoadedTable]) -> dict[str, Any]:
+    """Return the tables that a function asks for, each in the form of its parameter's type."""
+    parameters = inspect.signature(make).parameters
+    return {
+        name: _as_asked(each.annotation, tables[name])
+        for name, each in parameters.items()
+        if name in tables
+    }
 
 
 def _as_asked(kind: Any, table: LoadedTable) -> Any:
@@ -234,4 +240,5 @@ def tables_read(make: Callable[..., Any]) -> tuple[str, ...]:
     """Return the names of the tables that a function asks for."""
     bound = make.keywords if isinstance(make, partial) else {}
     names = inspect.signature(make).parameters
-    return tuple(name for name in names if not _is_known(name) and name not in bound)
+    own = (name for name in names if not _is_known(name) and name not in bound)
+    return (*own, *(LIGHT_TABLES if "lights" in names else ()))

@@ -8,16 +8,13 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
+from tournament_assets.audits.missingness import find_outages
 from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.reports.run.run_files import FactTables, RunTables
 from tournament_assets.runs.provenance import (
-    Frames,
     InputHashes,
     JudgingCost,
-    LargeTables,
     Recorded,
-    Records,
     ReplySummary,
     Versions,
     input_hashes,
@@ -74,25 +71,23 @@ class RunFacts:
 def run_facts(
     plan: TournamentPlan,
     mode: Mode,
+    tables: FactTables,
     *,
-    selected: pd.DataFrame,
-    responses: Frames,
-    replies: LargeTables,
-    records: Records,
-    decisions: Frames | None = None,
+    answered: Mapping[str, Recorded],
+    traced: Mapping[str, Recorded],
 ) -> RunFacts:
     """Return the facts that a mode's results are based on.
 
     Args:
-        responses: Table `entrant_responses` of each entrant.
-        replies: Table `judge_replies` of each dimension.
-        records: What materialisations say.
-        decisions: Table `judging_decisions` of each dimension, where pairs may stop early.
+        answered: What is recorded of each entrant's responses.
+        traced: What is recorded of the Elo traces on each dimension.
     """
+    replies, responses = tables.judge_replies, tables.entrant_responses
     summaries = {dimension: summarise_replies(table) for dimension, table in replies.items()}
+    selected = tables.selected_prompts
     left_out = pairs_left_out(plan, selected=selected, responses=responses, replies=summaries)
     not_needed: dict[str, int] = {}
-    for dimension, frame in (decisions or {}).items():
+    for dimension, frame in (tables.judging_decisions or {}).items():
         unasked = Unasked.of(frame)
         if unasked is not None:
             # Nobody left out what was not needed, or waits for a round before it.
@@ -105,14 +100,14 @@ def run_facts(
             selected=selected,
             responses=responses,
             replies=summaries,
-            answered=_answers_recorded(plan, mode, records),
+            answered=answered,
         ),
         versions=read_versions(plan.project.folder),
         left_out=left_out,
         not_needed=not_needed,
         pending=pending_presentations(summaries),
         costs=judging_costs(plan, summaries),
-        command=_made_again_by(plan, mode, summaries=summaries, left_out=left_out, records=records),
+        command=_made_again_by(plan, mode, summaries=summaries, left_out=left_out, traced=traced),
     )
 
 
@@ -121,12 +116,8 @@ def run_manifest(
     mode: Mode,
     facts: RunFacts,
     *,
-    bank: pd.DataFrame,
-    selected: pd.DataFrame,
-    outages: list[str],
-    audit: pd.DataFrame,
+    tables: RunTables,
     lights: Sequence[MeasureRow],
-    n_permutations: int,
     waste: Waste,
     started_at: str,
     finished_at: datetime,
@@ -136,18 +127,15 @@ def run_manifest(
 
     Args:
         facts: What its results rest on.
-        bank: Table `prompt_bank`.
-        outages: Notices that come first.
-        audit: Table `audit`.
         lights: What the lights on the judge show, all dimensions.
-        n_permutations: Orderings that were rated.
         waste: Spending without use.
         started_at: When the work began, ISO 8601.
         finished_at: When it ended.
         rerun: The rerun that it is the result of; None for a run that a person began.
     """
     config, names = plan.config, plan.config.dimension_names
-    commit = facts.versions.project_commit
+    bank, commit = tables.prompt_bank, facts.versions.project_commit
+    audit = list(rows_of(CoverageRow, tables.audit))
     prices = [cost["cost_usd"] for cost in facts.costs.values()]
     known = [price for price in prices if price is not None]
     return {
@@ -159,7 +147,7 @@ def run_manifest(
         "entrants": list(config.entrant_ids),
         "dimensions": list(names),
         "bank_size": len(bank),
-        "selected_prompts": len(selected) // config.generation.n_samples,
+        "selected_prompts": len(tables.selected_prompts) // config.generation.n_samples,
         **(
             {"samples_of_each_prompt": config.generation.n_samples}
             if config.generation.n_samples > 1
@@ -170,10 +158,10 @@ def run_manifest(
         **({"pairs_not_needed": facts.not_needed} if facts.not_needed else {}),
         "replies_pending": sum(facts.pending.values()),
         "is_partial": any(facts.pending.values()),
-        "outages": outages,
+        "outages": [each.sentence for each in find_outages(audit, config.checks)],
         "trust": {dimension: _lights(lights, dimension) for dimension in names},
         "prompts_planned": _prompts_planned(audit, n_entrants=len(config.entrant_ids)),
-        "n_perms": n_permutations,
+        "n_perms": next(iter(tables.elo_traces.values())).ratings.shape[0],
         "shuffle_seed": config.ratings.shuffle_seed,
         "draw_seed": config.modes[mode].draw_seed,
         "bootstrap_seed": config.ratings.bootstrap_seed,
@@ -200,40 +188,30 @@ def _made_again_by(
     *,
     summaries: Mapping[str, ReplySummary],
     left_out: Mapping[str, int],
-    records: Records,
+    traced: Mapping[str, Recorded],
 ) -> str:
     """Return the command that reproduces these results, with the run's options."""
     command = rerun_command(plan, mode)
     models = {model for each in summaries.values() for model in each.judge_models}
     if len(models) == 1 and models != {plan.config.lead(mode).model}:
         command += f" --judge-model {shlex.quote(*models)}"
-    recorded = records("elo_traces", f"{plan.config.dimension_names[0]}|{mode}")
-    permutations = (recorded or {}).get("permutations")
+    permutations = traced[plan.config.dimension_names[0]].get("permutations")
     if permutations not in (None, plan.config.ratings.n_permutations):
         command += f" --n-perms {permutations}"
     limits = [summaries[dimension].pairs for dimension, n in left_out.items() if n]
     return command + (f" --limit-pairs {max(limits)}" if limits else "")
 
 
-def _answers_recorded(plan: TournamentPlan, mode: Mode, records: Records) -> dict[str, Recorded]:
-    """Return what is recorded of each entrant's responses in a mode."""
-    return {
-        entrant: records("entrant_responses", f"{entrant}|{mode}") or {}
-        for entrant in plan.config.entrant_ids
-    }
-
-
-def rubric_texts(mode: Mode, inputs: InputHashes, records: Records) -> dict[str, str]:
+def rubric_texts(inputs: InputHashes, recorded: Mapping[str, Recorded]) -> dict[str, str]:
     """Return the texts that the dimensions were judged by, where they are still known.
 
     Args:
         inputs: What `input_hashes` returned.
-        records: What materialisations say.
+        recorded: What is recorded of the judge's replies on each dimension.
     """
     texts: dict[str, str] = {}
     for dimension, rubric in inputs.rubrics.items():
-        recorded = records("judge_replies", f"{dimension}|{mode}") or {}
-        text = str(recorded.get("rubric_text", ""))
+        text = str(recorded[dimension].get("rubric_text", ""))
         if fingerprint_text(text) == rubric["hash"]:
             texts[dimension] = text
     return texts
@@ -247,7 +225,6 @@ def _lights(lights: Sequence[MeasureRow], dimension: str) -> dict[str, str]:
     }
 
 
-def _prompts_planned(audit: pd.DataFrame, *, n_entrants: int) -> dict[str, int]:
+def _prompts_planned(audit: Sequence[CoverageRow], *, n_entrants: int) -> dict[str, int]:
     """Return the number of prompts planned for every two entrants, by dimension."""
-    rows = rows_of(CoverageRow, audit)
-    return {row.dimension: row.pairs_planned // max(n_entrants - 1, 1) for row in rows}
+    return {row.dimension: row.pairs_planned // max(n_entrants - 1, 1) for row in audit}

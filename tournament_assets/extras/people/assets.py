@@ -11,7 +11,6 @@ _RATED: Mapping[str, Any] = {
     "stage": "ratings",
     "job": "judging",
     "axes": MODE_BY_DIMENSION,
-    "inputs": {"verdicts": "judge_verdicts", "matches": "match_list", "human": "human_battles"},
     "after": ("human_labels",),
 }
 

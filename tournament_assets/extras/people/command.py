@@ -24,6 +24,7 @@ from tournament_assets.extras.people.votes import (
     import_votes,
     votes_by_rater,
 )
+from tournament_assets.graph.assets.verdicts import judge_verdicts
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.launching import StoredTables, opened_ledger
 from tournament_assets.project.plan import TournamentPlan
@@ -212,7 +213,7 @@ def _draw_next(
 
 def _verdicts(plan: TournamentPlan, mode: str, dimension: str) -> AnyTable:
     stored = StoredTables(plan, mode, environment=os.environ)
-    tables = stored.by("dimension", "judge_verdicts", [dimension])
+    tables = stored.by_name(judge_verdicts.__name__, [dimension])
     stored.raise_if_missing()
     return tables[dimension]
 

@@ -145,10 +145,10 @@ def _battles_by_entrant(config: TournamentConfig, found: HumanBattles) -> Markdo
 
 def people_ratings(
     step: Step,
-    verdicts: StoredTable,
-    matches: StoredTable,
+    judge_verdicts: StoredTable,
+    match_list: StoredTable,
     ledger: LedgerAccess,
-    human: pd.DataFrame | None = None,
+    human_battles: pd.DataFrame | None = None,
 ) -> Made[list[RatingRow]]:
     """Ratings as people would give them: the judge's verdicts, corrected by people's labels.
 
@@ -159,12 +159,12 @@ def people_ratings(
     by people, by the judge, and by both, which places the entrants inside the arena.
     """
     config = step.plan.config
-    labels = _labels(step, matches, ledger)
-    pairs = _labelled_pairs(step, verdicts, labels, human)
+    labels = _labels(step, match_list, ledger)
+    pairs = _labelled_pairs(step, judge_verdicts, labels, human_battles)
     fits = _rate(config, pairs)
     settings = settings_of_run(config, mode=step.mode)
     rows = powered_rows(fits, dimension=step.name, settings=settings)
-    places = None if human is None else _arena_places(step, verdicts, human)
+    places = None if human_battles is None else _arena_places(step, judge_verdicts, human_battles)
     return Made(
         [*rows, *(places.rows if places else ())],
         metadata={
@@ -174,7 +174,7 @@ def people_ratings(
             "ratings": markdown_table(rows, _RATING_COLUMNS, limit=_MOST_LISTED),
             **(_arena_metadata(places) if places else {}),
             "judge": config.label_of(step.mode),
-            "judge_model": name_models(judge_models_of(verdicts)),
+            "judge_model": name_models(judge_models_of(judge_verdicts)),
         },
     )
 
@@ -240,10 +240,10 @@ def _rate(config: TournamentConfig, pairs: tuple[LabelledPair, ...]) -> Mapping[
 
 def people_measures(
     step: Step,
-    verdicts: StoredTable,
-    matches: StoredTable,
+    judge_verdicts: StoredTable,
+    match_list: StoredTable,
     ledger: LedgerAccess,
-    human: pd.DataFrame | None = None,
+    human_battles: pd.DataFrame | None = None,
 ) -> Made[list[MeasureRow]]:
     """How far the judge agrees with people on the same pairs, by source and by person.
 
@@ -253,15 +253,15 @@ def people_measures(
     rubric, so a disagreement is not always the judge's mistake.
     """
     config = step.plan.config
-    rows, metadata = _calibration(step, verdicts, matches, ledger)
-    if human is not None:
-        agreement, numbers = _human_agreement(step, verdicts, human)
+    rows, metadata = _calibration(step, judge_verdicts, match_list, ledger)
+    if human_battles is not None:
+        agreement, numbers = _human_agreement(step, judge_verdicts, human_battles)
         rows, metadata = [*agreement, *rows], {**numbers, **metadata}
     metadata = {
         **metadata,
         "measures": markdown_table(rows, _MEASURE_COLUMNS, limit=_MOST_LISTED),
         "judge": config.label_of(step.mode),
-        "judge_model": name_models(judge_models_of(verdicts)),
+        "judge_model": name_models(judge_models_of(judge_verdicts)),
     }
     checks = [check_light(name, rows, where=step.where) for name in people_checks(step.plan)]
     return Made(rows, metadata=metadata, checks=checks)
@@ -511,10 +511,7 @@ def human_labels(plan: TournamentPlan) -> list[InputVersion]:
         versions, problem = label_versions(plan), ""
     except LedgerError as error:
         versions, problem = {}, str(error)
-    return [
-        InputVersion("human_labels", "|".join(scope), versions.get(scope), problem=problem)
-        for scope in scopes
-    ]
+    return [InputVersion("|".join(scope), versions.get(scope), problem=problem) for scope in scopes]
 
 
 def _has_ledger(plan: TournamentPlan) -> bool:

@@ -67,8 +67,8 @@ class RepeatOptions:
 
 def judge_repeats(
     step: Step,
-    pairs_to_judge: StoredTable,
-    verdicts: StoredTable,
+    match_list: StoredTable,
+    judge_verdicts: StoredTable,
     options: RepeatOptions,
     ledger: LedgerAccess,
     judge: JudgeAccess,
@@ -78,7 +78,7 @@ def judge_repeats(
     The first occasion shows the judge's own noise; from the second on, the check compares with the
     verdicts that the tournament is rated by, and the metadata with the occasion before.
     """
-    anchors = _draw_anchors(step, pairs_to_judge, verdicts)
+    anchors = _draw_anchors(step, match_list, judge_verdicts)
     occasions, bill = _judge_again(step, anchors, options, ledger, judge)
     rows = list(_rows(step, anchors, occasions))
     result = measure_repeats(_repeated(rows), step.plan.config.ratings.resampling)

@@ -117,7 +117,7 @@ class ControlOptions:
 
 def judge_controls(
     step: Step,
-    pairs_to_judge: StoredTable,
+    match_list: StoredTable,
     options: ControlOptions,
     ledger: LedgerAccess,
     judge: JudgeAccess,
@@ -131,7 +131,7 @@ def judge_controls(
     rubric = load_rubric(config, plan.project, step.name)
     test = JudgeTest(step, rubric, "controls", options.wait_seconds, ledger, judge)
     controls = plant_controls(
-        pairs_of(pairs_to_judge),
+        pairs_of(match_list),
         sample=config.judging.tests.control_pairs,
         seed=config.judging.tests.seed,
         experts=config.judging.experts,
@@ -208,7 +208,7 @@ ByMode = Mapping[str, StoredTable]
 
 
 def judge_agreement(
-    step: Step, pairs_to_judge: ByMode, replies: ByMode, verdicts: ByMode
+    step: Step, match_list: ByMode, judge_replies: ByMode, judge_verdicts: ByMode
 ) -> Made[list[MeasureRow]]:
     """How far the judges of two modes agree on pairs that both were shown, word for word.
 
@@ -216,9 +216,9 @@ def judge_agreement(
     the other mode with another judge model to have something to compare.
     """
     judged = {
-        mode: _Judged(pairs, replies[mode], verdicts[mode])
-        for mode, pairs in pairs_to_judge.items()
-        if mode in replies and mode in verdicts
+        mode: _Judged(pairs, judge_replies[mode], judge_verdicts[mode])
+        for mode, pairs in match_list.items()
+        if mode in judge_replies and mode in judge_verdicts
     }
     own = judged.get(step.mode)
     rows = [

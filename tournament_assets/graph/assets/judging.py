@@ -71,7 +71,7 @@ class EstimateOptions:
 
 def judging_estimate(
     step: Step,
-    pairs_to_judge: LargeTables,
+    match_list: LargeTables,
     options: EstimateOptions,
     ledger: LedgerAccess,
 ) -> Made[list[RequestsRow]]:
@@ -85,7 +85,7 @@ def judging_estimate(
         estimate = estimate_pairs(
             plan,
             mode,
-            ((dimension, pairs_of(table)) for dimension, table in pairs_to_judge.items()),
+            ((dimension, pairs_of(table)) for dimension, table in match_list.items()),
             ledger=opened,
             judge_model=options.judge_model,
         )
@@ -130,7 +130,7 @@ def _estimate_checks(estimate: JudgingEstimate, step: Step) -> list[Check]:
 
 def judge_requests(
     step: Step,
-    pairs_to_judge: LargeTables,
+    match_list: LargeTables,
     options: AskingOptions,
     ledger: LedgerAccess,
     judge: JudgeAccess,
@@ -141,7 +141,7 @@ def judge_requests(
     for its judge once, not once per dimension. Replies are kept in the ledger, where
     `judge_replies` finds them; nothing that the ledger holds is asked again.
     """
-    pairs = {dimension: pairs_of(table) for dimension, table in pairs_to_judge.items()}
+    pairs = {dimension: pairs_of(table) for dimension, table in match_list.items()}
     with ledger.open() as opened:
 
         def look() -> list[_DimensionWork]:
@@ -270,7 +270,7 @@ def _requests(step: Step, pairs: list[PairToJudge], rubric: Rubric, judge: Judge
 
 def judge_replies(
     step: Step,
-    pairs_to_judge: StoredTable,
+    match_list: StoredTable,
     options: AskingOptions,
     ledger: LedgerAccess,
     judge: JudgeAccess,
@@ -282,7 +282,7 @@ def judge_replies(
     them. Any still missing are requested now, except those that already failed in this run. A
     request whose reply has no verdict is sent once more.
     """
-    pairs = pairs_of(pairs_to_judge)
+    pairs = pairs_of(match_list)
     with ledger.open() as opened:
         work, tally = _ask(
             lambda: _judging(step, step.name, pairs, options, opened),
@@ -379,7 +379,7 @@ def _ask(
 
 
 def judging_decisions(
-    step: Step, pairs_to_judge: StoredTable, replies: StoredTable
+    step: Step, match_list: StoredTable, judge_replies: StoredTable
 ) -> Made[list[DecisionRow]]:
     """How far every two entrants were judged, and why judging stopped; one row per round.
 
@@ -387,8 +387,8 @@ def judging_decisions(
     """
     config = step.plan.config
     course = decide(
-        pairs_of(pairs_to_judge),
-        verdicts_in_table(replies, config.judging),
+        pairs_of(match_list),
+        verdicts_in_table(judge_replies, config.judging),
         dimension=step.name,
         adaptive=config.mode(step.mode).stops,
         is_free=is_free_with(config.judging),

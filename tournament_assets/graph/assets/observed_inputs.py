@@ -6,7 +6,7 @@ old version is out of date.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -34,19 +34,19 @@ class InputVersion:
     """One input as it is now.
 
     Attributes:
-        asset: The observed asset, one of `observed`.
         partition: The entrant or dimension it belongs to, or `dimension|mode`; None where there is
             one for all.
         version: SHA-256 of the part of it that matters; None if it cannot be read.
         label: Readable name of this version, such as a rubric's `v2`; empty if it has none.
         problem: Why it cannot be read; empty if it can.
+        asset: The observed asset, one of `observed`; `read_inputs` fills it in.
     """
 
-    asset: str
     partition: str | None
     version: str | None
     label: str = ""
     problem: str = ""
+    asset: str = ""
 
     def __str__(self) -> str:
         version = short(self.version or "")
@@ -58,7 +58,7 @@ def prompt_file(plan: TournamentPlan) -> list[InputVersion]:
 
     It is observed: after an edit, the prompts are out of date.
     """
-    return [_attempt(prompt_file.__name__, None, partial(_bank_version, plan))]
+    return [_attempt(None, partial(_bank_version, plan))]
 
 
 def entrants(plan: TournamentPlan) -> list[InputVersion]:
@@ -67,9 +67,7 @@ def entrants(plan: TournamentPlan) -> list[InputVersion]:
     After a change of one of them, the responses of that entrant are out of date.
     """
     return [
-        _attempt(
-            entrants.__name__, each.entrant_id, partial(entrant_fingerprint, each, plan.project)
-        )
+        _attempt(each.entrant_id, partial(entrant_fingerprint, each, plan.project))
         for each in plan.config.entrants
     ]
 
@@ -88,7 +86,7 @@ def price_list(plan: TournamentPlan) -> list[InputVersion]:
 
     A new list makes the estimate out of date, but nothing that was paid for.
     """
-    return [InputVersion(price_list.__name__, None, prices_version(plan))]
+    return [InputVersion(None, prices_version(plan))]
 
 
 @cache
@@ -105,7 +103,9 @@ def read_inputs(plan: TournamentPlan, *assets: str) -> list[InputVersion]:
         assets: Which of `observed`; all of them unless given.
     """
     readers = observed()
-    return [each for asset in assets or readers for each in readers[asset](plan)]
+    return [
+        replace(each, asset=asset) for asset in assets or readers for each in readers[asset](plan)
+    ]
 
 
 def stamp_inputs(plan: TournamentPlan) -> str | None:
@@ -160,11 +160,11 @@ def prices_version(plan: TournamentPlan) -> str:
     return fingerprint([listed, own])
 
 
-def _attempt(asset: str, partition: str | None, read: Callable[[], str]) -> InputVersion:
+def _attempt(partition: str | None, read: Callable[[], str]) -> InputVersion:
     try:
-        return InputVersion(asset, partition, read())
+        return InputVersion(partition, read())
     except InputError as error:
-        return InputVersion(asset, partition, None, problem=str(error))
+        return InputVersion(partition, None, problem=str(error))
 
 
 def _bank_version(plan: TournamentPlan) -> str:
@@ -176,8 +176,8 @@ def _rubric(plan: TournamentPlan, dimension: str) -> InputVersion:
     try:
         rubric = load_rubric(plan.config, plan.project, dimension)
     except InputError as error:
-        return InputVersion("rubrics", dimension, None, problem=str(error))
-    return InputVersion("rubrics", dimension, rubric.content_hash, label=f"v{rubric.version}")
+        return InputVersion(dimension, None, problem=str(error))
+    return InputVersion(dimension, rubric.content_hash, label=f"v{rubric.version}")
 
 
 def weights_version(plan: TournamentPlan, entrant: AnyEntrant) -> str | None:

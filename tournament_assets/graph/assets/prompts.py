@@ -75,7 +75,7 @@ def _bank_integrity(prompts: Sequence[Prompt]) -> Check:
 
 
 def selected_prompts(
-    config: TournamentConfig, mode: Mode, bank: pd.DataFrame
+    config: TournamentConfig, mode: Mode, prompt_bank: pd.DataFrame
 ) -> Made[list[PromptRow]]:
     """The prompts of a mode, in bank order.
 
@@ -83,7 +83,7 @@ def selected_prompts(
     mode: either of the two, or a share of each source. Where `generation.n_samples` is more than 1,
     a prompt has one row per answer.
     """
-    samples = select_prompts(config, mode, prompts_of(bank))
+    samples = select_prompts(config, mode, prompts_of(prompt_bank))
     prompts, n_samples = first_samples(samples), config.generation.n_samples
     rows = prompt_rows(samples)
     return Made(
@@ -111,16 +111,18 @@ class MatchListOptions:
 def match_list(
     config: TournamentConfig,
     dimension: str,
-    selected: pd.DataFrame,
-    responses: Mapping[str, pd.DataFrame],
+    selected_prompts: pd.DataFrame,
+    entrant_responses: Mapping[str, pd.DataFrame],
     options: MatchListOptions,
 ) -> Made[WrittenTable[MatchRow]]:
     """The pairs to judge: every two entrants, on every prompt that all of them answered.
 
     Prompts without a gold answer are left out of dimensions that compare with one.
     """
-    prompts = prompts_of(selected)
-    matches = build_match_list(prompts, response_texts(responses), entrants=config.entrant_ids)
+    prompts = prompts_of(selected_prompts)
+    matches = build_match_list(
+        prompts, response_texts(entrant_responses), entrants=config.entrant_ids
+    )
     eligible = filter_pairs_for_dimension(
         matches.pairs, needs_gold_answer=config.dimensions[dimension].needs_gold_answer
     )

@@ -1,23 +1,23 @@
 """The graph's outputs: report, run directory, and comparison with the previous run."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from tournament_assets.audits.missingness import find_outages
+from tournament_assets.graph.assets.judging import judge_replies
+from tournament_assets.graph.assets.ratings import elo_traces
+from tournament_assets.graph.assets.responses import entrant_responses
 from tournament_assets.graph.outputs import Check, Made, Markdown, known, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.economies import entrant_economies
 from tournament_assets.reports.report_tables import document_markdown
 from tournament_assets.reports.run.page import READS, iterate_pages
-from tournament_assets.reports.run.run_files import RunTables, build_run_files
+from tournament_assets.reports.run.run_files import FactTables, RunTables, build_run_files
 from tournament_assets.reports.run.section_table import SECTIONS
-from tournament_assets.reports.sections import Page, SectionRow, in_order
+from tournament_assets.reports.sections import Page, SectionRow, in_order, tables_asked, tables_read
 from tournament_assets.run_comparison import comparison as comparing
 from tournament_assets.run_comparison import gate as gates
 from tournament_assets.run_comparison.comparison import RunComparison, compare_runs
@@ -26,8 +26,6 @@ from tournament_assets.run_comparison.gate import Gate
 from tournament_assets.run_comparison.run_reading import read_finished_runs
 from tournament_assets.runs.manifest import RunFacts, rubric_texts, run_facts, run_manifest
 from tournament_assets.runs.provenance import (
-    Frames,
-    LargeTables,
     cost_lines,
     provenance_lines,
 )
@@ -46,7 +44,6 @@ from tournament_assets.storage.tables import (
     write_table,
 )
 from tournament_assets.tournament.asset_rows import (
-    CoverageRow,
     MeasureRow,
     ReportPageRow,
 )
@@ -63,9 +60,8 @@ _GATE_CHECK = "gate"
 
 def tables_of(sections: Iterable[SectionRow]) -> tuple[str, ...]:
     """Return the tables of a mode that a page of these sections and its facts are made from."""
-    facts = ("selected_prompts", "judging_decisions")
     own = (name for row in sections for name in row.reads)
-    return tuple(dict.fromkeys((*READS, *facts, *own)))
+    return tuple(dict.fromkeys((*READS, *tables_read(FactTables), *own)))
 
 
 def report(step: Step, tables: Mapping[str, LoadedTable]) -> Made[WrittenTable[ReportPageRow]]:
@@ -87,13 +83,8 @@ def report(step: Step, tables: Mapping[str, LoadedTable]) -> Made[WrittenTable[R
 
 def _page(step: Step, tables: Mapping[str, Any]) -> Page:
     plan, config = step.plan, step.plan.config
-    facts = _facts(
-        step,
-        tables["selected_prompts"],
-        tables["entrant_responses"],
-        tables["judge_replies"],
-        tables.get("judging_decisions"),
-    )
+    read = FactTables(**tables_asked(FactTables, tables))
+    facts = _facts(step, read)
     return Page(
         sections=in_order(SECTIONS),
         tables=tables,
@@ -102,7 +93,7 @@ def _page(step: Step, tables: Mapping[str, Any]) -> Page:
         judge_models={model for each in facts.summaries.values() for model in each.judge_models},
         prices={dimension: cost["cost_usd"] for dimension, cost in facts.costs.items()},
         costs=cost_lines(facts.costs),
-        economies=entrant_economies(config, tables["entrant_responses"]),
+        economies=entrant_economies(config, read.entrant_responses),
         provenance=provenance_lines(plan, step.mode, facts.inputs, facts.versions),
         versions=str(facts.versions),
         command=facts.command,
@@ -111,22 +102,21 @@ def _page(step: Step, tables: Mapping[str, Any]) -> Page:
     )
 
 
-def _facts(
-    step: Step,
-    selected: pd.DataFrame,
-    responses: Frames,
-    replies: LargeTables,
-    decisions: Frames | None,
-) -> RunFacts:
+def _facts(step: Step, tables: FactTables) -> RunFacts:
     return run_facts(
         step.plan,
         step.mode,
-        selected=selected,
-        responses=responses,
-        replies=replies,
-        records=step.records,
-        decisions=decisions,
+        tables,
+        answered=_recorded(step, entrant_responses, step.plan.config.entrant_ids),
+        traced=_recorded(step, elo_traces, step.plan.config.dimension_names),
     )
+
+
+def _recorded(
+    step: Step, asset: Callable[..., Any], names: Sequence[str]
+) -> dict[str, Mapping[str, Any]]:
+    """Return what is recorded of an asset, by dimension or entrant."""
+    return {name: step.records(asset.__name__, f"{name}|{step.mode}") or {} for name in names}
 
 
 @dataclass(frozen=True)
@@ -157,7 +147,7 @@ def run_artifacts(
     Every materialisation makes a new one; an earlier run is never overwritten.
     """
     finished_at = datetime.now(UTC).replace(microsecond=0)
-    facts = _facts(step, inputs.selected, inputs.responses, inputs.replies, inputs.decisions)
+    facts = _facts(step, inputs)
     began = options.run_began_at or started_at.isoformat()
     lights = lights_of(part for table in tables.values() for part in parts_of(table))
     manifest = _manifest(
@@ -194,8 +184,10 @@ def _run_files(
         inputs,
         manifest=manifest,
         settings=settings,
-        rubrics=rubric_texts(mode, facts.inputs, step.records),
-        economies=entrant_economies(plan.config, inputs.responses),
+        rubrics=rubric_texts(
+            facts.inputs, _recorded(step, judge_replies, plan.config.dimension_names)
+        ),
+        economies=entrant_economies(plan.config, inputs.entrant_responses),
     )
 
 
@@ -260,17 +252,8 @@ def _manifest(
         step.plan,
         step.mode,
         facts,
-        bank=inputs.bank,
-        selected=inputs.selected,
-        outages=[
-            each.sentence
-            for each in find_outages(
-                list(rows_of(CoverageRow, inputs.audit)), step.plan.config.checks
-            )
-        ],
-        audit=inputs.audit,
+        tables=inputs,
         lights=lights,
-        n_permutations=next(iter(inputs.traces.values())).ratings.shape[0],
         waste=waste,
         started_at=times[0],
         finished_at=times[1],

@@ -59,20 +59,20 @@ class EloOptions:
 
 
 def elo_traces(
-    config: TournamentConfig, mode: Mode, verdicts: StoredTable, options: EloOptions
+    config: TournamentConfig, mode: Mode, judge_verdicts: StoredTable, options: EloOptions
 ) -> Made[EloTraces]:
     """Every entrant's Elo rating after each of many random orderings of the decisive pairs.
 
     Ties, inconsistent and unjudged pairs are left out.
     """
-    matches = code_judgments(judgments_of(verdicts), entrants=config.entrant_ids)
+    matches = code_judgments(judgments_of(judge_verdicts), entrants=config.entrant_ids)
     settings = settings_of_run(config, mode=mode, n_permutations=options.n_permutations)
     # Elo has no weights: a match that stands for several is played as often.
     traces = trace_elo(matches.repeated(), settings)
     return Made(
         traces,
         metadata={
-            "judged_pairs": len(verdicts),
+            "judged_pairs": len(judge_verdicts),
             "decisive_matches": traces.n_matches,
             "permutations": traces.ratings.shape[0],
             "k_factor": traces.k_factor,
@@ -96,7 +96,11 @@ def _traces_version(traces: EloTraces) -> str:
 
 
 def elo_ratings(
-    config: TournamentConfig, mode: Mode, dimension: str, verdicts: StoredTable, traces: EloTraces
+    config: TournamentConfig,
+    mode: Mode,
+    dimension: str,
+    judge_verdicts: StoredTable,
+    elo_traces: EloTraces,
 ) -> Made[list[EloRow]]:
     """Elo ratings by permutation, and the same for a sweep of K-factors.
 
@@ -104,14 +108,14 @@ def elo_ratings(
     rating could be off because only these prompts were judged is in `ratings`. Where pairs stop
     early, a match that stands for several prompts is played that many times.
     """
-    matches = code_judgments(judgments_of(verdicts), entrants=config.entrant_ids)
-    settings = settings_of_run(config, mode=mode, n_permutations=traces.ratings.shape[0])
-    rows = elo_rows(matches.repeated(), traces, dimension=dimension, settings=settings)
+    matches = code_judgments(judgments_of(judge_verdicts), entrants=config.entrant_ids)
+    settings = settings_of_run(config, mode=mode, n_permutations=elo_traces.ratings.shape[0])
+    rows = elo_rows(matches.repeated(), elo_traces, dimension=dimension, settings=settings)
     return Made(
         rows,
         metadata={
             **_elo_metadata([row for row in rows if row.is_primary]),
-            "decisive_matches": traces.n_matches,
+            "decisive_matches": elo_traces.n_matches,
             "prompts": len(matches.prompts),
             "judge": config.label_of(mode),
         },
@@ -129,19 +133,12 @@ def _elo_metadata(primary: Sequence[EloRow]) -> Metadata:
 
 @dataclass(frozen=True, slots=True)
 class RatingInputs:
-    """What one dimension is rated from.
+    """What one dimension is rated from, with every entrant's responses."""
 
-    Attributes:
-        verdicts: Table `judge_verdicts`.
-        traces: Elo ratings of many orderings.
-        responses: Table `entrant_responses` of every entrant.
-        decisions: Table `judging_decisions`, where pairs stop early.
-    """
-
-    verdicts: StoredTable
-    traces: EloTraces
-    responses: Mapping[str, pd.DataFrame]
-    decisions: pd.DataFrame | None = None
+    judge_verdicts: StoredTable
+    elo_traces: EloTraces
+    entrant_responses: Mapping[str, pd.DataFrame]
+    judging_decisions: pd.DataFrame | None = None
 
 
 def ratings(step: Step, inputs: RatingInputs) -> Made[list[RatingRow]]:
@@ -151,15 +148,15 @@ def ratings(step: Step, inputs: RatingInputs) -> Made[list[RatingRow]]:
     errors, Elo, Davidson, and the ratings as if all responses had the same length and layout, with
     the effect of style. A rating that a method cannot give is absent, and a note says why.
     """
-    config, judgments = step.plan.config, judgments_of(inputs.verdicts)
+    config, judgments = step.plan.config, judgments_of(inputs.judge_verdicts)
     matches = code_judgments(judgments, entrants=config.entrant_ids)
     evidence = Evidence(
         matches=matches,
         samples=code_samples(judgments, entrants=config.entrant_ids),
-        traces=inputs.traces,
-        responses=response_texts(inputs.responses),
+        traces=inputs.elo_traces,
+        responses=response_texts(inputs.entrant_responses),
         tells_apart=True,
-        decided=_decided(inputs.decisions),
+        decided=_decided(inputs.judging_decisions),
     )
     rows = rating_rows(
         evidence,
@@ -205,8 +202,8 @@ def _decided(decisions: pd.DataFrame | None) -> frozenset[tuple[str, str]] | Non
 def win_rates(
     config: TournamentConfig,
     mode: Mode,
-    verdicts: StoredTable,
-    decisions: pd.DataFrame | None = None,
+    judge_verdicts: StoredTable,
+    judging_decisions: pd.DataFrame | None = None,
 ) -> Made[list[WinRateRow]]:
     """Wins, losses and ties of every two entrants, and which of them is better, if either is.
 
@@ -214,11 +211,11 @@ def win_rates(
     counts as nothing. The claims of a dimension hold together: they rest on the Bradley-Terry
     ratings, or on the judging's own decisions where pairs stop early.
     """
-    judgments = list(judgments_of(verdicts))
+    judgments = list(judgments_of(judge_verdicts))
     found = stand(
         code_judgments(judgments, entrants=config.entrant_ids),
         settings_of_run(config, mode=mode),
-        decided=_decided(decisions),
+        decided=_decided(judging_decisions),
     )
     rows = claimed(pairwise_winrates(judgments), found)
     columns = ("entrant_a", "entrant_b", "claim", "win_rate_a", *_COUNTS)

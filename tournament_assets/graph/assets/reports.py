@@ -89,7 +89,7 @@ _COVERAGE_COLUMNS = (
 )
 
 
-def battles(verdicts: LargeTables) -> Made[WrittenTable[BattleRow]]:
+def battles(judge_verdicts: LargeTables) -> Made[WrittenTable[BattleRow]]:
     """Every settled pair in other tools' terms; the ratings can be recomputed from it alone.
 
     Unjudged pairs are not battles. An inconsistent pair is a tie, marked as such.
@@ -97,7 +97,7 @@ def battles(verdicts: LargeTables) -> Made[WrittenTable[BattleRow]]:
     columns = [each.name for each in columns_of(BattleRow)]
     rows = (
         BattleRow(**{name: getattr(battle, name) for name in columns})
-        for table in verdicts.values()
+        for table in judge_verdicts.values()
         for judgment, judge_model in zip(
             judgments_of(table), texts_of(table, "settled_by"), strict=True
         )
@@ -112,10 +112,10 @@ def battles(verdicts: LargeTables) -> Made[WrittenTable[BattleRow]]:
 class LeaderboardInputs:
     """What a leaderboard is made from: tables by dimension, but for the table `audit`."""
 
-    elo: Frames
+    elo_ratings: Frames
     ratings: Frames
     win_rates: Frames
-    verdicts: LargeTables
+    judge_verdicts: LargeTables
     audit: pd.DataFrame
 
 
@@ -126,9 +126,11 @@ def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[LeaderboardR
     """
     config = step.plan.config
     judge_model = name_models(
-        model for table in inputs.verdicts.values() for model in judge_models_of(table)
+        model for table in inputs.judge_verdicts.values() for model in judge_models_of(table)
     )
-    ranked = {dimension: _ranked(step, dimension, inputs, judge_model) for dimension in inputs.elo}
+    ranked = {
+        dimension: _ranked(step, dimension, inputs, judge_model) for dimension in inputs.elo_ratings
+    }
     rows = [row for each in ranked.values() for row in each]
     return Made(
         rows,
@@ -153,12 +155,12 @@ def _ranked(
     stops = "" if adaptive is None else f"; {STOPS_EARLY} ({adaptive.goal})"
     ratings = inputs.ratings[dimension]
     return build_leaderboard(
-        elo_ratings=inputs.elo[dimension],
+        elo_ratings=inputs.elo_ratings[dimension],
         ratings=ratings,
         win_rates=inputs.win_rates[dimension],
         judge_model=judge_model,
         judge_label=f"{config.label_of(step.mode)}{stops}",
-        lead_rests_on=_prompts_behind_lead(config, ratings, inputs.verdicts[dimension]),
+        lead_rests_on=_prompts_behind_lead(config, ratings, inputs.judge_verdicts[dimension]),
     )
 
 
@@ -225,10 +227,10 @@ def outage_metadata(outages: Sequence[Outage]) -> dict[str, Markdown]:
 
 def audit(
     step: Step,
-    selected: pd.DataFrame,
-    responses: Frames,
-    verdicts: LargeTables,
-    replies: LargeTables,
+    selected_prompts: pd.DataFrame,
+    entrant_responses: Frames,
+    judge_verdicts: LargeTables,
+    judge_replies: LargeTables,
 ) -> Made[list[CoverageRow]]:
     """Each entrant's planned pairs on each dimension, their outcomes, and its score.
 
@@ -236,15 +238,15 @@ def audit(
     score, which divides by the planned pairs, penalises them.
     """
     config = step.plan.config
-    answers = {entrant: _answers(frame) for entrant, frame in responses.items()}
-    unanswered = _unanswered(selected, answers)
+    answers = {entrant: _answers(frame) for entrant, frame in entrant_responses.items()}
+    unanswered = _unanswered(selected_prompts, answers)
     rows = [
         row
-        for dimension, pairs in _readings(config, verdicts, replies)
+        for dimension, pairs in _readings(config, judge_verdicts, judge_replies)
         for row in measure_coverage(
             dimension,
             entrants=config.entrant_ids,
-            prompts_selected=len(selected),
+            prompts_selected=len(selected_prompts),
             responses=answers,
             pairs=pairs,
             prompts_unanswered=len(_on_dimension(config, dimension, unanswered)),
@@ -325,7 +327,7 @@ def _missingness_check(missingness: MissingnessCheck, *, where: str) -> Check:
 
 
 def prompt_audit(
-    config: TournamentConfig, verdicts: LargeTables, replies: LargeTables
+    config: TournamentConfig, judge_verdicts: LargeTables, judge_replies: LargeTables
 ) -> Made[list[PromptFindingRow]]:
     """Every prompt across all entrants: broken ones, noisy ones, and those that decide.
 
@@ -335,7 +337,7 @@ def prompt_audit(
     """
     rows = [
         _finding_row(dimension, found)
-        for dimension, pairs in _readings(config, verdicts, replies)
+        for dimension, pairs in _readings(config, judge_verdicts, judge_replies)
         for found in audit_prompts(pairs, dimension=dimension, entrants=config.entrant_ids)
     ]
     # The sort is stable: within a kind and a dimension the worst stays first.
@@ -370,17 +372,19 @@ def _finding_row(dimension: str, found: PromptFinding) -> PromptFindingRow:
 def fair_comparison(
     plan: TournamentPlan,
     mode: Mode,
-    selected: pd.DataFrame,
-    responses: Frames,
-    verdicts: LargeTables,
+    selected_prompts: pd.DataFrame,
+    entrant_responses: Frames,
+    judge_verdicts: LargeTables,
 ) -> Made[list[RatingRow]]:
     """The entrants on the prompts that all share, on all judged pairs, and on all planned ones.
 
     Where the three disagree on who is ahead, missing data decides, not quality.
     """
-    rows = fair_rows(plan, mode, selected=selected, responses=responses, verdicts=verdicts)
+    rows = fair_rows(
+        plan, mode, selected=selected_prompts, responses=entrant_responses, verdicts=judge_verdicts
+    )
     metadata: dict[str, Any] = {}
-    for dimension, families in families_of(plan.config, mode, verdicts).items():
+    for dimension, families in families_of(plan.config, mode, judge_verdicts).items():
         own = Compared.of([row for row in rows if row.dimension == dimension], families)
         metadata[f"finding_{dimension}"] = " ".join(fair_sentences(own, dimension=dimension))
         metadata[f"comparison_{dimension}"] = report_table(fair_table(own))

@@ -59,8 +59,8 @@ class ResponseOptions:
 
 def entrant_responses(
     step: Step,
-    selected: pd.DataFrame,
-    bank: pd.DataFrame,
+    selected_prompts: pd.DataFrame,
+    prompt_bank: pd.DataFrame,
     options: ResponseOptions,
     resources: Resources,
     upstream: Mapping[str, object],
@@ -73,10 +73,10 @@ def entrant_responses(
     for them until `waiting.deadline_seconds`.
     """
     entrant = get_entrant(step.plan.config.entrants, step.name)
-    prompts = prompts_of(selected)
+    prompts = prompts_of(selected_prompts)
     wanted = Wanted(
         prompts=prompts,
-        bank=prompts_of(bank),
+        bank=prompts_of(prompt_bank),
         plan=step.plan,
         resources=resources,
         may_pay_again=options.pay_again,
@@ -105,7 +105,7 @@ def _tell(step: Step, warnings: Sequence[str]) -> None:
 
 
 def entrant_requests(
-    step: Step, selected: pd.DataFrame, options: ResponseOptions, resources: Resources
+    step: Step, selected_prompts: pd.DataFrame, options: ResponseOptions, resources: Resources
 ) -> Made[list[RequestsRow]]:
     """The requests to all entrants behind an API at once, and how many are answered.
 
@@ -113,7 +113,7 @@ def entrant_requests(
     them holds a slot in the pool `gpu` meanwhile. Responses are kept in the ledger, where
     `entrant_responses` finds them; nothing that the ledger holds is asked again.
     """
-    prompts = prompts_of(selected)
+    prompts = prompts_of(selected_prompts)
     wanted = Wanted(
         prompts=prompts,
         plan=step.plan,

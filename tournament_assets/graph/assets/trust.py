@@ -38,27 +38,16 @@ from tournament_assets.verdicts.table_rows import judgments_of, settled_rows
 
 @dataclass(frozen=True, slots=True)
 class MeasureInputs:
-    """What is known about the judge on one dimension, with its tests if they were run.
+    """What is known about the judge on one dimension, with its tests if they were run."""
 
-    Attributes:
-        replies: Table `judge_replies`.
-        verdicts: Table `judge_verdicts`.
-        matches: Table `match_list`.
-        ratings: Table `ratings`, with what style is worth.
-        repeats: Table `judge_repeats`.
-        controls: Table `judge_controls`.
-        judges: Table `judge_agreement`.
-        decisions: Table `judging_decisions`, where pairs may stop early.
-    """
-
-    replies: StoredTable
-    verdicts: StoredTable
-    matches: StoredTable
+    judge_replies: StoredTable
+    judge_verdicts: StoredTable
+    match_list: StoredTable
     ratings: pd.DataFrame
-    repeats: pd.DataFrame | None = None
-    controls: pd.DataFrame | None = None
-    judges: pd.DataFrame | None = None
-    decisions: pd.DataFrame | None = None
+    judge_repeats: pd.DataFrame | None = None
+    judge_controls: pd.DataFrame | None = None
+    judge_agreement: pd.DataFrame | None = None
+    judging_decisions: pd.DataFrame | None = None
 
 
 def trust_checks(plan: TournamentPlan) -> Mapping[str, str]:
@@ -82,7 +71,7 @@ def measures(step: Step, inputs: MeasureInputs) -> Made[list[MeasureRow]]:
     """
     config = step.plan.config
     lights = [*measure_judge(_evidence(step, inputs), config.checks, dimension=step.name)]
-    agreement = _agreement(step, inputs.replies)
+    agreement = _agreement(step, inputs.judge_replies)
     shown = {"agreement": report_table(agreement_table(agreement, config.families))}
     rows = [*lights, *agreement]
     return Made(
@@ -100,21 +89,23 @@ def measures(step: Step, inputs: MeasureInputs) -> Made[list[MeasureRow]]:
 def _evidence(step: Step, inputs: MeasureInputs) -> JudgeEvidence:
     job = f"{step.plan.tournament_id}_test_judge"
 
-    lengths, config = longer_responses(inputs.matches), step.plan.config
-    verdicts, pairs = inputs.verdicts, _judged_pairs(inputs.verdicts, lengths)
-    unasked = Unasked.of(inputs.decisions)
+    lengths, config = longer_responses(inputs.match_list), step.plan.config
+    verdicts, pairs = inputs.judge_verdicts, _judged_pairs(inputs.judge_verdicts, lengths)
+    unasked = Unasked.of(inputs.judging_decisions)
     n_judged = sum(pair.judgment.outcome.is_judged for pair in pairs)
     return JudgeEvidence(
         pairs=pairs,
         entrants=step.plan.config.entrant_ids,
         resampling=step.plan.config.ratings.resampling,
         length=length_of(inputs.ratings, n_judged=n_judged),
-        repeats=repeats_of(inputs.repeats, verdicts, job=f"{step.plan.tournament_id}_test_judge"),
-        controls=controls_of(inputs.controls, inputs.replies, job=job),
-        judges=judges_of(inputs.judges, judge_models=judge_models_of(verdicts), job=job),
-        replies=inputs.replies,
+        repeats=repeats_of(
+            inputs.judge_repeats, verdicts, job=f"{step.plan.tournament_id}_test_judge"
+        ),
+        controls=controls_of(inputs.judge_controls, inputs.judge_replies, job=job),
+        judges=judges_of(inputs.judge_agreement, judge_models=judge_models_of(verdicts), job=job),
+        replies=inputs.judge_replies,
         by_judge=(
-            _pairs_by_judge(inputs.replies, config.judging.reply_format)
+            _pairs_by_judge(inputs.judge_replies, config.judging.reply_format)
             if config.has_jury(step.mode)
             else None
         ),

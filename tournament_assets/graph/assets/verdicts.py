@@ -38,7 +38,7 @@ def has_jury(plan: TournamentPlan) -> bool:
     return bool(plan.config.juries)
 
 
-def jury(step: Step, replies: StoredTable) -> Made[list[MeasureRow]]:
+def jury(step: Step, judge_replies: StoredTable) -> Made[list[MeasureRow]]:
     """Each judge's discrimination, slot odds and weight.
 
     Discrimination is how strongly a judge's verdicts depend on the entrants, where the judges' mean
@@ -49,7 +49,7 @@ def jury(step: Step, replies: StoredTable) -> Made[list[MeasureRow]]:
     if not config.has_jury(step.mode):
         return Made([], metadata={})
     by_judge = settled_rows(
-        rows_of(JudgeReplyRow, replies), reply_format=config.judging.reply_format
+        rows_of(JudgeReplyRow, judge_replies), reply_format=config.judging.reply_format
     )
     rows = jury_rows(by_judge, config=config, mode=step.mode, dimension=step.name)
     return Made(
@@ -74,10 +74,10 @@ class VerdictOptions:
 
 def judge_verdicts(
     step: Step,
-    replies: StoredTable,
+    judge_replies: StoredTable,
     options: VerdictOptions,
     jury: pd.DataFrame | None = None,
-    decisions: pd.DataFrame | None = None,
+    judging_decisions: pd.DataFrame | None = None,
 ) -> Made[WrittenTable[VerdictRow]]:
     """Every pair settled from its replies, at no cost.
 
@@ -89,9 +89,9 @@ def judge_verdicts(
     says how many.
     """
     config = step.plan.config
-    counted = _Counted(rows_of(JudgeReplyRow, replies))
+    counted = _Counted(rows_of(JudgeReplyRow, judge_replies))
     by_judge = _Read(settled_rows(counted, reply_format=config.judging.reply_format))
-    weigh = None if decisions is None else weights_of(decisions)
+    weigh = None if judging_decisions is None else weights_of(judging_decisions)
     settled = _Counts(_weighed(_together(by_judge, step, jury), weigh))
     shown = Shown(settled, _SHOWN_COLUMNS)
     written = write_table(VerdictRow, shown)
@@ -108,7 +108,7 @@ def judge_verdicts(
                 by_judge.readings,
                 allows_partial=options.allow_partial,
                 where=step.where,
-                unasked=Unasked.of(decisions),
+                unasked=Unasked.of(judging_decisions),
             ),
             *_verdict_checks(settled.outcomes, config.checks, where=step.where),
         ],

@@ -91,7 +91,7 @@ class FreshWork:
 
     def _distrusts(self, name: str, record: dg.EventLogRecord) -> bool:
         row, made = self._rows[name], _made(record)
-        if name in self.always or not (row.inputs or row.after):
+        if name in self.always or not (row.input_rows() or row.after):
             return True
         wanted = made_with(self.plan, row, self.options.get(name, {}))
         return (

@@ -33,9 +33,6 @@ from tournament_assets.tournament.formatting import (
 
 DATE_MARK = "<!-- date -->"
 """Placeholder for the day of the run, which must not affect the page's version."""
-READS = ("leaderboard", "win_rates", "audit", "measures", *tables_read(BattleTables))
-"""Tables that the page itself reads: those of the first screen and of the battles."""
-
 Leaders = Mapping[str, Sequence[LeaderboardRow]]
 
 
@@ -190,3 +187,13 @@ def _bar(
         group=group,
         place=place_on_ladder(Estimate(row.rating, row.bar_low, row.bar_high), span),
     )
+
+
+READS = tuple(
+    dict.fromkeys(
+        name
+        for read in (_facts, _opening, _answers, _ladder, BattleTables)
+        for name in tables_read(read)
+    )
+)
+"""Tables that the page itself reads: those of the first screen and of the battles."""

@@ -71,24 +71,33 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-@dataclass(frozen=True, slots=True)
-class RunTables:
-    """The tables behind a run directory; tables of several partitions are mappings."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactTables:
+    """The tables that the facts of a run come from, by the names of their assets.
+
+    Tables of several partitions are mappings.
+    """
+
+    selected_prompts: pd.DataFrame
+    entrant_responses: Mapping[str, pd.DataFrame]
+    judge_replies: Mapping[str, AnyTable]
+    judging_decisions: Mapping[str, pd.DataFrame] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTables(FactTables):
+    """The tables behind a run directory."""
 
     report: StoredTable
     leaderboard: pd.DataFrame
     battles: StoredTable
     audit: pd.DataFrame
-    bank: pd.DataFrame
-    selected: pd.DataFrame
-    responses: Mapping[str, pd.DataFrame]
-    matches: Mapping[str, AnyTable]
-    replies: Mapping[str, AnyTable]
-    verdicts: Mapping[str, AnyTable]
-    elo: Mapping[str, pd.DataFrame]
-    traces: Mapping[str, EloTraces]
+    prompt_bank: pd.DataFrame
+    match_list: Mapping[str, AnyTable]
+    judge_verdicts: Mapping[str, AnyTable]
+    elo_ratings: Mapping[str, pd.DataFrame]
+    elo_traces: Mapping[str, EloTraces]
     win_rates: Mapping[str, pd.DataFrame]
-    decisions: Mapping[str, pd.DataFrame] | None = None
 
 
 def build_run_files(
@@ -111,7 +120,7 @@ def build_run_files(
     yield "manifest.json", _json(manifest)
     finished = datetime.fromisoformat(manifest["finished_at"])
     date = f"{finished.day} {finished:%B %Y}"
-    matches = (row for table in tables.matches.values() for row in rows_of(MatchRow, table))
+    matches = (row for table in tables.match_list.values() for row in rows_of(MatchRow, table))
     yield "matches/matches.jsonl", partial(_write_json_lines, rows=matches)
     yield "elo_results.json", _json(_elo_results(tables))
     yield from encode_elo_reports(_elo_reports(tables, settings)).items()
@@ -134,8 +143,8 @@ def build_run_files(
         yield name, page.content.replace(DATE_MARK, f"{date} · ", 1).encode()
     for dimension, text in rubrics.items():
         yield f"rubrics/{dimension}.txt", f"{text}\n".encode()
-    for dimension, table in tables.verdicts.items():
-        records = verdicts_with_replies(table, tables.replies[dimension])
+    for dimension, table in tables.judge_verdicts.items():
+        records = verdicts_with_replies(table, tables.judge_replies[dimension])
         yield f"verdicts/{dimension}.jsonl", partial(_write_json_lines, rows=records)
 
 
@@ -162,7 +171,7 @@ def _elo_results(tables: RunTables) -> dict[str, Any]:
     sweep: dict[str, Any] = {}
     decisive: dict[str, int] = {}
     default_k: float | None = None
-    for dimension, frame in tables.elo.items():
+    for dimension, frame in tables.elo_ratings.items():
         primary[dimension] = {}
         sweep[dimension] = {}
         for row in rows_of(EloRow, frame):
@@ -193,8 +202,8 @@ def _elo_results(tables: RunTables) -> dict[str, Any]:
 def _elo_reports(tables: RunTables, settings: RatingSettings) -> dict[str, dict[str, Any]]:
     reports = {}
     leaderboard = by_dimension(list(rows_of(LeaderboardRow, tables.leaderboard)))
-    for dimension in tables.elo:
-        models = set(texts_of(tables.verdicts[dimension], "settled_by"))
+    for dimension in tables.elo_ratings:
+        models = set(texts_of(tables.judge_verdicts[dimension], "settled_by"))
         reports[dimension] = elo_report(
             leaderboard.get(dimension, ()),
             arena=f"{settings.arena}/{dimension}",
@@ -206,8 +215,8 @@ def _elo_reports(tables: RunTables, settings: RatingSettings) -> dict[str, dict[
 
 def _elo_per_perm(tables: RunTables) -> bytes:
     arrays: dict[str, Any] = {}
-    for dimension, traces in tables.traces.items():
-        rows = rows_of(EloRow, tables.elo[dimension])
+    for dimension, traces in tables.elo_traces.items():
+        rows = rows_of(EloRow, tables.elo_ratings[dimension])
         unrated = {row.entrant_id for row in rows if row.is_primary and row.mean is None}
         ratings = traces.ratings.astype(np.float64)
         ratings[:, [name in unrated for name in traces.entrants]] = np.nan
