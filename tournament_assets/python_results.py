@@ -32,7 +32,7 @@ from tournament_assets.reports.cost_estimate import (
     response_sentences,
     workload_table,
 )
-from tournament_assets.reports.rating_method_tables import ONE_METHOD, rating_table
+from tournament_assets.reports.rating_method_tables import ONE_METHOD
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.run_comparison.comparison import (
@@ -153,7 +153,7 @@ class Ratings:
                 tuple(
                     (
                         METHODS[method].title,
-                        rating_table(
+                        ReportTable.of(
                             [row for row in rows if row.method == method], ONE_METHOD, n_labels=2
                         ),
                     )

@@ -14,12 +14,12 @@ from tournament_assets.reports.rating_method_tables import (
     beside,
     comparison_notes,
     disagreement_sentences,
-    rating_table,
     scale_sentence,
     side_by_side_cells,
     tie_sentence,
     with_interval,
 )
+from tournament_assets.reports.report_tables import ReportTable
 from tournament_assets.storage.tables import make_table, rows_of
 from tournament_assets.tournament.asset_rows import RatingRow
 
@@ -80,7 +80,7 @@ def test_a_table_of_ratings_has_a_line_a_rating_and_other_ratings_of_its_entrant
     cy = rating_row("cy", "davidson", None, None, note="no match")
     other = {"bob": rating_row("bob", "elo", 1500.0, 1)}
     rated = with_interval(unrated="not rated", unbounded="unbounded")
-    table = rating_table(
+    table = ReportTable.of(
         [ada, bob, cy],
         {**ONE_METHOD, "both": rated, "elo": beside(other, CELLS["rating"])},
         n_labels=2,

@@ -107,6 +107,12 @@ def _without_apostrophe(cell: str) -> str:
     return cell[1:] if is_marked else cell
 
 
+def test_a_table_says_of_each_row_what_its_columns_say_and_a_dash_for_what_is_absent() -> None:
+    counts: dict[str, int | None] = {"ada": 0, "bob": None}
+    table = ReportTable.of(counts, {"who": str, "n": counts.get})
+    assert table == ReportTable(("who", "n"), (("ada", "0"), ("bob", "\N{EN DASH}")))
+
+
 @pytest.mark.parametrize("read", [_from_html, _from_markdown, _from_latex, _from_csv])
 @given(row=ROWS)
 @example(row=("=1+1", "~ a", "\x1b[31mred"))

@@ -40,9 +40,9 @@ from tournament_assets.ratings.rating_methods import (
     STYLE,
     compared_methods,
 )
-from tournament_assets.reports.rating_method_tables import CELLS, ONE_METHOD, rating_table
+from tournament_assets.reports.rating_method_tables import CELLS, ONE_METHOD
 from tournament_assets.reports.rendering import escape_terminal, show_controls
-from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
+from tournament_assets.reports.report_tables import Cell, ReportTable, print_table, print_text
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
@@ -327,25 +327,26 @@ def print_battle_ratings(
 def _more_tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
     for name in compared_methods():
         if name != BRADLEY_TERRY and (rows := ratings.by(name)):
-            yield str(METHODS[name]), rating_table(rows, ONE_METHOD, n_labels=2)
+            yield str(METHODS[name]), ReportTable.of(rows, ONE_METHOD, n_labels=2)
     if style := [*ratings.by(STYLE), *ratings.by(EFFECT)]:
         yield (
             "at equal style (Elo points; a feature's are what one unit of it was worth)",
-            rating_table(style, ONE_METHOD, n_labels=2),
+            ReportTable.of(style, ONE_METHOD, n_labels=2),
         )
     if ratings.pairs:
         yield (
             "each two that met; P: share of the resamples with A above B by Bradley–Terry",
-            ReportTable(
-                ("A", "B", "A wins", "B wins", "ties", "A's win rate", "P(A above B)"),
-                tuple(
-                    (
-                        *(row.model_a, row.model_b),
-                        *(str(row.wins_a), str(row.wins_b), str(row.ties)),
-                        *(format_share(row.win_rate_a), format_share(row.p_a_above_b)),
-                    )
-                    for row in ratings.pairs
-                ),
+            ReportTable.of(
+                ratings.pairs,
+                {
+                    "A": lambda row: row.model_a,
+                    "B": lambda row: row.model_b,
+                    "A wins": lambda row: row.wins_a,
+                    "B wins": lambda row: row.wins_b,
+                    "ties": lambda row: row.ties,
+                    "A's win rate": lambda row: format_share(row.win_rate_a),
+                    "P(A above B)": lambda row: format_share(row.p_a_above_b),
+                },
                 n_labels=2,
             ),
         )
@@ -372,7 +373,7 @@ def _table(ratings: BattleRatings) -> ReportTable:
     strengths = ratings.by(BRADLEY_TERRY)
     share = ratings.win_rates
     if strengths:
-        columns: dict[str, Callable[[RatingRow], str]] = {
+        columns: dict[str, Cell[RatingRow]] = {
             "#": CELLS["rank"],
             "model": CELLS["entrant"],
             "rating": CELLS["rating"],
@@ -381,17 +382,17 @@ def _table(ratings: BattleRatings) -> ReportTable:
             "win\nrate": lambda row: format_share(share.get(row.entrant_id)),
             **({"Elo\n± SEM": lambda row: _elo(elo[row.entrant_id])} if elo else {}),
         }
-        return rating_table(strengths, columns, n_labels=2)
-    return rating_table(
-        [*elo.values()],
+        return ReportTable.of(strengths, columns, n_labels=2)
+    return ReportTable.of(
+        elo.values(),
         {
-            "#": lambda row: ABSENT if row.rank is None else str(row.rank),
+            "#": lambda row: row.rank,
             "model": lambda row: row.entrant_id,
             "mean\n± SEM": _elo,
             "order\ninterval": lambda row: format_interval(
                 row.order_low, row.order_high, absent=ABSENT
             ),
-            "decisive\nmatches": lambda row: str(row.n_entrant_matches),
+            "decisive\nmatches": lambda row: row.n_entrant_matches,
             "win\nrate": lambda row: format_share(share.get(row.entrant_id)),
         },
         n_labels=2,

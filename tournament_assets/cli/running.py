@@ -190,12 +190,15 @@ def _print_failures(
     if not counts:
         console.print("Nothing to judge again: whatever was asked has a verdict or is under way.")
         return
-    table = ReportTable(
-        headers=("dimension", "entrant", "class", "presentations", "because"),
-        rows=tuple(
-            (dimension, entrant, failure.value, f"{count:,}", _SENTENCES[failure])
-            for (dimension, entrant, failure), count in sorted(counts.items())
-        ),
+    table = ReportTable.of(
+        sorted(counts),
+        {
+            "dimension": lambda each: each[0],
+            "entrant": lambda each: each[1],
+            "class": lambda each: each[2].value,
+            "presentations": lambda each: f"{counts[each]:,}",
+            "because": lambda each: _SENTENCES[each[2]],
+        },
         n_labels=3,
     )
     print_table(f"{n_presentations} presentations failed", table, console)
@@ -292,9 +295,14 @@ def doctor_command(config_paths: tuple[Path, ...], as_json: bool) -> None:
     """
     project = Path(os.environ.get("TOURNAMENT_PROJECT") or Path.cwd())
     findings = list(diagnose_project(project, os.environ, config_paths=config_paths))
-    table = ReportTable(
-        headers=("", "what", "found", "what to do"),
-        rows=tuple((each.health, each.subject, each.said, each.advice) for each in findings),
+    table = ReportTable.of(
+        findings,
+        {
+            "": lambda each: each.health,
+            "what": lambda each: each.subject,
+            "found": lambda each: each.said,
+            "what to do": lambda each: each.advice,
+        },
         n_labels=4,
     )
     show_report(

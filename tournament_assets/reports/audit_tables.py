@@ -44,15 +44,6 @@ KIND_TITLES: Mapping[str, str] = {
 _NAMED_PROMPTS = 3
 """The most prompts, and strata, that one row names."""
 
-_COUNTS: Mapping[str, str] = {
-    "replies_refused": "refused",
-    "replies_unreadable": "unreadable",
-    "replies_permanent": "impossible",
-    "replies_pending": "pending",
-    "infra_remaining": "infra left",
-    "infra_rejudged": "infra re-judged",
-}
-
 
 def missing_section(audit: Sequence[CoverageRow], *, checks: CheckThresholds) -> ReportSection:
     """Return "Audit": what is missing, by entrant, and the scores with and without it."""
@@ -309,78 +300,56 @@ def prompts_section(prompt_audit: Sequence[PromptFindingRow], *, limit: int) -> 
 
 
 def _present_table(rows: Iterable[CoverageRow]) -> ReportTable:
-    return ReportTable(
-        headers=(
-            "dimension",
-            "entrant",
-            "answered",
-            "empty",
-            "cut off",
-            "pairs planned",
-            "unanswered",
-            "same text",
-            "asked",
-            "judged",
-            "coverage",
-        ),
-        rows=tuple(
-            (
-                row.dimension,
-                row.entrant_id,
-                f"{row.responses} / {row.prompts_selected}",
-                str(row.empty_responses),
-                str(row.truncated_responses),
-                str(row.pairs_planned),
-                str(row.pairs_unanswered),
-                str(row.pairs_same_text),
-                str(asked(row)),
-                str(row.pairs_judged),
-                format_share(row.coverage),
-            )
-            for row in rows
-        ),
+    return ReportTable.of(
+        rows,
+        {
+            "dimension": lambda row: row.dimension,
+            "entrant": lambda row: row.entrant_id,
+            "answered": lambda row: f"{row.responses} / {row.prompts_selected}",
+            "empty": lambda row: row.empty_responses,
+            "cut off": lambda row: row.truncated_responses,
+            "pairs planned": lambda row: row.pairs_planned,
+            "unanswered": lambda row: row.pairs_unanswered,
+            "same text": lambda row: row.pairs_same_text,
+            "asked": asked,
+            "judged": lambda row: row.pairs_judged,
+            "coverage": lambda row: format_share(row.coverage),
+        },
         n_labels=2,
     )
 
 
 def _missing_table(rows: Iterable[CoverageRow]) -> ReportTable:
-    return ReportTable(
-        headers=("dimension", "entrant", *_COUNTS.values()),
-        rows=tuple(
-            (row.dimension, row.entrant_id, *(str(getattr(row, name)) for name in _COUNTS))
-            for row in rows
-        ),
+    return ReportTable.of(
+        rows,
+        {
+            "dimension": lambda row: row.dimension,
+            "entrant": lambda row: row.entrant_id,
+            "refused": lambda row: row.replies_refused,
+            "unreadable": lambda row: row.replies_unreadable,
+            "impossible": lambda row: row.replies_permanent,
+            "pending": lambda row: row.replies_pending,
+            "infra left": lambda row: row.infra_remaining,
+            "infra re-judged": lambda row: row.infra_rejudged,
+        },
         n_labels=2,
     )
 
 
 def _score_table(rows: Iterable[CoverageRow]) -> ReportTable:
-    return ReportTable(
-        headers=(
-            "dimension",
-            "entrant",
-            "planned",
-            "judged",
-            "same text",
-            "clean",
-            "mean",
-            "clean mean",
-            "normalised",
-        ),
-        rows=tuple(
-            (
-                row.dimension,
-                row.entrant_id,
-                str(row.pairs_planned),
-                str(row.pairs_judged),
-                str(row.pairs_same_text),
-                str(row.pairs_clean),
-                format_share(row.score_present),
-                format_share(row.score_clean),
-                format_share(row.score_normalised),
-            )
-            for row in rows
-        ),
+    return ReportTable.of(
+        rows,
+        {
+            "dimension": lambda row: row.dimension,
+            "entrant": lambda row: row.entrant_id,
+            "planned": lambda row: row.pairs_planned,
+            "judged": lambda row: row.pairs_judged,
+            "same text": lambda row: row.pairs_same_text,
+            "clean": lambda row: row.pairs_clean,
+            "mean": lambda row: format_share(row.score_present),
+            "clean mean": lambda row: format_share(row.score_clean),
+            "normalised": lambda row: format_share(row.score_normalised),
+        },
         n_labels=2,
     )
 
@@ -395,18 +364,15 @@ def _summary(findings: Sequence[PromptFindingRow], n_prompts: int) -> str:
 
 
 def _finding_table(folded: Iterable[AlikeFindings]) -> ReportTable:
-    return ReportTable(
-        headers=("dimension", "what", "prompt", "stratum", "finding"),
-        rows=tuple(
-            (
-                each.dimension,
-                KIND_TITLES[each.kind],
-                _listed([row.prompt_id or ABSENT for row in each.rows]),
-                _listed(list(dict.fromkeys(row.stratum for row in each.rows))),
-                each.sentence,
-            )
-            for each in folded
-        ),
+    return ReportTable.of(
+        folded,
+        {
+            "dimension": lambda each: each.dimension,
+            "what": lambda each: KIND_TITLES[each.kind],
+            "prompt": lambda each: _listed([row.prompt_id or ABSENT for row in each.rows]),
+            "stratum": lambda each: _listed(list(dict.fromkeys(row.stratum for row in each.rows))),
+            "finding": lambda each: each.sentence,
+        },
         n_labels=4,
     )
 
@@ -416,14 +382,10 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED_PROMPTS]) + (f" and {more} more" if more > 0 else "")
 
 
-def _top_movers(
-    rows: Iterable[PromptFindingRow], limit: int
-) -> list[tuple[float, PromptFindingRow]]:
-    """Return the prompts that move ratings furthest, each with its Elo points."""
-    moves = [
-        (row.value, row) for row in rows if row.kind == "moves_rating" and row.value is not None
-    ]
-    moves.sort(key=lambda move: (-abs(move[0]), move[1].dimension, move[1].prompt_id or ""))
+def _top_movers(rows: Iterable[PromptFindingRow], limit: int) -> list[PromptFindingRow]:
+    """Return the prompts that move ratings furthest."""
+    moves = [row for row in rows if row.kind == "moves_rating" and row.value is not None]
+    moves.sort(key=lambda row: (-abs(row.value or 0.0), row.dimension, row.prompt_id or ""))
     return moves[:limit]
 
 
@@ -431,19 +393,18 @@ def _deciding_table(rows: Sequence[PromptFindingRow], limit: int) -> ReportTable
     swapped = {
         (row.dimension, row.prompt_id): row.entrants for row in rows if row.kind == "decides_order"
     }
-    return ReportTable(
-        headers=("dimension", "prompt", "stratum", "change places", "moves", "Elo points"),
-        rows=tuple(
-            (
-                row.dimension,
-                row.prompt_id or ABSENT,
-                row.stratum,
-                ", ".join(swapped.get((row.dimension, row.prompt_id), ())) or ABSENT,
-                ", ".join(row.entrants),
-                f"{points:+.1f}",
-            )
-            for points, row in _top_movers(rows, limit)
-        ),
+    return ReportTable.of(
+        _top_movers(rows, limit),
+        {
+            "dimension": lambda row: row.dimension,
+            "prompt": lambda row: row.prompt_id,
+            "stratum": lambda row: row.stratum,
+            "change places": lambda row: (
+                ", ".join(swapped.get((row.dimension, row.prompt_id), ())) or None
+            ),
+            "moves": lambda row: ", ".join(row.entrants),
+            "Elo points": lambda row: f"{row.value:+.1f}",
+        },
         n_labels=5,
     )
 
@@ -452,20 +413,19 @@ def _noise_table(rows: Sequence[PromptFindingRow]) -> ReportTable:
     groups: dict[tuple[str, str], list[PromptFindingRow]] = {}
     for row in rows:
         groups.setdefault((row.dimension, row.stratum), []).append(row)
-    return ReportTable(
-        headers=("dimension", "stratum", "prompts", "noise exceeds signal", "pairs that flip"),
-        rows=tuple(
-            (
-                dimension,
-                stratum,
-                str(len(members)),
-                format_count_of(sum(row.is_finding for row in members), len(members)),
-                format_count_of(
-                    sum(row.count for row in members), sum(row.total for row in members)
-                ),
-            )
-            for (dimension, stratum), members in sorted(groups.items())
-        ),
+    return ReportTable.of(
+        [members for _, members in sorted(groups.items())],
+        {
+            "dimension": lambda rows: rows[0].dimension,
+            "stratum": lambda rows: rows[0].stratum,
+            "prompts": len,
+            "noise exceeds signal": lambda rows: format_count_of(
+                sum(row.is_finding for row in rows), len(rows)
+            ),
+            "pairs that flip": lambda rows: format_count_of(
+                sum(row.count for row in rows), sum(row.total for row in rows)
+            ),
+        },
         n_labels=2,
     )
 

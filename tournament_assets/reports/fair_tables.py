@@ -17,14 +17,8 @@ from tournament_assets.audits.fair_comparison import (
     neighbours,
 )
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
-from tournament_assets.reports.rating_method_tables import (
-    CELLS,
-    Cell,
-    beside,
-    rating_table,
-    with_interval,
-)
-from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
+from tournament_assets.reports.rating_method_tables import CELLS, beside, with_interval
+from tournament_assets.reports.report_tables import Cell, Document, ReportSection, ReportTable
 from tournament_assets.storage.tables import AnyTable, judge_models_of
 from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
@@ -269,7 +263,7 @@ def fair_table(compared: Compared) -> ReportTable:
     """Return everybody on the three denominators, best on the common support first."""
     shares = {basis: compared.by(WIN_SHARE, basis) for basis in _ORDERS}
     kin = compared.families.is_shared_with
-    columns: dict[str, Cell] = {
+    columns: dict[str, Cell[RatingRow]] = {
         "entrant": lambda row: row.entrant_id + " (judge's family)" * bool(kin(row.entrant_id))
     }
     for basis, own in shares.items():
@@ -280,14 +274,14 @@ def fair_table(compared: Compared) -> ReportTable:
     columns["pairs judged\nof planned"] = lambda row: (
         f"{shares[ALL][row.entrant_id].n} of {shares[PLANNED][row.entrant_id].n}"
     )
-    return rating_table([*shares[COMMON].values()], columns)
+    return ReportTable.of(shares[COMMON].values(), columns)
 
 
 def gap_table(compared: Compared) -> ReportTable:
     """Return the gaps between neighbours on the common support, best first."""
     gaps = compared.gaps()
     below = {row.entrant_id: name for row, name in gaps}
-    return rating_table(
+    return ReportTable.of(
         [row for row, _ in gaps],
         {
             "entrant": CELLS["entrant"],
@@ -329,7 +323,7 @@ def stratum_table(compared: Compared, *, strata_by: Collection[str] | None = Non
     def strength(row: RatingRow) -> RatingRow:
         return compared.by(BRADLEY_TERRY, COMMON, row.stratum)[row.entrant_id]
 
-    return rating_table(
+    return ReportTable.of(
         [row for label in labels for row in compared.by(WIN_SHARE, COMMON, label).values()],
         {
             "by": lambda row: row.stratum.partition(": ")[0],

@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from tournament_assets.audits.fair_comparison import judge_family
-from tournament_assets.reports.report_tables import ReportSection, ReportTable
+from tournament_assets.reports.report_tables import Cell, ReportSection, ReportTable
 from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.formatting import (
-    ABSENT,
     format_confidence,
     format_estimate,
     format_number,
@@ -37,24 +36,22 @@ def judges_table(rows: Sequence[MeasureRow], families: Families) -> ReportTable:
     """
     judges = [row for row in rows if row.measure == "weight"]
     found = {(row.measure, row.subject): row for row in rows if row.other is None}
-    return ReportTable(
-        headers=(
-            *("judge", "family", "weight", "discrimination (interval)"),
-            *("odds for the first slot (interval)", "verdicts", "silent", "note"),
-        ),
-        rows=tuple(
-            (
-                row.subject or ABSENT,
-                judge_family(row.subject or "", named=families) or ABSENT,
-                format_number(row.value),
-                format_estimate(found["discrimination", row.subject].estimate),
-                format_estimate(found["slot_odds", row.subject].estimate),
-                str(row.n),
-                str(found["silent", row.subject].n),
-                found["discrimination", row.subject].note or "",
-            )
-            for row in judges
-        ),
+
+    def estimate(name: str) -> Cell[MeasureRow]:
+        return lambda row: format_estimate(found[name, row.subject].estimate)
+
+    return ReportTable.of(
+        judges,
+        {
+            "judge": lambda row: row.subject,
+            "family": lambda row: judge_family(row.subject or "", named=families),
+            "weight": lambda row: format_number(row.value),
+            "discrimination (interval)": estimate("discrimination"),
+            "odds for the first slot (interval)": estimate("slot_odds"),
+            "verdicts": lambda row: row.n,
+            "silent": lambda row: found["silent", row.subject].n,
+            "note": lambda row: found["discrimination", row.subject].note or "",
+        },
         n_labels=2,
     )
 
@@ -74,38 +71,31 @@ def agreement_table(rows: Sequence[MeasureRow], families: Families) -> ReportTab
         )
         return first is not None and first == second
 
-    lines = [
-        (
-            f"{row.subject} and {row.other}",
-            "yes" if is_one_family(row) else "",
-            format_estimate(row.estimate),
-            format_estimate(found["kappa", row.subject, row.other].estimate),
-            str(row.n),
-            str(found["silent", row.subject, row.other].n),
-            found["kappa", row.subject, row.other].note or "",
-        )
-        for row in rows
-        if row.measure == "agreement"
-    ]
-    lines += [
-        (
-            f"all: {_PANEL_WORDS[row.measure]}",
-            "",
-            format_estimate(row.estimate) if row.measure == "unanimous" else ABSENT,
-            ABSENT if row.measure == "unanimous" else format_estimate(row.estimate),
-            str(row.n),
-            str(found["silent", row.subject, row.other].n),
-            row.note or "",
-        )
-        for row in rows
-        if row.measure in _PANEL_WORDS
-    ]
-    return ReportTable(
-        headers=(
-            *("judges", "one family", "same verdict (interval)", "kappa (interval)"),
-            *("pairs", "silent", "note"),
-        ),
-        rows=tuple(lines),
+    def kappa(row: MeasureRow) -> MeasureRow:
+        return found.get(("kappa", row.subject, row.other), row)
+
+    return ReportTable.of(
+        [
+            *(row for row in rows if row.measure == "agreement"),
+            *(row for row in rows if row.measure in _PANEL_WORDS),
+        ],
+        {
+            "judges": lambda row: (
+                f"all: {_PANEL_WORDS[row.measure]}"
+                if row.measure in _PANEL_WORDS
+                else f"{row.subject} and {row.other}"
+            ),
+            "one family": lambda row: "yes" if is_one_family(row) else "",
+            "same verdict (interval)": lambda row: (
+                format_estimate(row.estimate) if row.measure in ("agreement", "unanimous") else None
+            ),
+            "kappa (interval)": lambda row: (
+                None if row.measure == "unanimous" else format_estimate(kappa(row).estimate)
+            ),
+            "pairs": lambda row: row.n,
+            "silent": lambda row: found["silent", row.subject, row.other].n,
+            "note": lambda row: kappa(row).note or "",
+        },
     )
 
 

@@ -1,6 +1,6 @@
 """The leaderboard, also in LaTeX: who leads on a dimension, and how certain that is."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 
 import pandas as pd
@@ -9,6 +9,7 @@ from tournament_assets.ratings.comparison_bars import comparison_bars
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
 from tournament_assets.reports.claims import Statements, pair_records, verdict_sentence
 from tournament_assets.reports.report_tables import (
+    Cell,
     Console,
     ReportSection,
     ReportTable,
@@ -157,8 +158,8 @@ def leaderboard_cells(rows: Sequence[LeaderboardRow]) -> ReportTable:
 
 def _cells_of(rows: Sequence[LeaderboardRow], columns: Sequence[str]) -> ReportTable:
     spare = tuple(place for place, name in enumerate(columns) if name == "Elo ± SEM")
-    lines = tuple(tuple(_CELLS[name](row) for name in columns) for row in rows)
-    return ReportTable(tuple(columns), lines, n_labels=2, spare=spare)
+    table = ReportTable.of(rows, {name: _CELLS[name] for name in columns}, n_labels=2)
+    return replace(table, spare=spare)
 
 
 def format_places(row: LeaderboardRow) -> str:
@@ -181,21 +182,19 @@ def _number(value: float | None) -> str:
     return ABSENT if value is None else f"{value:.1f}"
 
 
-_CELLS: Mapping[str, Callable[[LeaderboardRow], str]] = {
-    "rank": lambda row: ABSENT if row.rank is None else str(row.rank),
+_CELLS: Mapping[str, Cell[LeaderboardRow]] = {
+    "rank": lambda row: row.rank,
     "entrant": lambda row: row.entrant_id,
     "rating": lambda row: "not rated" if row.rating is None else format_rating(row.rating),
     "interval": lambda row: (
-        ABSENT if row.rating is None else format_interval(row.low, row.high, absent="unbounded")
+        None if row.rating is None else format_interval(row.low, row.high, absent="unbounded")
     ),
     "places and group": _places,
-    "group": lambda row: row.group or ABSENT,
+    "group": lambda row: row.group or None,
     "win rate": lambda row: format_share(row.win_rate),
     "win rate, %": lambda row: _number(None if row.win_rate is None else 100 * row.win_rate),
-    "pairs": lambda row: str(row.n),
-    "Elo ± SEM": lambda row: (
-        ABSENT if row.elo is None else f"{row.elo:.1f} ± {_number(row.elo_sem)}"
-    ),
+    "pairs": lambda row: row.n,
+    "Elo ± SEM": lambda row: None if row.elo is None else f"{row.elo:.1f} ± {_number(row.elo_sem)}",
 }
 """The columns of a leaderboard."""
 _LATEX_ONLY = ("group", "win rate, %")

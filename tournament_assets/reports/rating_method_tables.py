@@ -1,9 +1,8 @@
 """Ratings as tables, whatever rates them, and what methods say side by side as sentences."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TypeVar
 
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
@@ -13,7 +12,7 @@ from tournament_assets.ratings.rating_methods import (
     TIES,
     compared_methods,
 )
-from tournament_assets.reports.report_tables import ReportTable
+from tournament_assets.reports.report_tables import Cell, ReportTable
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.formatting import (
     ABSENT,
@@ -22,9 +21,6 @@ from tournament_assets.tournament.formatting import (
     format_share,
     join_names,
 )
-
-Row = TypeVar("Row", EloRow, RatingRow)
-Cell = Callable[[RatingRow], str]
 
 NO_DISAGREEMENT = "No two models disagree on who is above whom."
 NOTHING_TO_COMPARE = "No two models rate the same two entrants, so there is nothing to compare."
@@ -42,20 +38,12 @@ def _by_method(rows: Sequence[RatingRow]) -> dict[str, dict[str, RatingRow]]:
     return found
 
 
-def rating_table(
-    rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str]], *, n_labels: int = 1
-) -> ReportTable:
-    """Return a line for each rating, with what each header's column says of it."""
-    lines = tuple(tuple(cell(row) for cell in columns.values()) for row in rows)
-    return ReportTable(tuple(columns), lines, n_labels)
-
-
-def beside(rows: Mapping[str, RatingRow], cell: Cell) -> Callable[[EloRow | RatingRow], str]:
+def beside(rows: Mapping[str, RatingRow], cell: Cell[RatingRow]) -> Cell[EloRow | RatingRow]:
     """Return a column of other ratings of the same entrants, as by another method or basis."""
-    return lambda row: cell(rows[row.entrant_id]) if row.entrant_id in rows else ABSENT
+    return lambda row: cell(rows[row.entrant_id]) if row.entrant_id in rows else None
 
 
-def with_interval(*, unrated: str, unbounded: str) -> Cell:
+def with_interval(*, unrated: str, unbounded: str) -> Cell[RatingRow]:
     """Return a column of ratings with their intervals, and what it says where they lack."""
     return lambda row: (
         unrated
@@ -64,22 +52,22 @@ def with_interval(*, unrated: str, unbounded: str) -> Cell:
     )
 
 
-CELLS: Mapping[str, Cell] = {
+CELLS: Mapping[str, Cell[RatingRow]] = {
     "entrant": lambda row: row.entrant_id,
-    "rank": lambda row: ABSENT if row.rank is None else str(row.rank),
+    "rank": lambda row: row.rank,
     "rating": lambda row: format_rating(row.rating),
     "rating (rank)": lambda row: (
-        ABSENT if row.rating is None else f"{format_rating(row.rating)} ({row.rank})"
+        None if row.rating is None else f"{format_rating(row.rating)} ({row.rank})"
     ),
     "share": lambda row: format_share(row.rating),
     "interval": lambda row: format_interval(row.low, row.high, absent=ABSENT),
-    "places": lambda row: ABSENT if row.rank is None else f"{row.rank_best}–{row.rank_worst}",
-    "group": lambda row: row.group or ABSENT,
-    "n": lambda row: str(row.n),
-    "note": lambda row: row.note or ABSENT,
+    "places": lambda row: None if row.rank is None else f"{row.rank_best}–{row.rank_worst}",
+    "group": lambda row: row.group or None,
+    "n": lambda row: row.n,
+    "note": lambda row: row.note,
 }
 """What can stand in a column of ratings."""
-ONE_METHOD: Mapping[str, Cell] = {
+ONE_METHOD: Mapping[str, Cell[RatingRow]] = {
     "rank": CELLS["rank"],
     "model": CELLS["entrant"],
     "rating": CELLS["rating"],
@@ -98,7 +86,7 @@ def side_by_side_cells(rows: Sequence[RatingRow], order: Sequence[str]) -> Repor
     """
     found = _by_method(rows)
     compared = [each for each in compared_methods() if each in found]
-    return rating_table(
+    return ReportTable.of(
         [found[BRADLEY_TERRY][entrant] for entrant in order],
         {
             "entrant": CELLS["entrant"],

@@ -6,10 +6,10 @@ All escaping is done in `rendering`.
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from textwrap import wrap
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from tournament_assets.reports.rendering import (
     escape_csv,
@@ -19,6 +19,11 @@ from tournament_assets.reports.rendering import (
     render_template,
 )
 from tournament_assets.tournament.estimates import Estimate
+from tournament_assets.tournament.formatting import ABSENT
+
+Row = TypeVar("Row")
+Cell = Callable[[Row], str | int | None]
+"""A column of a table: what it says of a row; None where that is absent."""
 
 _LIGHTS = {
     "green": "light good",
@@ -97,6 +102,15 @@ class ReportTable:
     spare: tuple[int, ...] = ()
     look: Literal["", "grid", "pairs", "pairs hashes"] = ""
     html: Mapping[tuple[int, int], HtmlCell] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, rows: Iterable[Row], columns: Mapping[str, Cell[Row]], n_labels: int = 1
+    ) -> "ReportTable":
+        """Return a table with a line for each row and a column for each header."""
+        cells = ([cell(row) for cell in columns.values()] for row in rows)
+        lines = (tuple(ABSENT if cell is None else str(cell) for cell in line) for line in cells)
+        return cls(tuple(columns), tuple(lines), n_labels)
 
     def is_text(self, column: int) -> bool:
         """Whether a column is left-aligned, as a label or as prose."""

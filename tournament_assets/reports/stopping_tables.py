@@ -18,10 +18,14 @@ from tournament_assets.reports.figures.canvas import (
     to_png,
 )
 from tournament_assets.reports.figures.figures import png_data_uri
-from tournament_assets.reports.report_tables import ReportSection, ReportTable, ThemedPicture
+from tournament_assets.reports.report_tables import (
+    Cell,
+    ReportSection,
+    ReportTable,
+    ThemedPicture,
+)
 from tournament_assets.tournament.asset_rows import DecisionRow
 from tournament_assets.tournament.formatting import (
-    ABSENT,
     format_confidence,
     format_count_of,
     format_share,
@@ -119,41 +123,40 @@ def _saved_sentence(rows: Sequence[DecisionRow], saved: float | None) -> str:
 
 
 def _decisions_table(rows: Sequence[DecisionRow]) -> ReportTable:
-    is_of_bank = rows[0].goal == "bank"
-    return ReportTable(
-        headers=(
-            *("pair", "ahead", "decided after", "judged in order", "judged of the rest"),
-            *("not needed", "rounds", "first's share, in order"),
-            "capital, of what decides" if is_of_bank else "confidence sequence of the share",
-        ),
-        rows=tuple(
-            (
-                f"{row.entrant_a} : {row.entrant_b}",
-                row.side or ABSENT,
-                ABSENT if row.decided_at is None else f"{row.decided_at} prompts",
-                f"{row.looked_at} of {row.prompts}",
-                str(len(row.tail)),
-                str(row.not_needed),
-                str(row.round),
-                ABSENT if row.share is None else format_share(row.share, decimals=0),
-                _capital(row) if is_of_bank else _sequence(row),
-            )
-            for row in rows
-        ),
+    evidence: dict[str, Cell[DecisionRow]] = (
+        {"capital, of what decides": _capital}
+        if rows[0].goal == "bank"
+        else {"confidence sequence of the share": _sequence}
+    )
+    return ReportTable.of(
+        rows,
+        {
+            "pair": lambda row: f"{row.entrant_a} : {row.entrant_b}",
+            "ahead": lambda row: row.side or None,
+            "decided after": lambda row: (
+                None if row.decided_at is None else f"{row.decided_at} prompts"
+            ),
+            "judged in order": lambda row: f"{row.looked_at} of {row.prompts}",
+            "judged of the rest": lambda row: len(row.tail),
+            "not needed": lambda row: row.not_needed,
+            "rounds": lambda row: row.round,
+            "first's share, in order": lambda row: format_share(row.share, decimals=0),
+            **evidence,
+        },
     )
 
 
-def _capital(row: DecisionRow) -> str:
+def _capital(row: DecisionRow) -> str | None:
     if row.capital is None or row.threshold is None:
-        return ABSENT
+        return None
     if row.capital > _CERTAIN:
         return "certain"
     return f"{row.capital:,.3g} of {row.threshold:,.4g}"
 
 
-def _sequence(row: DecisionRow) -> str:
+def _sequence(row: DecisionRow) -> str | None:
     if row.low is None or row.high is None:
-        return ABSENT
+        return None
     return f"{format_share(row.low, decimals=0)} to {format_share(row.high, decimals=0)}"
 
 

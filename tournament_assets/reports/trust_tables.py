@@ -24,19 +24,16 @@ def trust_table(rows: Sequence[MeasureRow]) -> ReportTable:
     Args:
         rows: Rows of table "measures" of one dimension.
     """
-    return ReportTable(
-        headers=("measure", "light", "value (interval)", "n", "threshold", "behind it"),
-        rows=tuple(
-            (
-                _title(row.measure, row.subject),
-                str(row.state),
-                _with_interval(row),
-                str(row.n),
-                _threshold(row.measure, row.threshold),
-                row.note or "",
-            )
-            for row in rows
-        ),
+    return ReportTable.of(
+        rows,
+        {
+            "measure": lambda row: _title(row.measure, row.subject),
+            "light": lambda row: row.state,
+            "value (interval)": _with_interval,
+            "n": lambda row: row.n,
+            "threshold": lambda row: _threshold(row.measure, row.threshold),
+            "behind it": lambda row: row.note or "",
+        },
     )
 
 
@@ -237,16 +234,15 @@ def _summary(dimension: str, rows: Sequence[MeasureRow]) -> str:
 
 def _advice_table(red: Sequence[MeasureRow]) -> ReportTable:
     measures = [MEASURES[name] for name in dict.fromkeys(row.measure for row in red)]
-    return ReportTable(
-        headers=("red", "what to do"), rows=tuple((each.title, each.advice) for each in measures)
+    return ReportTable.of(
+        measures, {"red": lambda each: each.title, "what to do": lambda each: each.advice}
     )
 
 
 def _meaning_table(rows: Sequence[MeasureRow]) -> ReportTable:
     measures = [MEASURES[name] for name in dict.fromkeys(row.measure for row in rows)]
-    return ReportTable(
-        headers=("measure", "what it means"),
-        rows=tuple((each.title, each.meaning) for each in measures),
+    return ReportTable.of(
+        measures, {"measure": lambda each: each.title, "what it means": lambda each: each.meaning}
     )
 
 

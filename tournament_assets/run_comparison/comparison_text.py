@@ -8,7 +8,6 @@ from tournament_assets.reports.report_tables import ReportTable
 from tournament_assets.run_comparison.differences import (
     Change,
     ComparedPair,
-    FlipCount,
     FlipReport,
     InputChange,
     InputComparison,
@@ -17,7 +16,6 @@ from tournament_assets.run_comparison.differences import (
 from tournament_assets.tournament.estimates import Rating
 from tournament_assets.tournament.fingerprints import short
 from tournament_assets.tournament.formatting import (
-    ABSENT,
     format_estimate,
     format_interval,
     format_plural,
@@ -125,16 +123,20 @@ _HASH_LENGTH = 64
 
 def input_table(changes: Sequence[InputChange]) -> ReportTable:
     """Return the changed inputs, a row each; hashes are shortened."""
-    return ReportTable(
-        headers=("input", "then", "now"),
-        rows=tuple((each.name, _value(each.then), _value(each.now)) for each in changes),
+    return ReportTable.of(
+        changes,
+        {
+            "input": lambda each: each.name,
+            "then": lambda each: _value(each.then),
+            "now": lambda each: _value(each.now),
+        },
         n_labels=3,
     )
 
 
-def _value(value: Any) -> str:
+def _value(value: Any) -> str | None:
     if value is None:
-        return ABSENT
+        return None
     if isinstance(value, list):
         return ", ".join(map(str, value))
     text = str(value)
@@ -150,59 +152,40 @@ def flip_table(flips: FlipReport) -> ReportTable:
     for total in flips.by_dimension:
         strata = [each for each in flips.by_stratum if each.dimension == total.dimension]
         counts += [each for each in (*strata, total) if each.flips.n or any(each.changes.values())]
-    return ReportTable(
-        headers=(
-            "dimension",
-            "stratum",
-            "flipped",
-            "share",
-            "reversed",
-            "tie",
-            "inconsistent",
-            "lost /\ngained",
-            "other\ntexts",
-            "kappa",
-        ),
-        rows=(
-            *(_flip_cells(count) for count in counts),
-            *([("the rest", "all", *_flip_cells(flips.rest)[2:])] if flips.rest else []),
-        ),
+    rest = flips.rest
+    return ReportTable.of(
+        [*counts, *([rest] if rest else [])],
+        {
+            "dimension": lambda each: "the rest" if each is rest else each.dimension or "all",
+            "stratum": lambda each: each.source or "all",
+            "flipped": lambda each: f"{each.flipped} of {each.flips.n}",
+            "share": lambda each: format_share(each.flips.value),
+            "reversed": lambda each: each.changes[Change.REVERSED],
+            "tie": lambda each: each.changes[Change.TIE],
+            "inconsistent": lambda each: each.changes[Change.INCONSISTENT],
+            "lost /\ngained": lambda each: (
+                f"{each.changes[Change.LOST]} / {each.changes[Change.GAINED]}"
+            ),
+            "other\ntexts": lambda each: each.shown_otherwise,
+            "kappa": lambda each: format_estimate(each.agreement.kappa),
+        },
         n_labels=2,
-    )
-
-
-def _flip_cells(count: FlipCount) -> tuple[str, ...]:
-    changes = count.changes
-    return (
-        count.dimension or "all",
-        count.source or "all",
-        f"{count.flipped} of {count.flips.n}",
-        format_share(count.flips.value),
-        str(changes[Change.REVERSED]),
-        str(changes[Change.TIE]),
-        str(changes[Change.INCONSISTENT]),
-        f"{changes[Change.LOST]} / {changes[Change.GAINED]}",
-        str(count.shown_otherwise),
-        format_estimate(count.agreement.kappa),
     )
 
 
 def changed_table(pairs: Sequence[ComparedPair]) -> ReportTable:
     """Return pairs that flipped, were lost or gained, a row each."""
-    return ReportTable(
-        headers=("dimension", "prompt", "stratum", "pair", "then", "now", "shown"),
-        rows=tuple(
-            (
-                pair.dimension,
-                pair.prompt_id,
-                pair.source or ABSENT,
-                f"{pair.entrant_a}, {pair.entrant_b}",
-                _outcome(pair, pair.then),
-                _outcome(pair, pair.now),
-                _shown(pair),
-            )
-            for pair in pairs
-        ),
+    return ReportTable.of(
+        pairs,
+        {
+            "dimension": lambda pair: pair.dimension,
+            "prompt": lambda pair: pair.prompt_id,
+            "stratum": lambda pair: pair.source or None,
+            "pair": lambda pair: f"{pair.entrant_a}, {pair.entrant_b}",
+            "then": lambda pair: _outcome(pair, pair.then),
+            "now": lambda pair: _outcome(pair, pair.now),
+            "shown": _shown,
+        },
         n_labels=7,
     )
 
@@ -228,44 +211,27 @@ def _shown(pair: ComparedPair) -> str:
 
 def move_table(moves: Sequence[RatingMove]) -> ReportTable:
     """Return every entrant's rating and place in both runs, a row each."""
-    return ReportTable(
-        headers=(
-            "dimension",
-            "entrant",
-            "rank\nthen",
-            "rank\nnow",
-            "mean\nthen",
-            "mean\nnow",
-            "difference",
-            "interval\nthen",
-            "interval\nnow",
-        ),
-        rows=tuple(
-            (
-                move.dimension,
-                move.entrant_id,
-                _rank(move.then),
-                _rank(move.now),
-                _mean(move.then),
-                _mean(move.now),
-                _difference(move),
-                _interval(move.then),
-                _interval(move.now),
-            )
-            for move in moves
-        ),
+    return ReportTable.of(
+        moves,
+        {
+            "dimension": lambda move: move.dimension,
+            "entrant": lambda move: move.entrant_id,
+            "rank\nthen": lambda move: None if move.then is None else move.then.rank,
+            "rank\nnow": lambda move: None if move.now is None else move.now.rank,
+            "mean\nthen": lambda move: _mean(move.then),
+            "mean\nnow": lambda move: _mean(move.now),
+            "difference": _difference,
+            "interval\nthen": lambda move: _interval(move.then),
+            "interval\nnow": lambda move: _interval(move.now),
+        },
         n_labels=2,
     )
 
 
-def _difference(move: RatingMove) -> str:
+def _difference(move: RatingMove) -> str | None:
     if move.difference is None:
-        return ABSENT
+        return None
     return f"{move.difference:+.1f}" if move.difference else "0.0"
-
-
-def _rank(standing: Rating | None) -> str:
-    return ABSENT if standing is None or standing.rank is None else str(standing.rank)
 
 
 def _mean(standing: Rating | None) -> str:
@@ -274,9 +240,9 @@ def _mean(standing: Rating | None) -> str:
     return "not rated" if standing.value is None else f"{standing.value:.1f}"
 
 
-def _interval(standing: Rating | None) -> str:
+def _interval(standing: Rating | None) -> str | None:
     if standing is None or standing.value is None:
-        return ABSENT
+        return None
     return format_interval(standing.low, standing.high, absent="unbounded")
 
 
@@ -289,27 +255,19 @@ def cost_table(
         costs: By dimension: the costs in each manifest, and the number of answered requests in
             both.
     """
-    return ReportTable(
-        headers=(
-            "dimension",
-            "requests\nthen",
-            "requests\nnow",
-            "in\nboth",
-            "cost\nthen",
-            "cost\nnow",
-        ),
-        rows=tuple(
-            (
-                dimension,
-                *(str(cost.get("requests", ABSENT)) for cost in (then, now)),
-                str(shared),
-                *(_price(cost) for cost in (then, now)),
-            )
-            for dimension, (then, now, shared) in costs.items()
-        ),
+    return ReportTable.of(
+        costs,
+        {
+            "dimension": lambda name: name,
+            "requests\nthen": lambda name: costs[name][0].get("requests"),
+            "requests\nnow": lambda name: costs[name][1].get("requests"),
+            "in\nboth": lambda name: costs[name][2],
+            "cost\nthen": lambda name: _price(costs[name][0]),
+            "cost\nnow": lambda name: _price(costs[name][1]),
+        },
     )
 
 
-def _price(cost: Mapping[str, Any]) -> str:
+def _price(cost: Mapping[str, Any]) -> str | None:
     price = cost.get("cost_usd")
-    return ABSENT if price is None else f"${price:.2f}"
+    return None if price is None else f"${price:.2f}"

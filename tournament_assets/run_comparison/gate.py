@@ -24,7 +24,8 @@ from tournament_assets.reports.report_tables import Document, ReportSection, Rep
 from tournament_assets.run_comparison.differences import judgment_of
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.formatting import ABSENT, format_confidence
+from tournament_assets.tournament.estimates import Estimate
+from tournament_assets.tournament.formatting import format_confidence
 from tournament_assets.tournament.json_lines import numbered_lines, parse_rows
 from tournament_assets.tournament.judge_services import SERVICES
 
@@ -340,24 +341,26 @@ def remember(path: Path, gate: Gate, history: Sequence[GateLook]) -> None:
 
 def gate_table(gate: Gate) -> ReportTable:
     """Return the dimensions of a gate as a table."""
-    return ReportTable(
-        headers=("dimension", "difference", "bounds", "prompts", "p not worse", "p worse", "says"),
-        rows=tuple(_cells(each) for each in gate.dimensions),
+    return ReportTable.of(
+        gate.dimensions,
+        {
+            "dimension": lambda each: each.test.dimension,
+            "difference": lambda each: _difference(each.test.difference),
+            "bounds": lambda each: _bounds(each.test.difference),
+            "prompts": lambda each: each.test.difference.n,
+            "p not worse": lambda each: f"{each.p_not_worse:.3f}",
+            "p worse": lambda each: f"{each.p_worse:.3f}",
+            "says": lambda each: each.passage.value,
+        },
     )
 
 
-def _cells(each: GatedDimension) -> tuple[str, ...]:
-    test, found = each.test, each.test.difference
-    known = found.value is not None
-    return (
-        test.dimension,
-        f"{found.value:+.0f} Elo" if known else ABSENT,
-        f"{found.low:+.0f} to {found.high:+.0f}" if known else ABSENT,
-        str(found.n),
-        f"{each.p_not_worse:.3f}",
-        f"{each.p_worse:.3f}",
-        each.passage.value,
-    )
+def _difference(found: Estimate) -> str | None:
+    return None if found.value is None else f"{found.value:+.0f} Elo"
+
+
+def _bounds(found: Estimate) -> str | None:
+    return None if found.value is None else f"{found.low:+.0f} to {found.high:+.0f}"
 
 
 def gate_sentences(gate: Gate) -> list[str]:

@@ -17,10 +17,10 @@ from tournament_assets.reports.figures.ladder import (
 from tournament_assets.reports.rating_method_tables import (
     CELLS,
     beside,
-    rating_table,
     with_interval,
 )
 from tournament_assets.reports.report_tables import (
+    Cell,
     HtmlCell,
     Ladder,
     LadderBar,
@@ -483,7 +483,7 @@ def _powered_table(rows: Sequence[RatingRow], interval: str) -> ReportTable:
     }
     rated = with_interval(unrated=ABSENT, unbounded=_NO_INTERVAL)
     of_both = {"letters": "group", "places": "places", "labelled prompts": "n", "note": "note"}
-    return rating_table(
+    return ReportTable.of(
         [next(iter(own.values())) for own in lines.values()],
         {
             "entrant": CELLS["entrant"],
@@ -495,50 +495,49 @@ def _powered_table(rows: Sequence[RatingRow], interval: str) -> ReportTable:
 
 def _agreement_table(rows: Sequence[MeasureRow]) -> ReportTable:
     kappas = {(row.subject, row.other, row.stratum): row for row in rows if row.measure == "kappa"}
-    lines = []
-    for row in rows:
-        if row.measure not in ("right", "agreement"):
-            continue
-        kappa = kappas.get((row.subject, row.other, row.stratum))
-        who = (
-            "all labels and the judge"
-            if row.subject is None
-            else f"{row.subject} and {'the judge' if row.other == JUDGE else row.other}"
-        )
-        lines.append(
-            (
-                who,
-                row.stratum or "all",
-                str(row.n),
-                format_estimate(row.estimate),
-                ABSENT if kappa is None else format_estimate(kappa.estimate),
-                (kappa.note if kappa is not None else row.note) or ABSENT,
-            )
-        )
-    headers = ("who", "source", "n", "same verdict (interval)", "kappa (interval)", "note")
-    return ReportTable(headers, tuple(lines), n_labels=2)
+
+    def kappa(row: MeasureRow) -> MeasureRow | None:
+        return kappas.get((row.subject, row.other, row.stratum))
+
+    return ReportTable.of(
+        [row for row in rows if row.measure in ("right", "agreement")],
+        {
+            "who": _who,
+            "source": lambda row: row.stratum or "all",
+            "n": lambda row: row.n,
+            "same verdict (interval)": lambda row: format_estimate(row.estimate),
+            "kappa (interval)": lambda row: (
+                None if (found := kappa(row)) is None else format_estimate(found.estimate)
+            ),
+            "note": lambda row: (kappa(row) or row).note,
+        },
+        n_labels=2,
+    )
+
+
+def _who(row: MeasureRow) -> str:
+    if row.subject is None:
+        return "all labels and the judge"
+    return f"{row.subject} and {'the judge' if row.other == JUDGE else row.other}"
 
 
 def _wins_table(rows: Sequence[MeasureRow]) -> ReportTable:
     found = {(row.measure, row.subject): row for row in rows}
-    return ReportTable(
-        (
-            *("entrant", "by the judge", "as people would (interval)"),
-            *("says so where people do", "does not where they do not", "labels", "note"),
-        ),
-        tuple(
-            (
-                str(row.subject),
-                format_share(found["wins_by_judge", row.subject].value),
-                format_estimate(row.estimate),
-                format_share(found["sensitivity", row.subject].value),
-                format_share(found["specificity", row.subject].value),
-                str(row.n),
-                row.note or ABSENT,
-            )
-            for row in rows
-            if row.measure == "wins"
-        ),
+
+    def share(name: str) -> Cell[MeasureRow]:
+        return lambda row: format_share(found[name, row.subject].value)
+
+    return ReportTable.of(
+        [row for row in rows if row.measure == "wins"],
+        {
+            "entrant": lambda row: row.subject,
+            "by the judge": share("wins_by_judge"),
+            "as people would (interval)": lambda row: format_estimate(row.estimate),
+            "says so where people do": share("sensitivity"),
+            "does not where they do not": share("specificity"),
+            "labels": lambda row: row.n,
+            "note": lambda row: row.note,
+        },
     )
 
 
@@ -563,26 +562,23 @@ def _errors_table(
             ),
         )
     }
-    return ReportTable(
-        ("prompt", "entrants", "people say", "the judge says", "labels"),
-        tuple(
-            (
-                str(row.prompt_id),
-                f"{row.subject} and {row.other}",
-                _said(row, row.value),
-                _said(row, said),
-                str(row.n),
-            )
-            for row, said in zip(errors, by_judge, strict=True)
-        ),
+    table = ReportTable.of(
+        zip(errors, by_judge, strict=True),
+        {
+            "prompt": lambda each: each[0].prompt_id,
+            "entrants": lambda each: f"{each[0].subject} and {each[0].other}",
+            "people say": lambda each: _said(each[0], each[0].value),
+            "the judge says": lambda each: _said(*each),
+            "labels": lambda each: each[0].n,
+        },
         n_labels=4,
-        html=html,
     )
+    return replace(table, html=html)
 
 
-def _said(row: MeasureRow, share: float | None) -> str:
+def _said(row: MeasureRow, share: float | None) -> str | None:
     """Describe who won by a share of the first entrant."""
     if share is None or share == 0.5:
-        return "nobody" if share is not None else ABSENT
+        return "nobody" if share is not None else None
     name = row.subject if share > 0.5 else row.other
     return str(name) if share in (0, 1) else f"rather {name}"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from tournament_assets.extras.planning.power import JudgingNoise
 from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.reports.figures.canvas import LIGHT, new_figure, to_png, to_svg
-from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
+from tournament_assets.reports.report_tables import Cell, Document, ReportSection, ReportTable
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.formatting import ABSENT, format_share
+from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.json_lines import JsonObject
 
 if TYPE_CHECKING:
@@ -119,25 +119,22 @@ def noise_sentence(plan: DimensionPlan) -> str:
 
 def plan_table(plan: DimensionPlan) -> ReportTable:
     """Return a row for each gap and way."""
-    rows = [
-        (
-            f"{choice.elo:g}",
-            choice.way,
-            *(
-                (ABSENT,) * 4
-                if choice.prompts is None
-                else (
-                    f"{choice.prompts:,}",
-                    format_share(choice.judged, decimals=0),
-                    ABSENT if choice.usd is None else format_usd(choice.usd),
-                    f"{choice.batches:,}",
-                )
+
+    def where_separable(cell: Cell[PlannedChoice]) -> Cell[PlannedChoice]:
+        return lambda choice: None if choice.prompts is None else cell(choice)
+
+    return ReportTable.of(
+        plan.choices,
+        {
+            "Elo apart": lambda choice: f"{choice.elo:g}",
+            "way": lambda choice: choice.way,
+            "prompts": where_separable(lambda choice: f"{choice.prompts:,}"),
+            "judged": where_separable(lambda choice: format_share(choice.judged, decimals=0)),
+            "US dollars": where_separable(
+                lambda choice: None if choice.usd is None else format_usd(choice.usd)
             ),
-        )
-        for choice in plan.choices
-    ]
-    return ReportTable(
-        ("Elo apart", "way", "prompts", "judged", "US dollars", "batches"), tuple(rows)
+            "batches": where_separable(lambda choice: f"{choice.batches:,}"),
+        },
     )
 
 

@@ -1,6 +1,7 @@
 """The report's sections on every dimension: win rates, and every number behind the result."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from tournament_assets.judging.costs.prices import format_usd
@@ -36,6 +37,7 @@ from tournament_assets.reports.rating_method_tables import (
 )
 from tournament_assets.reports.rendering import render_sentences
 from tournament_assets.reports.report_tables import (
+    Cell,
     HtmlCell,
     ReportSection,
     ReportTable,
@@ -222,12 +224,23 @@ def undecided_section(
 def _open_pairs_table(
     dimension: str, pairs: Sequence[PairStatement], link: BattleLink
 ) -> ReportTable:
-    headers = (
-        *("upper", "lower", "claim", "difference (interval)", "more prompts"),
-        *("won", "lost", "tied", "inconsistent", "same text", "battles"),
-    )
+    columns: dict[str, Cell[PairStatement]] = {
+        "upper": lambda pair: pair.upper,
+        "lower": lambda pair: pair.lower,
+        "claim": lambda pair: pair.claim,
+        "difference (interval)": format_difference,
+        "more prompts": lambda pair: (
+            None if pair.more_prompts is None else f"{pair.more_prompts:,}"
+        ),
+        "won": lambda pair: pair.record.wins,
+        "lost": lambda pair: pair.record.losses,
+        "tied": lambda pair: pair.record.ties,
+        "inconsistent": lambda pair: pair.record.inconsistent,
+        "same text": lambda pair: pair.record.same_text,
+        "battles": lambda pair: pair.record.settled,
+    }
     html: Mapping[tuple[int, int], HtmlCell] = {
-        (row, len(headers) - 1): HtmlCell(
+        (row, len(columns) - 1): HtmlCell(
             f"read all {pair.record.settled}" if href else str(pair.record.settled),
             href=href,
             label=f"Read the battles of {pair.upper} and {pair.lower} on {dimension}",
@@ -235,22 +248,7 @@ def _open_pairs_table(
         for row, pair in enumerate(pairs)
         for href in (link(dimension, entrant=pair.upper, versus=pair.lower),)
     }
-    return ReportTable(
-        headers=headers,
-        rows=tuple(
-            (
-                *(pair.upper, pair.lower, pair.claim, format_difference(pair)),
-                ABSENT if pair.more_prompts is None else f"{pair.more_prompts:,}",
-                *(str(getattr(pair.record, name)) for name in _RECORD_COUNTS),
-            )
-            for pair in pairs
-        ),
-        n_labels=2,
-        html=html,
-    )
-
-
-_RECORD_COUNTS = ("wins", "losses", "ties", "inconsistent", "same_text", "settled")
+    return replace(ReportTable.of(pairs, columns, n_labels=2), html=html)
 
 
 def economy_section(
@@ -304,21 +302,21 @@ def _front(rows: Rows, economies: Sequence[EntrantEconomy], measure: Measure) ->
 
 
 def _economy_table(leaderboard: Leaders, economies: Sequence[EntrantEconomy]) -> ReportTable:
-    means = [{row.entrant_id: row.rating for row in rows} for rows in leaderboard.values()]
-    return ReportTable(
-        headers=(
-            *("entrant", "US dollars for 1,000 responses", "tokens a second"),
-            *(f"Elo points, {name}" for name in leaderboard),
-        ),
-        rows=tuple(
-            (
-                each.entrant_id,
-                ABSENT if each.usd is None else f"{each.usd:,.2f}",
-                ABSENT if each.speed is None else f"{each.speed:,.1f}",
-                *(format_rating(mean.get(each.entrant_id)) for mean in means),
-            )
-            for each in economies
-        ),
+
+    def rating(rows: Rows) -> Cell[EntrantEconomy]:
+        ratings = {row.entrant_id: row.rating for row in rows}
+        return lambda each: format_rating(ratings.get(each.entrant_id))
+
+    return ReportTable.of(
+        economies,
+        {
+            "entrant": lambda each: each.entrant_id,
+            "US dollars for 1,000 responses": lambda each: (
+                None if each.usd is None else f"{each.usd:,.2f}"
+            ),
+            "tokens a second": lambda each: None if each.speed is None else f"{each.speed:,.1f}",
+            **{f"Elo points, {name}": rating(rows) for name, rows in leaderboard.items()},
+        },
     )
 
 
