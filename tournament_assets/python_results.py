@@ -23,15 +23,7 @@ from tournament_assets.ratings.rating_methods import (
     TIES,
     rows_of_ratings,
 )
-from tournament_assets.reports.cost_estimate import (
-    budget_sentence,
-    estimate_notes,
-    estimate_rows,
-    estimate_warnings,
-    price_rows,
-    response_sentences,
-    workload_table,
-)
+from tournament_assets.reports.cost_estimate import estimate_document, estimate_rows
 from tournament_assets.reports.rating_method_tables import ONE_METHOD
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
@@ -85,20 +77,8 @@ class PriceEstimate:
         return make_table(RequestsRow, estimate_rows(self.values))
 
     def _repr_html_(self) -> str:
-        values = self.values
-        tables = [("To ask", workload_table(values))]
-        if not values.is_free and values.price is not None:
-            prices = ReportTable(("prompt cache", "US dollars"), tuple(price_rows(values)))
-            tables.append((f"Prices of {values.prices_of}, in batches", prices))
-        money = "Nothing to pay: this judge costs nothing."
-        if not values.is_free:
-            money = budget_sentence(values)
-        sentences = (money, *response_sentences(values), *estimate_notes(values))
-        return show_html(
-            f"Judging by {values.judge_model} ({values.mode})",
-            [ReportSection("", (), tuple(tables)), ReportSection("", sentences)],
-            first_lines=estimate_warnings(values),
-        )
+        shown = estimate_document(self.values)
+        return show_html("What judging costs", shown.sections, first_lines=shown.warnings)
 
 
 @dataclass(frozen=True)

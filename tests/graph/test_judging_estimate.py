@@ -25,7 +25,6 @@ from tournament_assets.graph.resources import LedgerResource
 from tournament_assets.graph.rows import Log, Step
 from tournament_assets.judging.batch_service import TokenUsage
 from tournament_assets.judging.costs.estimates import JudgingEstimate
-from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.judging.requests.pairs import (
     PairToJudge,
     build_match_list,
@@ -43,6 +42,7 @@ from tournament_assets.project.samples import read_samples
 from tournament_assets.reports.cost_estimate import budget_sentence
 from tournament_assets.tournament.asset_rows import MatchRow, RequestsRow
 from tournament_assets.tournament.errors import WorkError
+from tournament_assets.tournament.formatting import format_usd
 
 from .bills import (
     OPUS,

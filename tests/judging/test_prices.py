@@ -14,7 +14,6 @@ from tournament_assets.judging.costs.prices import (
     BudgetTerms,
     ModelPrice,
     UnbilledBatch,
-    format_usd,
     load_newest_prices,
     month_start,
     most_usd,
@@ -73,20 +72,6 @@ def test_the_loopback_judge_is_on_no_bill_and_a_model_without_a_price_is_named()
     assert bill.unpriced == ("a", "gone")
     assert is_free_model("loopback")
     assert not is_free_model("claude-opus-5-5")
-
-
-@pytest.mark.parametrize(
-    ("dollars", "words"),
-    [
-        (0.0, "$0.00"),
-        (0.0123, "$0.0123"),
-        (0.1, "$0.10"),
-        (46.844, "$46.84"),
-        (1234.5, "$1,234.50"),
-    ],
-)
-def test_cents_are_divided_only_where_there_are_few_of_them(dollars: float, words: str) -> None:
-    assert format_usd(dollars) == words
 
 
 def test_the_newest_list_is_dated_and_halves_batches() -> None:

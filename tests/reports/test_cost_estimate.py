@@ -16,6 +16,7 @@ from tournament_assets.reports.cost_estimate import (
     caching_sentence,
     estimate_document,
     estimate_json,
+    estimate_notes,
     estimate_rows,
     estimate_totals,
     estimate_warnings,
@@ -110,6 +111,11 @@ def test_without_an_observation_the_assumed_reply_and_the_break_even_rate_are_to
     assert re.findall(r"at (\d+), \w+ is assumed", words) == ["450"]
     assert re.findall(r"warning: .*?(\d+) %", words) == ["51"]
     assert "observed" not in words
+
+
+def test_every_prefix_is_told_and_a_line_break_in_a_name_ends_no_sentence() -> None:
+    (note,) = estimate_notes(estimate(workloads={"fact\nuality": FACTUALITY, "b": CALIBRATION}))
+    assert note.endswith("Prefix, in tokens: fact uality 2,200, b 2,200.")
 
 
 def test_hits_below_the_break_even_rate_are_a_problem_and_others_are_not() -> None:

@@ -1,6 +1,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 import tournament_assets
 from tournament_assets.tournament.formatting import (
     ABSENT,
@@ -9,6 +11,7 @@ from tournament_assets.tournament.formatting import (
     format_gap,
     format_interval,
     format_share,
+    format_usd,
     join_names,
 )
 
@@ -55,3 +58,18 @@ def test_a_share_is_written_in_one_style_everywhere() -> None:
         if "loopback" not in path.parts and other.search(path.read_text(encoding="utf-8"))
     ]
     assert found == []
+
+
+@pytest.mark.parametrize(
+    ("dollars", "words"),
+    [
+        (None, ABSENT),
+        (0.0, "$0.00"),
+        (0.0123, "$0.0123"),
+        (0.1, "$0.10"),
+        (46.844, "$46.84"),
+        (1234.5, "$1,234.50"),
+    ],
+)
+def test_cents_are_divided_only_where_there_are_few(dollars: float | None, words: str) -> None:
+    assert format_usd(dollars) == words

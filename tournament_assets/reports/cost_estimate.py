@@ -8,10 +8,10 @@ from tournament_assets.judging.costs.estimates import (
     ASSUMED_OUTPUT_TOKENS,
     JudgingEstimate,
 )
-from tournament_assets.judging.costs.prices import format_usd
+from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
 from tournament_assets.tournament.asset_rows import RequestsRow
-from tournament_assets.tournament.formatting import ABSENT, format_share, join_names
+from tournament_assets.tournament.formatting import format_share, format_usd
 
 
 def estimate_rows(estimate: JudgingEstimate) -> list[RequestsRow]:
@@ -125,32 +125,13 @@ def _rounds_json(estimate: JudgingEstimate) -> dict[str, Any]:
     }
 
 
+def _say(part: str, estimate: JudgingEstimate) -> list[str]:
+    return render_part("judging_cost.jinja", part, estimate)
+
+
 def rounds_sentences(estimate: JudgingEstimate) -> list[str]:
     """Describe the greatest and the expected cost of an adaptive run, and what comes next."""
-    if estimate.rounds is None:
-        return []
-    now, shares = estimate.rounds.now, estimate.rounds.expected_shares
-    known = {
-        name: workload.to_ask * share
-        for name, workload in estimate.workloads.items()
-        for share in [shares.get(name) if workload.to_ask else 0.0]
-        if share is not None
-    }
-    sentence = (
-        f"Pairs stop early, so the table and the prices are the most: {estimate.to_ask:,} requests "
-        f"({_dollars(estimate.planned_usd)}) if none stops. "
-    )
-    if len(known) == len(estimate.workloads):
-        sentence += (
-            f"Expected: about {round(sum(known.values())):,} ({_dollars(estimate.expected_usd)}), "
-            "if the pairs are as in the pilot. "
-        )
-    else:
-        sentence += "What to expect is known once the pilot is judged. "
-    return [
-        f"{sentence}The next round asks {now.to_ask:,} ({_dollars(now.planned_usd)}); the budget "
-        "has to hold it, and is looked at before each round."
-    ]
+    return [] if estimate.rounds is None else _say("rounds", estimate)
 
 
 def price_rows(estimate: JudgingEstimate) -> list[tuple[str, str]]:
@@ -163,11 +144,7 @@ def price_rows(estimate: JudgingEstimate) -> list[tuple[str, str]]:
     observed = estimate.observed_hit_rate
     if observed is not None:
         rows.insert(2, (f"{format_share(observed, decimals=0)} hits, as observed so far", observed))
-    return [(words, _dollars(estimate.total_usd(rate))) for words, rate in rows]
-
-
-def _dollars(amount: float | None) -> str:
-    return ABSENT if amount is None else format_usd(amount)
+    return [(words, format_usd(estimate.total_usd(rate))) for words, rate in rows]
 
 
 def estimate_document(estimate: JudgingEstimate) -> Document:
@@ -215,145 +192,32 @@ def workload_table(estimate: JudgingEstimate) -> ReportTable:
 
 
 def budget_sentence(estimate: JudgingEstimate) -> str:
-    """Describe what was spent, the budget, and what the plan would leave of it."""
-    if estimate.costs_nothing:
-        return "this judge costs nothing"
-    spent = f"Spent this month (UTC): {format_usd(estimate.month.usd)}"
-    if estimate.month.unpriced:
-        spent += f" and what {join_names(estimate.month.unpriced)} cost, whose price is not known"
-    budget = estimate.budget
-    if budget is None:
-        return f"{spent}. No budget is set (judging.budget.usd)."
-    return (
-        f"{spent}. Budget: {format_usd(budget.limit_usd)} a {budget.period}, of which "
-        f"{format_usd(budget.spent_usd)} is spent, {format_usd(budget.committed_usd)} under way "
-        f"and {format_usd(budget.left_usd)} left.{_slices_sentence(estimate, budget.left_usd)}"
-    )
-
-
-def _slices_sentence(estimate: JudgingEstimate, left_usd: float) -> str:
-    """Describe whether the budget allows sending everything at once, with replies of full length.
+    """Describe what was spent, the budget, what the plan leaves of it, and how it is sent.
 
     Requests under way count at their expected cost.
     """
-    most = estimate.most_usd
-    if not most:
-        return ""
-    if most <= left_usd:
-        return f" At max_tokens it costs up to {format_usd(most)}, so it can be sent at once."
-    first = int(estimate.to_ask * left_usd / most)
-    slices = (
-        f"it is sent in slices that fit at max_tokens, about {first:,} of {estimate.to_ask:,} "
-        "requests first, and each further slice when it is known what the last one cost"
-        if first
-        else "there is no room for a single request at max_tokens"
-    )
-    return f" At max_tokens it would cost {format_usd(most)}: {slices}."
+    return " ".join(_say("budget", estimate))
 
 
 def response_sentences(estimate: JudgingEstimate) -> list[str]:
     """Describe the cost of missing responses of API entrants, and the budget for them."""
-    sentences = [
-        f"Responses of {each.entrant_id} ({each.model}): {each.workload.to_ask:,} to ask, "
-        + (
-            "which costs nothing."
-            if each.is_free
-            else f"{_dollars(each.planned_usd)} expected, "
-            f"{_dollars(each.workload.most_usd)} at max_new_tokens."
-        )
-        for each in estimate.responses
-        if each.workload.to_ask
-    ]
-    budget = estimate.response_budget
-    if sentences and budget is not None:
-        sentences.append(
-            f"Budget for responses: {format_usd(budget.limit_usd)} a {budget.period}, of which "
-            f"{format_usd(budget.left_usd)} is left; what does not fit at max_new_tokens goes out "
-            "in slices."
-        )
-    return sentences
+    return _say("responses", estimate)
 
 
 def estimate_notes(estimate: JudgingEstimate) -> list[str]:
     """Return the assumptions behind the figures."""
-    prefixes = ", ".join(
-        f"{dimension} {workload.prefix_tokens:,}"
-        for dimension, workload in estimate.workloads.items()
-    )
-    observation = estimate.observation
-    reply = (
-        f"at {ASSUMED_OUTPUT_TOKENS:.0f}, which is assumed"
-        if observation is None
-        else f"at {observation.output_tokens_per_reply:.0f}, the mean of "
-        f"{observation.n_replies:,} replies in the ledger"
-    )
-    notes = [f"{_counting_sentence(estimate)}; a reply {reply}. Prefix, in tokens: {prefixes}."]
-    if estimate.price_source and estimate.price is not None and not estimate.is_free:
-        notes.append(f"Prices from {estimate.price_source}.")
-    if estimate.assumed_responses:
-        notes.append(
-            f"{estimate.assumed_responses:,} responses do not exist yet and are counted at their "
-            "token cap: expect less."
-        )
-    return notes
-
-
-def _counting_sentence(estimate: JudgingEstimate) -> str:
-    """Describe how the tokens of requests were counted."""
-    counted = [
-        f"{dimension} {workload.counted} requests, \N{MULTIPLICATION SIGN}{workload.correction:.2f}"
-        for dimension, workload in estimate.workloads.items()
-        if workload.counted
-    ]
-    if not counted:
-        return (
-            "Tokens are counted at 4 characters each, which newer models can exceed by a third "
-            "(--count-tokens asks the service)"
-        )
-    return (
-        "Tokens are counted by the service for a sample of each dimension, and the others at 4 "
-        f"characters each, corrected by what it says ({'; '.join(counted)})"
-    )
+    return render_part("judging_cost.jinja", "notes", estimate, ASSUMED_OUTPUT_TOKENS)
 
 
 def caching_problems(estimate: JudgingEstimate) -> list[str]:
     """Return why the prompt cache is useless, or cost more than it saved."""
-    price, observed = estimate.price, estimate.observed_hit_rate
-    if estimate.is_free or price is None:
-        return []
-    problems = [
-        f"the prefix of {dimension} has about {workload.prefix_tokens:,} tokens and "
-        f"{estimate.judge_model} caches nothing below {price.min_cacheable_tokens:,}: every "
-        "request pays it in full"
-        for dimension, workload in estimate.workloads.items()
-        if workload.distinct and workload.prefix_tokens < price.min_cacheable_tokens
-    ]
-    if observed is not None and observed < price.break_even_hit_rate:
-        problems.append(
-            f"caching has cost more than it saved: {format_share(observed, decimals=0)} of the "
-            "requests to "
-            f"{estimate.judge_model} found their prefix in the cache, and it pays from "
-            f"{format_share(price.break_even_hit_rate, decimals=0)}"
-        )
-    return problems
+    is_priced = not estimate.is_free and estimate.price is not None
+    return _say("caching_problems", estimate) if is_priced else []
 
 
 def caching_sentence(estimate: JudgingEstimate) -> str:
     """Describe the share of cache hits from which caching pays, and the share so far."""
-    if estimate.is_free:
-        return "this judge costs nothing"
-    if estimate.price is None:
-        return f"the price of {estimate.judge_model} is not known"
-    pays = (
-        f"caching pays from {format_share(estimate.price.break_even_hit_rate, decimals=0)} "
-        "cache hits"
-    )
-    if estimate.observed_hit_rate is None:
-        return (
-            f"{pays}; below that it costs more than none, and hits within a batch are not "
-            "guaranteed"
-        )
-    return f"{pays}; {format_share(estimate.observed_hit_rate, decimals=0)} were observed"
+    return " ".join(_say("caching", estimate))
 
 
 def estimate_warnings(estimate: JudgingEstimate) -> list[str]:
@@ -367,12 +231,6 @@ def _price_warnings(estimate: JudgingEstimate) -> list[str]:
     if estimate.is_free:
         return []
     if estimate.price is None:
-        return [
-            f"the price list of {estimate.prices_of} does not name {estimate.judge_model!r}; "
-            "the requests are counted, their price is not known: write it into the config, such as "
-            f"judging: {{prices: {{{estimate.judge_model}: {{input: 4.0, output: 20.0}}}}}}",
-        ]
-    problems = caching_problems(estimate)
-    if not problems and estimate.observed_hit_rate is None:
-        problems.append(caching_sentence(estimate))
-    return problems
+        return _say("unpriced", estimate)
+    is_observed = estimate.observed_hit_rate is not None
+    return caching_problems(estimate) or ([] if is_observed else [caching_sentence(estimate)])

@@ -23,6 +23,7 @@ from tournament_assets.tournament.formatting import (
     format_plural,
     format_rate,
     format_share,
+    format_usd,
     join_names,
 )
 
@@ -135,8 +136,19 @@ def render_sentences(name: str, **values: Any) -> tuple[str, ...]:
         name: The file's name in `templates/`; it holds a sentence a line.
         values: Values for the template's names; their line breaks become spaces.
     """
-    plain = _environment().overlay(autoescape=False, finalize=_on_one_line)
-    return tuple(plain.get_template(name).render(**values).splitlines())
+    return tuple(_plain_environment().get_template(name).render(**values).splitlines())
+
+
+def render_part(name: str, macro: str, *values: Any) -> list[str]:
+    """Return the lines of one macro of a template of plain sentences; the caller escapes them.
+
+    Args:
+        name: The file's name in `templates/`; its macros hold a sentence a line.
+        macro: The macro's name.
+        values: Its values; their line breaks become spaces.
+    """
+    template = _plain_environment().get_template(name)
+    return str(getattr(template.module, macro)(*values)).splitlines()
 
 
 def render_paragraphs(name: str, **values: Any) -> list[str]:
@@ -151,12 +163,17 @@ def render_paragraphs(name: str, **values: Any) -> list[str]:
 
 
 def _on_one_line(value: object) -> object:
-    return " ".join(value.split()) if isinstance(value, str) else value
+    return " ".join(value.splitlines()) if isinstance(value, str) else value
 
 
 def render_macro(name: str, macro: str, *values: Any) -> str:
     """Return the output of one macro of a template."""
     return str(getattr(_environment().get_template(name).module, macro)(*values))
+
+
+@functools.cache
+def _plain_environment() -> Environment:
+    return _environment().overlay(autoescape=False, finalize=_on_one_line)
 
 
 @functools.cache
@@ -185,7 +202,9 @@ def _environment() -> Environment:
     environment.filters["md"] = markdown_text
     environment.filters["code"] = markdown_code
     environment.filters |= {
+        "number": "{:,.0f}".format,
         "share": format_share,
+        "usd": format_usd,
         "plural": format_plural,
         "names": join_names,
         "rate": format_rate,

@@ -7,7 +7,6 @@ the upper edge decides for the entrant named first, the lower edge for the other
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.reports.figures.canvas import (
     DARK,
     LIGHT,
@@ -29,6 +28,7 @@ from tournament_assets.tournament.formatting import (
     format_confidence,
     format_count_of,
     format_share,
+    format_usd,
     join_names,
 )
 from tournament_assets.tournament.judges import AdaptiveConfig

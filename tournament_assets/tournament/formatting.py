@@ -36,6 +36,13 @@ def format_share(value: float | None, *, decimals: int = 1) -> str:
     return ABSENT if value is None else f"{value:.{decimals}%}".replace("%", " %")
 
 
+def format_usd(dollars: float | None) -> str:
+    """Return an amount, to a hundredth of a cent where that matters."""
+    if dollars is None:
+        return ABSENT
+    return f"${dollars:,.4f}" if 0 < dollars < 0.1 else f"${dollars:,.2f}"
+
+
 def format_number(value: float | None) -> str:
     """Return a kappa, a weight or another small number with two digits."""
     return ABSENT if value is None else f"{value:.2f}"

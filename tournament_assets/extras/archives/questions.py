@@ -26,7 +26,7 @@ from tournament_assets.extras.archives.harness import NewScore, RewritingReader
 from tournament_assets.extras.archives.runs import ArchivedRun
 from tournament_assets.judging.batch_service import AsksDirectly, MessageParams
 from tournament_assets.judging.costs.estimates import measure_workload
-from tournament_assets.judging.costs.prices import BudgetTerms, format_usd, load_newest_prices
+from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices
 from tournament_assets.judging.requests.requests import ModelRequest, printable, with_larger_cap
 from tournament_assets.judging.requests.verdict_parsing import Members
 from tournament_assets.judging.settlement.records import JudgingLedger, JudgingScope, StoredReply
@@ -39,6 +39,7 @@ from tournament_assets.ledger import Ledger
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.errors import InputError, VerdictParseError
 from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.formatting import format_usd
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.judges import Judge, Waiting
 from tournament_assets.tournament.yaml_files import parse_yaml

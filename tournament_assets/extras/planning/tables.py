@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tournament_assets.extras.planning.power import JudgingNoise
-from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.reports.figures.canvas import LIGHT, new_figure, to_png, to_svg
 from tournament_assets.reports.report_tables import Cell, Document, ReportSection, ReportTable
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.formatting import format_share
+from tournament_assets.tournament.formatting import format_share, format_usd
 from tournament_assets.tournament.json_lines import JsonObject
 
 if TYPE_CHECKING:
@@ -130,9 +129,7 @@ def plan_table(plan: DimensionPlan) -> ReportTable:
             "way": lambda choice: choice.way,
             "prompts": where_separable(lambda choice: f"{choice.prompts:,}"),
             "judged": where_separable(lambda choice: format_share(choice.judged, decimals=0)),
-            "US dollars": where_separable(
-                lambda choice: None if choice.usd is None else format_usd(choice.usd)
-            ),
+            "US dollars": where_separable(lambda choice: format_usd(choice.usd)),
             "batches": where_separable(lambda choice: f"{choice.batches:,}"),
         },
     )

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from tournament_assets.graph.outputs import Check, Made, Metadata, Shown, known, markdown_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.costs.estimates import JudgingEstimate
-from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.judging.requests.pairs import PairToJudge, draw_share, split_identical
 from tournament_assets.judging.requests.requests import JudgeRequests, KeyPositions, by_pair
 from tournament_assets.judging.settlement.records import JudgingScope
@@ -35,6 +34,7 @@ from tournament_assets.tournament.asset_rows import (
 )
 from tournament_assets.tournament.errors import JudgeError, Problems
 from tournament_assets.tournament.fingerprints import fingerprint, short
+from tournament_assets.tournament.formatting import format_usd
 from tournament_assets.tournament.judges import Judge, Rubric, label_judges, parse_rubric
 from tournament_assets.verdicts.adaptive_judging import (
     decide,

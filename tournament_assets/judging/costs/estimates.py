@@ -267,6 +267,16 @@ class JudgingEstimate:
         )
 
     @property
+    def expected_requests(self) -> float | None:
+        """The number of requests that is expected if pairs stop early; None if unknown."""
+        shares = {} if self.rounds is None else self.rounds.expected_shares
+        return _sum_known(
+            None if share is None else workload.to_ask * share
+            for name, workload in self.workloads.items()
+            for share in [shares.get(name) if workload.to_ask else 0.0]
+        )
+
+    @property
     def expected_usd(self) -> float | None:
         """The expected cost if pairs stop early; None if unknown."""
         if self.rounds is None or self.is_free or self.price is None:

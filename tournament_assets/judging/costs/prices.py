@@ -13,6 +13,7 @@ from tournament_assets.judging.requests.requests import ModelRequest, serialised
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.errors import BudgetError
 from tournament_assets.tournament.fingerprints import canonical_json, fingerprint
+from tournament_assets.tournament.formatting import format_usd
 from tournament_assets.tournament.judge_services import is_free_model
 from tournament_assets.tournament.judges import ConfiguredPrice
 from tournament_assets.tournament.yaml_files import read_yaml
@@ -158,11 +159,6 @@ class PriceList:
             else:
                 total += dollars
         return Cost(total, tuple(sorted(unpriced)))
-
-
-def format_usd(dollars: float) -> str:
-    """Format an amount for people, to a hundredth of a cent where that matters."""
-    return f"${dollars:,.4f}" if 0 < dollars < 0.1 else f"${dollars:,.2f}"
 
 
 def load_newest_prices(configured: Mapping[str, ConfiguredPrice] | None = None) -> PriceList:

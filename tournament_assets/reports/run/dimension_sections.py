@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.ratings.rating_methods import METHODS, compared_methods
 from tournament_assets.reports.claims import (
     MOST_PAIRS,
@@ -55,6 +54,7 @@ from tournament_assets.tournament.formatting import (
     format_count_of,
     format_rating,
     format_share,
+    format_usd,
     join_names,
 )
 

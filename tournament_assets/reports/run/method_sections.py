@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.reports.rendering import render_sentences
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.sections import Doubt
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.tournament.formatting import format_confidence
+from tournament_assets.tournament.formatting import format_confidence, format_usd
 
 
 def total_price(prices: Mapping[str, float | None]) -> str:
