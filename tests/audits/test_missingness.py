@@ -350,6 +350,13 @@ def test_the_check_names_everything_that_is_uneven_and_the_bound() -> None:
     assert re.search(r"unevenly missing, .*factuality.* 2\.0 %", check.sentence)
 
 
+def test_the_check_says_that_nothing_is_missing_or_that_it_is_missing_evenly() -> None:
+    whole = [audit_row(name) for name in ("ada", "bob")]
+    assert check_missingness(whole, max_spread=0.02).sentence == "nothing is missing"
+    even = [audit_row(name, pairs_judged=30) for name in ("ada", "bob")]
+    assert check_missingness(even, max_spread=0.02).sentence.startswith("missing evenly: ")
+
+
 def test_copies_in_several_dimensions_are_one_warning() -> None:
     def copied(dimension: str, same_text: int) -> list[CoverageRow]:
         return [

@@ -357,9 +357,15 @@ class MissingnessCheck:
         bound = f"at most {format_share(self.max_spread)} is even, and so is what chance explains"
         if uneven:
             return f"unevenly missing, {'; '.join(uneven)}; {bound}"
+        everyone = [
+            *self.answers.counts,
+            *(one for each in self.verdicts.values() for one in each.counts),
+        ]
+        if not any(each.missing for each in everyone):
+            return "nothing is missing"
         return (
-            f"evenly missing, if at all: the largest difference between two entrants' "
-            f"shares is {format_share(self.largest_spread)}; {bound}"
+            f"missing evenly: the largest difference between two entrants' shares is "
+            f"{format_share(self.largest_spread)}; {bound}"
         )
 
 

@@ -105,10 +105,10 @@ def detect_format(path: Path) -> BattleFormat:
         columns = ", ".join(sorted(sample.columns))[:200] or "no columns"
         content = f"{sample.kind} with {columns}"
     if len(found) != 1:
-        could_be = f"could be {' or '.join(each.name for each in found)}" if found else "tells none"
+        candidates = " or ".join(each.name for each in found)
         raise InputError(
-            f"{path}: {content} {could_be}; expected a file that tells its format; "
-            f"name it by --format: {', '.join(FORMATS)}"
+            f"{path}: {candidates or 'unknown format'} ({content}); choose one with --format: "
+            f"{', '.join(FORMATS)}"
         )
     return found[0]
 

@@ -195,11 +195,11 @@ def _choose(
         return FORMATS[format_name]
     found = [each for each in FORMATS.values() if each.recognises(sample)]
     if len(found) != 1:
-        could_be = f"could be {' or '.join(each.name for each in found)}" if found else "tell none"
+        candidates = " or ".join(each.name for each in found)
         names = ", ".join(sorted(sample.columns))[:200] or "no columns"
         raise InputError(
-            f"{title}: {sample.kind} with {names} {could_be}; expected a file that tells its "
-            f"format; name it (format: {', '.join(FORMATS)}), or say what its columns hold "
+            f"{title}: {candidates or 'unknown format'} ({sample.kind} with {names}); choose one "
+            f"(format: {', '.join(FORMATS)}), or say what its columns hold "
             f"({', '.join(COLUMN_FIELDS)})"
         )
     return found[0]

@@ -194,7 +194,7 @@ def _missing_words(rows: Sequence[CoverageRow]) -> str:
     # Every pair has two entrants, so two rows count it.
     put, judged = sum(map(asked, rows)) // 2, sum(row.pairs_judged for row in rows) // 2
     same = sum(row.pairs_same_text for row in rows) // 2
-    copies = f"; {same:,} more are of one text" if same else ""
+    copies = f"; {same:,} more have identical responses and were not judged" if same else ""
     return f"{judged:,} of {put:,} pairs that the judge was asked about are judged{copies}"
 
 
@@ -275,8 +275,8 @@ def prompts_section(prompt_audit: Sequence[PromptFindingRow], *, limit: int) -> 
     hidden = len(findings) - sum(len(each.rows) for each in shown)
     if folded:
         sentences.append(
-            "They are ordered by what they can change: the ranking first. Findings that differ in "
-            "nothing but the prompt are one row."
+            "They are ordered by what they can change: the ranking first. Identical findings share "
+            "a row."
         )
     if hidden:
         sentences.append(

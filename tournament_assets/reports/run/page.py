@@ -75,7 +75,7 @@ def _values(page: Page) -> dict[str, Any]:
     sections: dict[bool, dict[str, ReportSection]] = {False: {}, True: {}}
     if doubts:
         sections[False]["doubts"] = ReportSection(
-            "What speaks against these numbers",
+            "Why to be careful",
             tuple(doubt.sentence for doubt in doubts),
             finding="; ".join(doubt.short for doubt in doubts),
         )
