@@ -21,6 +21,7 @@ from markupsafe import Markup
 from tournament_assets.tournament.formatting import (
     format_kappa,
     format_plural,
+    format_proportion,
     format_rate,
     format_share,
     format_usd,
@@ -207,6 +208,7 @@ def _environment() -> Environment:
         "usd": format_usd,
         "plural": format_plural,
         "names": join_names,
+        "proportion": format_proportion,
         "rate": format_rate,
         "kappa": format_kappa,
     }

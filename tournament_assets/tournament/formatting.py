@@ -70,7 +70,7 @@ def format_kappa(kappa: Estimate, confidence: float | None = None) -> str:
     return f"kappa {kappa.value:.2f} ({of}{kappa.low:.2f} to {kappa.high:.2f})"
 
 
-def format_proportion(share: Estimate, noun: str, *, confidence: float) -> str:
+def format_proportion(share: Estimate, noun: str, confidence: float) -> str:
     """Return a count, its share and the interval: `3 of 9 pairs (33.3 %; …)`."""
     if share.value is None or share.low is None or share.high is None:
         return f"0 of 0 {noun}"

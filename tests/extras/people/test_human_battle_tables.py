@@ -66,8 +66,8 @@ def test_one_label_alone_has_no_kappa_and_the_sentence_says_why() -> None:
 
 
 def test_scales_that_differ_are_said_to_differ() -> None:
-    assert " own" not in scale_sentence(judge="ada", both="ada")
-    judge, both = scale_sentence(judge=None, both="bob").split("; ")
+    assert " own" not in scale_sentence({"judge": "ada", "both": "ada"})
+    judge, both = scale_sentence({"judge": None, "both": "bob"}).split(". ")
     assert " own" in judge
     assert "'bob'" in both
 
@@ -99,19 +99,14 @@ def section_of(**counts: int) -> ReportSection:
     return section
 
 
-def test_the_section_on_people_counts_one_as_one_and_several_as_several() -> None:
+def test_the_section_on_people_counts_labels_and_what_is_left_out_of_them() -> None:
     names = ("pairs", "labels", "unjudged", "inconsistent", "both_bad", "changed")
     one, two = (section_of(**dict.fromkeys(names, n)) for n in (1, 2))
     assert [section.finding.split(" of ")[0] for section in (one, two)] == ["1 label", "2 labels"]
-    assert one.sentences[1] == (
-        "On x, 1 pair labelled. 1 is unjudged and left out; 1 is inconsistent and counts half for "
-        "each; 1 label says that both are bad, which is a tie; 1 label is of texts that have "
-        "changed, and counts for nothing."
-    )
+    assert one.sentences[1].startswith("On x, 1 pair labelled. 1 unjudged (left out). ")
     assert two.sentences[1] == (
-        "On x, 2 pairs labelled. 2 are unjudged and left out; 2 are inconsistent and count half "
-        "for each; 2 labels say that both are bad, which is a tie; 2 labels are of texts that have "
-        "changed, and count for nothing."
+        "On x, 2 pairs labelled. 2 unjudged (left out). 2 inconsistent (half for each). 2 labelled "
+        "as both bad (ties). 2 labelled before a text changed (left out)."
     )
     assert "The judge is m." in one.sentences
 
@@ -138,7 +133,8 @@ def test_sentences_name_whose_opinion_is_meant(about: str, n_raters: int, whose:
     ]
     config = load(labels={"about": about})
     (sentence,) = people_sentences([], measures, {"x": leaders}, config)["x"]
-    assert f"Whether {whose} would put ada above bob" in sentence
+    assert f"60 labels of {n_raters} pe" in sentence
+    assert f"on x are too few to say whether {whose} would put ada above bob: " in sentence
 
 
 def test_the_section_on_people_has_no_table_without_rows() -> None:

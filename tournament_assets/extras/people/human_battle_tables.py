@@ -1,8 +1,9 @@
 """What people say beside a judge, as rows and in plain words: an arena's battles, and labels."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tournament_assets.extras.people.human_agreement import HumanAgreement
 from tournament_assets.extras.people.judge_calibration import JUDGE
@@ -19,6 +20,7 @@ from tournament_assets.reports.rating_method_tables import (
     beside,
     with_interval,
 )
+from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import (
     Cell,
     HtmlCell,
@@ -39,9 +41,7 @@ from tournament_assets.tournament.formatting import (
     format_confidence,
     format_estimate,
     format_interval,
-    format_kappa,
     format_plural,
-    format_proportion,
     format_rating,
     format_share,
     join_names,
@@ -51,8 +51,13 @@ from tournament_assets.trust.evidence import agreed
 Row = TypeVar("Row", RatingRow, MeasureRow)
 BASES = ("people", "judge", "both")
 _NO_INTERVAL = "no interval"
+_TEMPLATE = "people/templates/agreement.jinja"
 _EDGE = 15.0
 """Per cent at either end of each of three narrow axes that hold no number."""
+
+
+def _say(part: str, *values: Any) -> str:
+    return " ".join(render_part(_TEMPLATE, part, *values))
 
 
 def agreement_rows(
@@ -87,62 +92,17 @@ def agreement_sentence(found: HumanAgreement, *, dimension: str, confidence: flo
     Args:
         confidence: Coverage of its intervals.
     """
-    overall, decisive = found.overall, found.decisive
-    alone = (
-        f"{found.n_only_judge} comparisons are the judge's alone and {found.n_only_human} on the "
-        "judged prompts are people's alone."
-    )
-    if found.n_without_majority:
-        alone += (
-            f" On {found.n_without_majority} more, one side's own verdicts are as often one as "
-            "another; they are in no number."
-        )
-    if not overall.n:
-        return (
-            f"Judge and people share no comparison on {dimension}, so nothing is known of their "
-            "agreement: expected human battles of two entrants whose question_id is a prompt_id "
-            f"of the bank. {alone}"
-        )
-    said = format_proportion(overall.share, "shared comparisons", confidence=confidence)
-    sentence = (
-        f"On {dimension} the judge agrees with people on {said}, ties among them; "
-        f"{format_kappa(overall.kappa, confidence=confidence)}."
-    )
-    if decisive.n:
-        same = format_proportion(decisive.share, "comparisons", confidence=confidence)
-        sentence += f" Where both name a winner, it is the same in {same}."
-    else:
-        sentence += " In none of them do both name a winner."
-    return f"{sentence} {alone}"
+    return _say("agreement", found, dimension, confidence)
 
 
-def scale_sentence(*, judge: str | None, both: str | None) -> str:
+def scale_sentence(anchors: Mapping[str, str | None]) -> str:
     """Name which ratings may be compared across bases.
 
     Args:
-        judge: By whom the judge's ratings were moved to the scale of the human battles; None if
-            they were not.
-        both: The same of the ratings by both.
+        anchors: For the bases judge and both: by whom their ratings were moved to the scale of the
+            human battles; None if they were not.
     """
-    if judge is not None and judge == both:
-        return (
-            f"All bases are on the arena's scale: {judge!r} stands where the human battles put it. "
-            "Each interval says how well an entrant is known relative to the others of its basis."
-        )
-    parts = []
-    for name, anchor in (("judge", judge), ("both", both)):
-        if anchor is None:
-            parts.append(
-                f"nobody is rated by basis {name} and by the human battles, so {name} has a scale "
-                "of its own: compare its ratings only with one another"
-            )
-        else:
-            parts.append(
-                f"basis {name} is on the arena's scale, by {anchor!r}, who stands where the human "
-                "battles put it"
-            )
-    text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}."
+    return _say("scale", anchors)
 
 
 def left_out_sentence(too_few: Mapping[str, int], *, n_battles: int, min_battles: int) -> str:
@@ -153,13 +113,7 @@ def left_out_sentence(too_few: Mapping[str, int], *, n_battles: int, min_battles
         n_battles: Battles that were left out with them.
         min_battles: The least number of battles.
     """
-    if not too_few:
-        return f"Everyone has at least {min_battles} human battles."
-    listed = ", ".join(f"{name} ({count})" for name, count in too_few.items())
-    return (
-        f"Left out, with fewer than {min_battles} human battles among those who stay: {listed}; "
-        f"{n_battles} battles went with them."
-    )
+    return _say("left_out", too_few, n_battles, min_battles)
 
 
 Leaders = Mapping[str, Sequence[LeaderboardRow]]
@@ -205,24 +159,20 @@ def _agreed(
     about: Opinion,
 ) -> str:
     found = Statements.of(leaders, (), dimension=dimension)
-    asked = f"{_labels(calibration)} on {dimension}"
-    people = _whose(calibration, about)
     both = {row.entrant_id: row for row in _rated_by(powered) if row.basis == "both"}
     names = [row.entrant_id for row in (found.leader, found.runner_up) if row is not None]
-    if len(names) < 2:
-        return f"There are {asked}."
-    first, second = names
-    if any(name not in both or both[name].rank is None for name in names):
-        return (
-            f"Whether {people} would put {first} above {second}, {asked} do not tell yet: "
-            f"{_what_to_do(calibration, about)}."
-        )
-    above = [row.entrant_id for row in both.values() if first in row.shown_above]
-    if above:
-        return f"By {asked}, {people} would not agree: they put {join_names(above)} above {first}."
-    if second in both[first].shown_above:
-        return f"By {asked}, {people} would agree that {first} is above {second}."
-    return f"By {asked}, {people} would put {first} neither clearly above {second} nor below."
+    first, second = names if len(names) == 2 else ("", "")
+    return _say(
+        "people",
+        f"{_labels(calibration)} on {dimension}",
+        _whose(calibration, about),
+        first,
+        second,
+        _what_to_do(calibration, about),
+        [row.entrant_id for row in both.values() if first in row.shown_above],
+        all(name in both and both[name].rank is not None for name in names),
+        first in both and second in both[first].shown_above,
+    )
 
 
 def _labels(calibration: Sequence[MeasureRow]) -> str:
@@ -248,18 +198,6 @@ def _what_to_do(calibration: Sequence[MeasureRow], about: Opinion) -> str:
     if about == "people" and _n_raters(calibration) < MIN_RATERS:
         return f"ask at least {MIN_RATERS} people, or set labels.about to these_raters"
     return "label more"
-
-
-_MEANT = {
-    "these_raters": (
-        "People and both estimate what the very people who labelled would say on all prompts; "
-        "their intervals do not know how other people differ from them."
-    ),
-    "people": (
-        "People and both estimate what people would say of whom those who labelled are a random "
-        "draw; their intervals know how raters differ."
-    ),
-}
 
 
 def _count(calibration: Sequence[MeasureRow], name: str) -> int:
@@ -307,20 +245,17 @@ def people_section(
     if not people_measures:
         return None
     said = people_sentences(people_ratings, people_measures, leaderboard, config)
-    interval = format_confidence(config.ratings.confidence)
+    confidence = config.ratings.confidence
+    interval = format_confidence(confidence)
     rated = {name: _of(people_ratings, name) for name in said}
     measured = {name: _of(people_measures, name) for name in said}
     return ReportSection(
         "Would people agree?",
         (
             *(sentence for each in said.values() for sentence in each),
-            *(_how_far(name, rated[name], measured[name], interval) for name in said),
+            *(_how_far(name, rated[name], measured[name], confidence) for name in said),
             judge_sentence(config, mode, judge_models),
-            "People: the labelled pairs alone. Judge: its verdicts on all pairs, whose interval "
-            "knows nothing of where the judge errs. Both: the verdicts, corrected where people "
-            "labelled; compare entrants by this one. All three are Bradley-Terry ratings of pairs "
-            "of different texts, with all of a prompt as one draw.",
-            _MEANT[config.labels.about],
+            *render_part(_TEMPLATE, "meaning", config.labels.about),
         ),
         tuple(
             (name, _powered_table(rows, interval))
@@ -377,43 +312,12 @@ def _how_far(
     dimension: str,
     powered: Sequence[RatingRow],
     calibration: Sequence[MeasureRow],
-    interval: str,
+    confidence: float,
 ) -> str:
-    weight = next(
-        (row.rating for row in powered if (row.method, row.basis) == (JUDGE_WEIGHT, "both")), None
-    )
-    right = next((row for row in calibration if row.measure == "right"), None)
-    sentences = [f"On {dimension}, {format_plural(_count(calibration, 'pairs'), 'pair')} labelled."]
-    if right is not None:
-        within = (
-            f" ({interval} interval {format_share(right.low)} to {format_share(right.high)})"
-            if right.low is not None
-            else ""
-        )
-        share = format_share(right.value)
-        sentences.append(f"The judge says what people say in {share} of the labels{within}.")
-    if weight is not None:
-        sentences.append(
-            f"Its verdicts weigh {weight:.2f} beside them (0: the labels alone; 1: fully)."
-        )
-    left = {
-        "unjudged": ("{} is unjudged and left out", "{} are unjudged and left out"),
-        "inconsistent": (
-            "{} is inconsistent and counts half for each",
-            "{} are inconsistent and count half for each",
-        ),
-        "both_bad": (
-            "{} label says that both are bad, which is a tie",
-            "{} labels say that both are bad, which is a tie",
-        ),
-        "changed": (
-            "{} label is of texts that have changed, and counts for nothing",
-            "{} labels are of texts that have changed, and count for nothing",
-        ),
-    }
-    counted = [(_count(calibration, name), words) for name, words in left.items()]
-    told = [words[count != 1].format(f"{count:,}") for count, words in counted if count]
-    return " ".join([*sentences, *([f"{'; '.join(told)}."] if told else [])])
+    weights = (row.rating for row in powered if (row.method, row.basis) == (JUDGE_WEIGHT, "both"))
+    right = (row.estimate for row in calibration if row.measure == "right")
+    counts = Counter({row.subject: row.n for row in calibration if row.measure == "count"})
+    return _say("how_far", dimension, counts, next(right, None), next(weights, None), confidence)
 
 
 def _by_basis(

@@ -196,7 +196,7 @@ def _arena_metadata(places: ArenaPlaces) -> Metadata:
     anchors = places.anchors
     rows = {basis: [row for row in places.rows if row.basis == basis] for basis in BASES}
     return {
-        "scale": scale_sentence(judge=anchors["judge"], both=anchors["both"]),
+        "scale": scale_sentence({name: anchors[name] for name in ("judge", "both")}),
         **{f"battles_{basis}": places.n_battles[basis] for basis in BASES},
         **{
             f"arena_{basis}": markdown_table(rows[basis], _RATING_COLUMNS, limit=_MOST_LISTED)
