@@ -281,7 +281,7 @@ def test_a_dead_dimension_is_said_with_its_numbers_and_the_other_is_not() -> Non
         for name in ("ada", "bob", "cyd")
     ]
     assert sentences(whole() + dead) == [
-        "Judge outage on calibration: 150 of 150 pairs (100.0 %) have no two readable replies "
+        "Judge outage on calibration: 150 of 150 pairs (100.0 %) are unjudged "
         "(replies: 225 unreadable, 75 pending, 225 of them failures of infrastructure); "
         "the ratings on calibration rest on the other 0."
     ]

@@ -241,7 +241,9 @@ def audit_row(
         "infra_remaining": 0,
         "infra_rejudged": 0,
     }
-    return CoverageRow(**(row | counts))
+    row |= counts
+    put = row["pairs_planned"] - row["pairs_unanswered"] - row["pairs_same_text"]
+    return CoverageRow(**({"replies_asked": 2 * put} | row))
 
 
 def page_of(

@@ -1,16 +1,27 @@
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.judging.test_settled_pairs import reply
 from tests.ratings.simulated_judges import SimulatedJudge, simulate_presentations
+from tests.rows import table_of
 from tests.tournament.test_judges import ONE, THREE, TWO, jury_of
-from tournament_assets.judging.requests.verdict_parsing import reconcile_swap, settle_panel
+from tournament_assets.audits.missingness import measure_coverage
+from tournament_assets.audits.prompt_findings import measure_noise
+from tournament_assets.judging.requests.pairs import PRESENTATIONS
+from tournament_assets.judging.requests.verdict_parsing import (
+    reconcile_swap,
+    settle_pairs,
+    settle_panel,
+)
 from tournament_assets.ratings.judge_aware import JudgeAwareFit, fit_judge_aware
-from tournament_assets.tournament.asset_rows import VerdictRow
+from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 from tournament_assets.verdicts.juries import judge_weights, weigh_judges
+from tournament_assets.verdicts.table_rows import pair_readings
 
 STRENGTHS = (-0.8, -0.2, 0.3, 0.7)
 JUDGES = tuple(each["model"] for each in (ONE, TWO, THREE))
@@ -113,3 +124,44 @@ def test_a_judge_that_dies_after_four_pairs_does_not_silence_two_who_agree() -> 
         for prompt in range(18)
     ]
     assert {row.outcome for row in settled} == {Outcome.A_WINS}
+
+
+def test_the_audit_counts_the_replies_of_every_judge_of_a_jury() -> None:
+    said = {
+        (judge, presentation): text
+        for judge, texts in zip(JUDGES, (("A", "B"), ("A", "B"), (None, None)), strict=True)
+        for presentation, text in zip(PRESENTATIONS, texts, strict=True)
+    }
+    replies = [
+        replace(
+            reply("p1", presentation, text and f"VERDICT: {text}"),
+            judge_model=judge,
+            request_key=f"{judge} {presentation.value}",
+            result_type="succeeded" if text else "errored",
+        )
+        for (judge, presentation), text in said.items()
+    ]
+    row = settle_panel(settle_pairs(replies), dict.fromkeys(JUDGES, 1.0), settled_by="all")
+    (found,) = pair_readings(
+        table_of(VerdictRow, [asdict(row)]),
+        table_of(JudgeReplyRow, [asdict(each) for each in replies]),
+        reply_format="line",
+    )
+    assert (found.outcome, len(found.replies)) == (Outcome.A_WINS, 6)
+    (coverage,) = measure_coverage(
+        "factuality", entrants=["ada"], prompts_selected=1, responses={}, pairs=[found]
+    )
+    assert (coverage.replies_asked, coverage.replies_permanent) == (6, 2)
+    assert measure_noise("p1", [found]).n_disagreements == 0
+
+
+def test_a_split_jury_shows_replies_of_a_judge_that_said_something() -> None:
+    rows = [
+        verdict_row("p1", JUDGES[0], A, B),
+        verdict_row("p1", JUDGES[1], B, A),
+        verdict_row("p1", JUDGES[2], REFUSED, REFUSED),
+    ]
+    weights = dict(zip(JUDGES, (1.0, 1.0, 1.5), strict=True))
+    found = settle_panel(rows, weights, settled_by="all")
+    assert found.outcome is Outcome.INCONSISTENT
+    assert found.verdict_ab is A

@@ -67,7 +67,7 @@ class PairReading:
         entrant_a: The pair's first entrant.
         entrant_b: The pair's second entrant.
         outcome: How the pair was settled.
-        replies: Readings of its two presentations, `ab` and `ba`.
+        replies: Readings of its two presentations, `ab` and `ba`, by each judge in turn.
         share: The first entrant's share of the win; by default that of the outcome.
         sample: Which of their answers to the prompt were compared, from 1.
     """
@@ -145,7 +145,9 @@ def measure_coverage(
             and (pair.entrant_b, answer_key(pair)) not in spoiled
         ]
         points = _sum_points(settled, entrant)
-        replies = [reply for pair in own for reply in pair.replies]
+        replies = [
+            reply for pair in own if pair.outcome is not Outcome.SAME_TEXT for reply in pair.replies
+        ]
         said = Counter(reply.verdict for reply in replies)
         coverage.append(
             CoverageRow(
@@ -165,6 +167,7 @@ def measure_coverage(
                 score_present=_ratio(points, len(settled)),
                 score_clean=_ratio(_sum_points(clean, entrant), len(clean)),
                 score_normalised=_ratio(points, planned),
+                replies_asked=len(replies),
                 replies_refused=said[Verdict.REFUSED],
                 replies_unreadable=said[Verdict.UNREADABLE],
                 replies_permanent=said[Verdict.PERMANENT],
@@ -527,14 +530,13 @@ def _judge_sentence(dimension: str, rows: Rows, max_unjudged_rate: float) -> str
     failed = f", {infra} of them failures of infrastructure" if infra else ""
     return (
         f"Judge outage on {dimension}: {missing} of {put} pairs ({format_share(missing / put)}) "
-        "have no two "
-        f"readable replies (replies: {reasons}{failed}); the ratings on {dimension} rest on the "
-        f"other {judged}."
+        f"are unjudged (replies: {reasons}{failed}); the ratings on {dimension} rest on the other "
+        f"{judged}."
     )
 
 
 def _uneven_verdicts(dimension: str, evenness: Evenness) -> str:
-    return f"pairs without two readable replies on {dimension}: {_numbers(evenness)}"
+    return f"unjudged pairs on {dimension}: {_numbers(evenness)}"
 
 
 def _uneven_answers(evenness: Evenness) -> str:

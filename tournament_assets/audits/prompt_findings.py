@@ -34,15 +34,16 @@ replies both mean squares have the same expectation when everybody met everybody
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.audits.missingness import PairReading
+from tournament_assets.audits.missingness import PairReading, ReplyReading
 from tournament_assets.ratings.bradley_terry import (
     ELO_PER_NAT,
     are_strongly_connected,
@@ -276,7 +277,7 @@ class PromptNoise:
 
     Attributes:
         n_entrants: Entrants with a judged pair on it.
-        n_disagreements: Judged pairs whose two replies disagree.
+        n_disagreements: Judged pairs whose two presentations end differently.
         n_judged: Judged pairs.
         signal: Variation between entrants against that between presentations; None with fewer than
             two entrants.
@@ -303,11 +304,11 @@ def measure_noise(prompt_id: str, pairs: Iterable[PairReading]) -> PromptNoise:
     scores: dict[str, list[tuple[float, float]]] = {}
     judged = disagreements = 0
     for pair in pairs:
-        ab, ba = (reply.verdict for reply in pair.replies)
         if not pair.is_settled:
             continue
         judged += pair.is_judged
-        shown_first, shown_second = _POINTS_AB[ab], _POINTS_BA[ba]
+        shown_first = _mean_points(pair.replies[::2], _POINTS_AB)
+        shown_second = _mean_points(pair.replies[1::2], _POINTS_BA)
         disagreements += shown_first != shown_second
         scores.setdefault(pair.entrant_a, []).append((shown_first, shown_second))
         scores.setdefault(pair.entrant_b, []).append((1 - shown_first, 1 - shown_second))
@@ -325,6 +326,10 @@ def measure_noise(prompt_id: str, pairs: Iterable[PairReading]) -> PromptNoise:
         judged,
         measure_signal(means, within_freedom=len(means) - 1),
     )
+
+
+def _mean_points(replies: Iterable[ReplyReading], points: Mapping[Verdict, float]) -> float:
+    return fmean(points[each.verdict] for each in replies if each.verdict.is_decided)
 
 
 _NOISY = 1.0

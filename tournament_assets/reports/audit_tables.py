@@ -53,9 +53,9 @@ def missing_section(audit: Sequence[CoverageRow], *, checks: CheckThresholds) ->
         sentences=(
             f"{evenness[0].upper()}{evenness[1:]}.",
             "Same text: both responses are the same, so the judge was not asked and neither won. "
-            "Judged: asked, with two readable replies. Clean: judged pairs whose replies agree, "
-            "and pairs of one text, about responses that are neither empty nor cut off. A score is "
-            "a share of wins; ties, inconsistent pairs and pairs of one text count half. "
+            "Judged: asked, and settled by readable replies. Clean: judged pairs whose replies "
+            "agree, and pairs of one text, about responses that are neither empty nor cut off. A "
+            "score is a share of wins; ties, inconsistent pairs and pairs of one text count half. "
             "Normalised, it divides by what was planned, so that what is missing earns nothing.",
         ),
         tables=(
@@ -162,7 +162,7 @@ def _unjudged_doubts(audit: Sequence[CoverageRow]) -> list[Doubt]:
     missing, shown = Counter[str](), Counter[str]()
     for row in audit:
         missing[row.entrant_id] += sum(getattr(row, name) for name in _MISSING_REPLIES)
-        shown[row.entrant_id] += 2 * asked(row)
+        shown[row.entrant_id] += row.replies_asked
     if not missing.total():
         return []
     # Every presentation shows two entrants, so two rows count it.

@@ -300,13 +300,14 @@ class CoverageRow:
     pairs_planned: Annotated[int, "pairs it should take part in"]
     pairs_unanswered: Annotated[int, "pairs not asked about: an entrant did not answer"]
     pairs_same_text: Annotated[int, "identical responses: the judge is not asked"]
-    pairs_judged: Annotated[int, "pairs asked about, with two readable replies"]
+    pairs_judged: Annotated[int, "pairs asked about and settled by readable replies"]
     pairs_inconsistent: Annotated[int, "judged pairs whose replies disagree"]
     pairs_clean: Annotated[int, "pairs judged consistently, or identical"]
     coverage: Annotated[float | None, "judged and identical pairs, divided by planned ones"] = None
     score_present: Annotated[float | None, "win share over the same pairs; ties are a half"] = None
     score_clean: Annotated[float | None, "win share over clean pairs"] = None
     score_normalised: Annotated[float | None, "points by planned pairs: missing adds none"] = None
+    replies_asked: Annotated[int, "presentations put to the judges"]
     replies_refused: Annotated[int, "presentations the judge declined"]
     replies_unreadable: Annotated[int, "presentations without a readable verdict"]
     replies_permanent: Annotated[int, "presentations that can never succeed"]

@@ -156,8 +156,7 @@ _IN_ORDER = (
     Measure(
         "unjudged",
         "unjudged pairs",
-        "Of the entrant's pairs that were asked, this share has no two readable replies, and "
-        "counts as nothing.",
+        "Of the entrant's pairs that were asked, this share is unjudged, and counts as nothing.",
         "Its rating rests on other prompts than the others' do: ask again (tournament rejudge), "
         "and until then go by the common support of the fair comparison.",
         "share",

@@ -97,9 +97,10 @@ def pair_readings(
             share=row.share,
             replies=tuple(
                 _read_presentation(answers, key, verdict, attempt, reply_format)
+                for own in _of_each_judge(row, answers, reply_format)
                 for key, verdict, attempt in (
-                    (row.request_key_ab, row.verdict_ab, row.attempt_ab),
-                    (row.request_key_ba, row.verdict_ba, row.attempt_ba),
+                    (own.request_key_ab, own.verdict_ab, own.attempt_ab),
+                    (own.request_key_ba, own.verdict_ba, own.attempt_ba),
                 )
             ),
         )
@@ -107,6 +108,15 @@ def pair_readings(
             rows_of(VerdictRow, verdicts), rows_of(JudgeReplyRow, replies)
         )
     ]
+
+
+def _of_each_judge(
+    row: VerdictRow, answers: Sequence[JudgeReplyRow], reply_format: ReplyFormat
+) -> Sequence[VerdictRow]:
+    """Return how each judge settled a pair; replies are only read again if there are several."""
+    if len({each.judge_model for each in answers}) < 2:
+        return [row]
+    return settle_pairs(answers, reply_format=reply_format)
 
 
 def _read_presentation(

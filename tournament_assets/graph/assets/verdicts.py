@@ -228,7 +228,7 @@ def _verdict_checks(
             "unjudged_rate",
             passed=unjudged_rate <= thresholds.max_unjudged_rate,
             description=(
-                f"{where}: {unjudged} of {asked} pairs asked have no two readable replies "
+                f"{where}: {unjudged} of {asked} pairs asked are unjudged "
                 f"({format_share(unjudged_rate)}; at most "
                 f"{format_share(thresholds.max_unjudged_rate)} expected); "
                 "run again to ask for what is pending"

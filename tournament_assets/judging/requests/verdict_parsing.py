@@ -459,9 +459,10 @@ def settle_panel(
         settled_by: What the row calls the judges together.
 
     Returns:
-        The row of the heaviest judge that agrees with the joint outcome, so that the verdict comes
-        with its replies, with the joint share and outcome. If the judges balance, the outcome is a
-        tie if ties hold most of the weight, and inconsistent if the judges contradict each other.
+        The row of the heaviest judge that agrees with the joint outcome, or else that says
+        something, so that the verdict comes with its replies, with the joint share and outcome. If
+        the judges balance, the outcome is a tie if ties hold most of the weight, and inconsistent
+        if the judges contradict each other.
     """
     own = [weights.get(row.settled_by, 0.0) for row in by_judge]
     replied = [
@@ -471,8 +472,9 @@ def settle_panel(
     ]
     share, outcome = _settle_shares(replied)
 
-    def rank(place: int) -> tuple[bool, float]:
-        return by_judge[place].outcome is outcome, own[place]
+    def rank(place: int) -> tuple[bool, bool, float]:
+        row = by_judge[place]
+        return row.outcome is outcome, row.share is not None, own[place]
 
     spoken = by_judge[max(range(len(own)), key=rank)]
     winners = {Outcome.A_WINS: spoken.entrant_a, Outcome.B_WINS: spoken.entrant_b}
