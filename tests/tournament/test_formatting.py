@@ -8,6 +8,7 @@ from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
     format_count_of,
+    format_ends,
     format_gap,
     format_interval,
     format_share,
@@ -22,6 +23,12 @@ def test_an_interval_with_one_end_says_which_end_it_is() -> None:
     assert format_interval(1380.0, None, absent="none") == "from 1380"
     assert format_interval(None, None, absent="none") == "none"
     assert format_interval(-50.2, 82.0, absent="none") == "-50 to 82"  # no dash hides a sign
+
+
+def test_an_interval_without_an_end_is_a_dash() -> None:
+    assert format_ends(0.121, 0.666) == "0.12 to 0.67"
+    assert format_ends(0.12, 0.67, format_share) == "12.0 % to 67.0 %"
+    assert format_ends(0.1, None) == format_ends(None, 0.1) == ABSENT
 
 
 def test_a_part_of_nothing_has_no_share() -> None:

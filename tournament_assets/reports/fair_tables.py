@@ -24,6 +24,7 @@ from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.formatting import (
     format_confidence,
+    format_ends,
     format_interval,
     join_names,
 )
@@ -298,7 +299,7 @@ def _gap_interval(low: float | None, high: float | None) -> str:
     """Return the ends, with a decimal where rounding would hide their sign."""
     if low is None or high is None or min(abs(low), abs(high)) >= 1:
         return format_interval(low, high, absent="unbounded")
-    return f"{_near_zero(low)} to {_near_zero(high)}"
+    return format_ends(low, high, _near_zero)
 
 
 def _near_zero(points: float) -> str:

@@ -5,6 +5,7 @@ the upper edge decides for the entrant named first, the lower edge for the other
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 
 from tournament_assets.reports.figures.canvas import (
@@ -27,6 +28,7 @@ from tournament_assets.tournament.asset_rows import DecisionRow
 from tournament_assets.tournament.formatting import (
     format_confidence,
     format_count_of,
+    format_ends,
     format_share,
     format_usd,
     join_names,
@@ -154,10 +156,8 @@ def _capital(row: DecisionRow) -> str | None:
     return f"{row.capital:,.3g} of {row.threshold:,.4g}"
 
 
-def _sequence(row: DecisionRow) -> str | None:
-    if row.low is None or row.high is None:
-        return None
-    return f"{format_share(row.low, decimals=0)} to {format_share(row.high, decimals=0)}"
+def _sequence(row: DecisionRow) -> str:
+    return format_ends(row.low, row.high, partial(format_share, decimals=0))
 
 
 def _picture(dimension: str, rows: Sequence[DecisionRow]) -> ThemedPicture:

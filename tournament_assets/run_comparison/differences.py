@@ -26,7 +26,7 @@ from tournament_assets.audits.agreement import (
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Estimate, Rating, Resampling
 from tournament_assets.tournament.fingerprints import canonical_json
-from tournament_assets.tournament.formatting import format_share
+from tournament_assets.tournament.formatting import format_ends, format_share
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 PairKey = tuple[str, str, int, str, str]
@@ -513,7 +513,7 @@ def _share(where: str, count: FlipCount) -> str:
         return f"nothing was asked {where}"
     return (
         f"{flips.count} of {flips.n} different questions flipped {where} "
-        f"({format_share(flips.low)} to {format_share(flips.high)})"
+        f"({format_ends(flips.low, flips.high, format_share)})"
     )
 
 

@@ -48,11 +48,18 @@ def format_number(value: float | None) -> str:
     return ABSENT if value is None else f"{value:.2f}"
 
 
+def format_ends(
+    low: float | None, high: float | None, spell: Callable[[float], str] = format_number
+) -> str:
+    """Return the ends of an interval: `0.12 to 0.67`; a dash where it has none."""
+    return ABSENT if low is None or high is None else f"{spell(low)} to {spell(high)}"
+
+
 def format_estimate(found: Estimate, spell: Callable[[float | None], str] = format_number) -> str:
     """Return a number with its interval where it has one: `0.40 (0.12 to 0.67)`."""
     if found.low is None or found.high is None:
         return spell(found.value)
-    return f"{spell(found.value)} ({spell(found.low)} to {spell(found.high)})"
+    return f"{spell(found.value)} ({format_ends(found.low, found.high, spell)})"
 
 
 def format_kappa(kappa: Estimate, confidence: float | None = None) -> str:
@@ -67,7 +74,7 @@ def format_kappa(kappa: Estimate, confidence: float | None = None) -> str:
     if kappa.low is None or kappa.high is None:
         return f"kappa {kappa.value:.2f}, without an interval: {kappa.note}"
     of = "" if confidence is None else f"{format_confidence(confidence)} interval "
-    return f"kappa {kappa.value:.2f} ({of}{kappa.low:.2f} to {kappa.high:.2f})"
+    return f"kappa {kappa.value:.2f} ({of}{format_ends(kappa.low, kappa.high)})"
 
 
 def format_proportion(share: Estimate, noun: str, confidence: float) -> str:
@@ -81,7 +88,7 @@ def format_rate(share: Estimate, confidence: float) -> str:
     """Return a share with its interval: `33.3 %; 95 % interval 12.1 % to 64.6 %`."""
     if share.low is None or share.high is None:
         return format_share(share.value)
-    ends = f"{format_share(share.low)} to {format_share(share.high)}"
+    ends = format_ends(share.low, share.high, format_share)
     return f"{format_share(share.value)}; {format_confidence(confidence)} interval {ends}"
 
 
