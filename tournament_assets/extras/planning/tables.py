@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tournament_assets.extras.planning.power import JudgingNoise
 from tournament_assets.reports.figures.canvas import LIGHT, new_figure, to_png, to_svg
+from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import Cell, Document, ReportSection, ReportTable
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.formatting import format_share, format_usd
@@ -15,6 +16,8 @@ from tournament_assets.tournament.json_lines import JsonObject
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+_TEMPLATE = "planning/templates/plan.jinja"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,45 +78,16 @@ def plan_json(plans: Sequence[DimensionPlan]) -> list[JsonObject]:
 
 def plan_document(plans: Sequence[DimensionPlan]) -> Document:
     """Return for every dimension what it takes to separate two entrants, way by way."""
-    note = (
-        "Gaps are in Elo points of Bradley-Terry with ties as half wins. Adaptive: a pair stops "
-        "once it is decided; the bill is the expected one, the tail included. The bank's question "
-        "is decided by the whole bank whatever the gap, so that row says what stopping saves on "
-        "the prompts of the first row."
-    )
+    note = render_part(_TEMPLATE, "note")
     sections = [
         ReportSection(
             "",
-            (noise_sentence(plan),),
+            (" ".join(render_part(_TEMPLATE, "noise", plan)),),
             ((f"{plan.dimension}: to separate two entrants", plan_table(plan)),),
         )
         for plan in plans
     ]
-    return Document("", [*sections, ReportSection("", (note,), is_note=True)])
-
-
-def noise_sentence(plan: DimensionPlan) -> str:
-    """Describe what the plan rests on, and what the mode's prompts can tell apart."""
-    noise = plan.noise
-    learnt = (
-        f"learnt from {noise.n_prompts:,} prompts of the pilot"
-        if noise.n_prompts
-        else "assumed: give --from-pilot to learn it"
-    )
-    sentence = (
-        f"On {plan.dimension}, {format_share(noise.tied, decimals=0)} of the pairs are ties, "
-        f"{format_share(noise.split, decimals=0)} come out "
-        f"otherwise in the other order, and a prompt moves an entrant by {noise.prompt_sd:.1f} "
-        f"logits ({learnt})."
-    )
-    if plan.smallest_gap is None:
-        return f"{sentence} The {plan.n_prompts:,} prompts of the mode separate no two entrants."
-    return (
-        f"{sentence} The {plan.n_prompts:,} prompts of the mode separate two of "
-        f"{noise.n_entrants} entrants that are {plan.smallest_gap:.0f} Elo points apart with "
-        f"probability {format_share(plan.power, decimals=0)}, all pairs together at "
-        f"{format_share(plan.confidence, decimals=0)}."
-    )
+    return Document("", [*sections, ReportSection("", tuple(note), is_note=True)])
 
 
 def plan_table(plan: DimensionPlan) -> ReportTable:
