@@ -18,24 +18,21 @@ from tournament_assets.audits.fair_comparison import (
 )
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
 from tournament_assets.reports.rating_method_tables import CELLS, beside, with_interval
+from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import Cell, Document, ReportSection, ReportTable
 from tournament_assets.storage.tables import AnyTable, judge_models_of
 from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.formatting import (
+    ABSENT,
     format_confidence,
     format_ends,
     format_interval,
     join_names,
 )
 
-_ORDERS = {
-    COMMON: "on the prompts that all share",
-    ALL: "on all judged pairs",
-    PLANNED: "where what is missing counts as nothing",
-}
-_MOST_NAMED = 6
-"""Most entrants that a sentence names; of more it gives the number."""
+_BASES = (COMMON, ALL, PLANNED)
+_TEMPLATE = "fair.jinja"
 
 
 def families_of(
@@ -97,7 +94,7 @@ def fair_section(
     ]
     return ReportSection(
         "Fair comparison",
-        (*sentences, *fair_notes(confidence=confidence)),
+        (*sentences, *render_part(_TEMPLATE, "notes", format_confidence(confidence))),
         tuple(tables),
         finding=_order_words(compared),
         one_at_a_time=True,
@@ -142,27 +139,48 @@ class Compared:
             tuple(sorted(row.entrant_id for row in rows if row.rank == rank)) for rank in ranks
         )
 
+    @property
+    def is_one_order(self) -> bool:
+        """Whether the order is the same on all three denominators."""
+        return len({self.order(basis) for basis in _BASES}) == 1
+
+    def moved(self, basis: str) -> list[str]:
+        """The entrants whose rank differs from that on the common prompts, with both ranks."""
+        common = self.by(WIN_SHARE, COMMON)
+        return [
+            f"{name} ({row.rank or ABSENT}, not {common[name].rank or ABSENT})"
+            for name, row in self.by(WIN_SHARE, basis).items()
+            if row.rank != common[name].rank
+        ]
+
+    @property
+    def unsure(self) -> list[str]:
+        """The entrants that are not shown to be better than the next below."""
+        return [
+            f"{row.entrant_id} than {below}" for row, below in self.gaps() if not row.shown_above
+        ]
+
+    @property
+    def n_entrants(self) -> int:
+        """The number of entrants."""
+        return len(self.by(BRADLEY_TERRY, COMMON))
+
+    def n_prompts(self, basis: str) -> int:
+        """The number of prompts of a basis."""
+        return next(iter(self.by(BRADLEY_TERRY, basis).values())).n
+
+    def of_family(self, is_shared: bool | None) -> list[str]:
+        """The entrants that share the judge's family, or do not, or for which that is unknown."""
+        rated = self.by(BRADLEY_TERRY, COMMON)
+        names = [name for name in dict.fromkeys((*self.families.entrants, *rated)) if name in rated]
+        return [name for name in names if self.families.is_shared_with(name) is is_shared]
+
 
 def _order_words(compared: Mapping[str, Compared]) -> str:
-    turned = [
-        name for name, each in compared.items() if len({each.order(basis) for basis in _ORDERS}) > 1
-    ]
+    turned = [name for name, each in compared.items() if not each.is_one_order]
     if turned:
         return f"the order depends on what is counted on {join_names(turned)}"
     return "the order is the same on the prompts that all share, on all pairs and on planned ones"
-
-
-def fair_notes(*, confidence: float) -> tuple[str, ...]:
-    """Describe what the numbers are."""
-    return (
-        "Common: only prompts that every entrant answered and on which every pair was judged. All: "
-        "every judged pair. Planned: points over all planned pairs, so that whatever is missing "
-        "counts as nothing. A win share is wins and half the ties; ranks are by win share.",
-        f"Ratings are Bradley–Terry, on the Elo scale; intervals are at "
-        f"{format_confidence(confidence)}, prompts resampled. Who is better than "
-        "the next is claimed as on the ladder, for all pairs of entrants together; a gap without a "
-        "bound says that the prompts do not tell how large it is.",
-    )
 
 
 def fair_sentences(compared: Compared, *, dimension: str) -> list[str]:
@@ -171,98 +189,14 @@ def fair_sentences(compared: Compared, *, dimension: str) -> list[str]:
     Args:
         compared: The rows of the dimension, sorted.
     """
-    common = compared.by(BRADLEY_TERRY, COMMON)
-    if not common:
+    if not compared.n_entrants:
         return [f"On {dimension}, there is nothing to compare."]
-    prompts, planned = (
-        next(iter(compared.by(BRADLEY_TERRY, basis).values())).n for basis in (COMMON, PLANNED)
-    )
-    sentences = [
-        f"On {dimension}, everyone answered and was judged on {prompts} of {planned} planned "
-        "prompts."
-    ]
-    orders = {basis: compared.order(basis) for basis in _ORDERS}
-    if not prompts:
-        sentences.append("There is no like-for-like comparison: no prompt has every pair judged.")
-    elif len(set(orders.values())) == 1:
-        sentences.append("The order is the same on all three denominators.")
-    elif len(common) > _MOST_NAMED:
-        sentences += _turned_sentences(compared)
-    else:
-        sentences += [
-            f"The order {_ORDERS[basis]} is {_in_words(order)}." for basis, order in orders.items()
-        ]
-    gaps = compared.gaps()
-    if gaps:
-        unsure = [f"{row.entrant_id} than {below}" for row, below in gaps if not row.shown_above]
-        sentences.append(_neighbour_sentence(len(gaps), unsure))
-    return [*sentences, *_family_sentences(compared)]
-
-
-def _neighbour_sentence(n_gaps: int, unsure: Sequence[str]) -> str:
-    if not unsure:
-        return "On the common prompts everyone is better than the next below."
-    if len(unsure) > _MOST_NAMED:
-        return (
-            f"On the common prompts {len(unsure)} of {n_gaps} entrants are not shown to be better "
-            "than the next below."
-        )
-    return f"Not shown to be better on the common prompts: {join_names(unsure)}."
-
-
-def _turned_sentences(compared: Compared) -> list[str]:
-    """Describe changes of place between the common prompts and the other two denominators."""
-    common = compared.by(WIN_SHARE, COMMON)
-    sentences = []
-    for basis in (ALL, PLANNED):
-        own = compared.by(WIN_SHARE, basis)
-        moved = [
-            f"{name} ({CELLS['rank'](row)}, not {CELLS['rank'](common[name])})"
-            for name, row in own.items()
-            if row.rank != common[name].rank
-        ]
-        sentences.append(
-            f"{len(moved)} of {len(own)} entrants "
-            f"{'has' if len(moved) == 1 else 'have'} another rank "
-            f"{_ORDERS[basis]}: {_shortened(moved)}."
-            if moved
-            else f"The order {_ORDERS[basis]} is that of the common prompts."
-        )
-    return sentences
-
-
-def _shortened(names: Sequence[str]) -> str:
-    """Return a shortened list of names; the table has them all."""
-    if len(names) <= _MOST_NAMED:
-        return join_names(names)
-    return join_names([*names[: _MOST_NAMED - 1], f"{len(names) - _MOST_NAMED + 1} others"])
-
-
-def _family_sentences(compared: Compared) -> list[str]:
-    families = compared.families
-    rated = compared.by(BRADLEY_TERRY, COMMON)
-    names = [name for name in dict.fromkeys((*families.entrants, *rated)) if name in rated]
-    shared = {name: families.is_shared_with(name) for name in names}
-    kin = [name for name, is_kin in shared.items() if is_kin]
-    unknown = [name for name, is_kin in shared.items() if is_kin is None]
-    judge = families.judge_model
-    sentences = []
-    if kin:
-        sentences.append(
-            f"The judge {judge} is of the same family ({families.judge}) as "
-            f"{join_names(kin)}; judges tend to favour their own."
-        )
-    if unknown:
-        sentences.append(
-            f"Whether the judge {judge} is of one family with {_shortened(unknown)} is not known; "
-            "the config can say so (families)."
-        )
-    return sentences
+    return render_part(_TEMPLATE, "comparison", dimension, compared)
 
 
 def fair_table(compared: Compared) -> ReportTable:
     """Return everybody on the three denominators, best on the common support first."""
-    shares = {basis: compared.by(WIN_SHARE, basis) for basis in _ORDERS}
+    shares = {basis: compared.by(WIN_SHARE, basis) for basis in _BASES}
     kin = compared.families.is_shared_with
     columns: dict[str, Cell[RatingRow]] = {
         "entrant": lambda row: row.entrant_id + " (judge's family)" * bool(kin(row.entrant_id))
@@ -337,10 +271,6 @@ def stratum_table(compared: Compared, *, strata_by: Collection[str] | None = Non
         },
         n_labels=3,
     )
-
-
-def _in_words(order: Sequence[Sequence[str]]) -> str:
-    return ", ".join(" = ".join(names) for names in order) or "not known"
 
 
 _RATING = with_interval(unrated="not rated", unbounded="unbounded")
