@@ -4,8 +4,9 @@ import pytest
 
 from tournament_assets.audits.missingness import PairReading
 from tournament_assets.audits.prompt_audit import audit_prompts, find_stratum_failures
-from tournament_assets.audits.prompt_findings import FindingKind, PromptFinding
+from tournament_assets.audits.prompt_findings import FindingKind
 from tournament_assets.judging.requests.verdict_parsing import FailureClass
+from tournament_assets.tournament.asset_rows import PromptFindingRow
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 from .readings import missing, pair, said
@@ -22,7 +23,7 @@ def prompt(prompt_id: str, *outcomes: Outcome, stratum: str = "recall") -> list[
     ]
 
 
-def findings(*pairs: PairReading, kind: FindingKind | None = None) -> list[PromptFinding]:
+def findings(*pairs: PairReading, kind: FindingKind | None = None) -> list[PromptFindingRow]:
     return [
         each
         for each in audit_prompts(pairs, dimension="factuality", entrants=ENTRANTS)
@@ -30,7 +31,7 @@ def findings(*pairs: PairReading, kind: FindingKind | None = None) -> list[Promp
     ]
 
 
-def kinds_of(*outcomes: Outcome) -> set[FindingKind]:
+def kinds_of(*outcomes: Outcome) -> set[str]:
     return {each.kind for each in findings(*prompt("p1", *outcomes)) if each.prompt_id == "p1"}
 
 
@@ -90,7 +91,7 @@ def test_every_prompt_is_measured_and_findings_come_first_by_kind_and_badness() 
     assert {each.prompt_id for each in measured if each.is_finding} == {"p3", "p4"}
     flags = [each.is_finding for each in rows]
     assert flags == sorted(flags, reverse=True)
-    order = list(FindingKind)
+    order = [kind.value for kind in FindingKind]
     reds = [each for each in rows if each.is_finding]
     for earlier, later in pairwise(reds):
         assert order.index(earlier.kind) <= order.index(later.kind)

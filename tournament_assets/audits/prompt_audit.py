@@ -21,7 +21,6 @@ from tournament_assets.audits.missingness import (
 )
 from tournament_assets.audits.prompt_findings import (
     FindingKind,
-    PromptFinding,
     describe_influence,
     describe_noise,
     leave_one_prompt_out,
@@ -29,6 +28,7 @@ from tournament_assets.audits.prompt_findings import (
 )
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import code_judgments
+from tournament_assets.tournament.asset_rows import PromptFindingRow
 from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
@@ -121,7 +121,7 @@ _FEWEST_PAIRS = 2
 
 def audit_prompts(
     pairs: Iterable[PairReading], *, dimension: str, entrants: Sequence[str]
-) -> list[PromptFinding]:
+) -> list[PromptFindingRow]:
     """Audit every prompt of one dimension across all entrants.
 
     Args:
@@ -139,19 +139,23 @@ def audit_prompts(
     for pair in pairs:
         by_prompt.setdefault(pair.prompt_id, []).append(pair)
     found = [
-        *_judge_failures(by_prompt),
+        *_judge_failures(by_prompt, dimension),
         *(
             finding
             for prompt_id, members in by_prompt.items()
             for finding in (
-                *_patterns(prompt_id, members, entrants),
-                describe_noise(measure_noise(prompt_id, members), stratum=members[0].stratum),
+                *_patterns(prompt_id, members, dimension, entrants),
+                describe_noise(
+                    measure_noise(prompt_id, members),
+                    dimension=dimension,
+                    stratum=members[0].stratum,
+                ),
             )
         ),
-        *_stratum_findings(pairs, entrants),
+        *_stratum_findings(pairs, dimension, entrants),
         *_deciding(pairs, dimension, entrants, by_prompt),
     ]
-    kinds = list(FindingKind)
+    kinds = [kind.value for kind in FindingKind]
     return sorted(
         found,
         key=lambda each: (
@@ -165,7 +169,7 @@ def audit_prompts(
     )
 
 
-def _badness(finding: PromptFinding) -> float:
+def _badness(finding: PromptFindingRow) -> float:
     if finding.value is None:
         return math.inf
     # For ratios and scores small is bad; for everything else large is.
@@ -173,7 +177,9 @@ def _badness(finding: PromptFinding) -> float:
     return finding.value if is_low else -abs(finding.value)
 
 
-def _judge_failures(by_prompt: dict[str, list[PairReading]]) -> Iterator[PromptFinding]:
+def _judge_failures(
+    by_prompt: dict[str, list[PairReading]], dimension: str
+) -> Iterator[PromptFindingRow]:
     shown = {
         prompt_id: sum(
             len(pair.replies) for pair in members if pair.outcome is not Outcome.SAME_TEXT
@@ -201,7 +207,8 @@ def _judge_failures(by_prompt: dict[str, list[PairReading]]) -> Iterator[PromptF
             continue
         infra = sum(reply.failure in INFRASTRUCTURE for pair in members for reply in pair.replies)
         reasons = ", ".join(f"{n} {name}" for name, n in sorted(missing[prompt_id].items()))
-        yield PromptFinding(
+        yield PromptFindingRow(
+            dimension=dimension,
             kind=FindingKind.JUDGE_FAILURES,
             is_finding=True,
             prompt_id=prompt_id,
@@ -219,8 +226,8 @@ def _judge_failures(by_prompt: dict[str, list[PairReading]]) -> Iterator[PromptF
 
 
 def _patterns(
-    prompt_id: str, members: Sequence[PairReading], entrants: Sequence[str]
-) -> Iterator[PromptFinding]:
+    prompt_id: str, members: Sequence[PairReading], dimension: str, entrants: Sequence[str]
+) -> Iterator[PromptFindingRow]:
     judged = [pair for pair in members if pair.is_judged]
     if len(judged) < _FEWEST_PAIRS:
         return
@@ -228,8 +235,9 @@ def _patterns(
     inconsistent, ties = outcomes[Outcome.INCONSISTENT], outcomes[Outcome.TIE]
     decisive = len(judged) - inconsistent - ties
 
-    def finding(kind: FindingKind, count: int, sentence: str) -> PromptFinding:
-        return PromptFinding(
+    def finding(kind: FindingKind, count: int, sentence: str) -> PromptFindingRow:
+        return PromptFindingRow(
+            dimension=dimension,
             kind=kind,
             is_finding=True,
             prompt_id=prompt_id,
@@ -273,10 +281,11 @@ def _of(pairs: Iterable[PairReading], entrant: str) -> list[PairReading]:
 
 
 def _stratum_findings(
-    pairs: Sequence[PairReading], entrants: Sequence[str]
-) -> Iterator[PromptFinding]:
+    pairs: Sequence[PairReading], dimension: str, entrants: Sequence[str]
+) -> Iterator[PromptFindingRow]:
     for failure in find_stratum_failures(pairs, entrants=entrants):
-        yield PromptFinding(
+        yield PromptFindingRow(
+            dimension=dimension,
             kind=FindingKind.STRATUM_FAILURE,
             is_finding=True,
             prompt_id=None,
@@ -299,7 +308,7 @@ def _deciding(
     dimension: str,
     entrants: Sequence[str],
     by_prompt: dict[str, list[PairReading]],
-) -> Iterator[PromptFinding]:
+) -> Iterator[PromptFindingRow]:
     matches = code_judgments(
         (
             Judgment(
@@ -322,6 +331,7 @@ def _deciding(
         members = by_prompt[each.prompt_id]
         yield from describe_influence(
             each,
+            dimension=dimension,
             stratum=members[0].stratum,
             judged=sum(pair.is_judged for pair in members),
             pairs=len(members),

@@ -51,6 +51,7 @@ from tournament_assets.ratings.bradley_terry import (
     log_strengths,
 )
 from tournament_assets.ratings.matches import Matches
+from tournament_assets.tournament.asset_rows import PromptFindingRow
 from tournament_assets.tournament.verdicts import Verdict
 
 _DECIMALS = 6
@@ -359,33 +360,7 @@ class FindingKind(StrEnum):
     """Every entrant loses or ties every pair: no pair has a winner."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptFinding:
-    """A finding or a measurement about one prompt or stratum.
-
-    Attributes:
-        is_finding: Whether it needs attention; otherwise it is an unremarkable measurement.
-        prompt_id: The prompt; None for a stratum.
-        stratum: The prompt's stratum.
-        entrants: The entrants it is about; empty for all.
-        value: The number it is sorted by: a share, Elo points or a ratio; see `docs/audits.md`.
-        count: What was counted.
-        total: Out of how many.
-        sentence: The finding in words, with its numbers.
-    """
-
-    kind: FindingKind
-    is_finding: bool
-    prompt_id: str | None
-    stratum: str
-    entrants: tuple[str, ...]
-    value: float | None
-    count: int
-    total: int
-    sentence: str
-
-
-def describe_noise(noise: PromptNoise, *, stratum: str) -> PromptFinding:
+def describe_noise(noise: PromptNoise, *, dimension: str, stratum: str) -> PromptFindingRow:
     """Put the signal and the noise of a prompt into words; a small ratio is a finding."""
     signal, ratio = noise.signal, noise.ratio
     if signal is None:
@@ -404,7 +379,8 @@ def describe_noise(noise: PromptNoise, *, stratum: str) -> PromptFinding:
                 else f"by chance alone 1 prompt in 20 is above {signal.chance_level:.2f})"
             )
         )
-    return PromptFinding(
+    return PromptFindingRow(
+        dimension=dimension,
         kind=FindingKind.SIGNAL_TO_NOISE,
         is_finding=ratio is not None and ratio < _NOISY,
         prompt_id=noise.prompt_id,
@@ -421,8 +397,14 @@ def describe_noise(noise: PromptNoise, *, stratum: str) -> PromptFinding:
 
 
 def describe_influence(
-    influence: PromptInfluence, *, stratum: str, judged: int, pairs: int, largest: float
-) -> Iterator[PromptFinding]:
+    influence: PromptInfluence,
+    *,
+    dimension: str,
+    stratum: str,
+    judged: int,
+    pairs: int,
+    largest: float,
+) -> Iterator[PromptFindingRow]:
     """Put the effect of leaving out a prompt into words.
 
     Args:
@@ -433,7 +415,8 @@ def describe_influence(
     """
     prompt_id = influence.prompt_id
     if not influence.keeps_connected:
-        yield PromptFinding(
+        yield PromptFindingRow(
+            dimension=dimension,
             kind=FindingKind.CONNECTS,
             is_finding=True,
             prompt_id=prompt_id,
@@ -453,7 +436,8 @@ def describe_influence(
     moved = f"{influence.moved} moves by {influence.move:+.1f} Elo points"
     if influence.swaps:
         swapped = "; ".join(f"{upper} and {lower}" for upper, lower in influence.swaps)
-        yield PromptFinding(
+        yield PromptFindingRow(
+            dimension=dimension,
             kind=FindingKind.DECIDES_ORDER,
             is_finding=True,
             prompt_id=prompt_id,
@@ -466,7 +450,8 @@ def describe_influence(
                 f"Without {prompt_id} the order of neighbours changes: {swapped} (and {moved})."
             ),
         )
-    yield PromptFinding(
+    yield PromptFindingRow(
+        dimension=dimension,
         kind=FindingKind.MOVES_RATING,
         is_finding=0 < largest * (1 - 1e-9) <= abs(influence.move),
         prompt_id=prompt_id,

@@ -272,6 +272,12 @@ class GeneratedResponse:
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
     sample: int = 1
 
+    @property
+    def jury(self) -> Mapping[str, Sequence[Any]]:
+        """What a jury of heads said of each token, by kind; empty without one."""
+        jury: Mapping[str, Sequence[Any]] = self.diagnostics.get("jury", {})
+        return jury
+
     def timed(self, seconds: float) -> GeneratedResponse:
         """Return the response with the time that it took, in seconds, in its diagnostics."""
         return replace(self, diagnostics={**self.diagnostics, TIME: round(seconds, 4)})
@@ -375,11 +381,7 @@ class JurySummary:
 
 def summarise_juries(responses: Iterable[GeneratedResponse]) -> JurySummary | None:
     """Sum up what the juries did; None if no token was verified."""
-    juries: list[Mapping[str, Sequence[Any]]] = [
-        response.diagnostics["jury"]
-        for response in responses
-        if "jury" in response.diagnostics and response.diagnostics["jury"]["entropy"]
-    ]
+    juries = [response.jury for response in responses if response.jury.get("entropy")]
     if not juries:
         return None
 

@@ -262,8 +262,7 @@ def _fingerprints(manifest: Mapping[str, Any]) -> dict[str, str]:
     found = {
         "judge": manifest["judge_model"],
         "prompts": inputs.get("selected_prompts"),
-        "rubrics": inputs.get("rubrics"),
-        "entrants": inputs.get("entrants"),
+        **{name: inputs.get(name) for name in ("rubrics", "entrants")},
     }
     return {name: json.dumps(value, sort_keys=True) for name, value in found.items()}
 

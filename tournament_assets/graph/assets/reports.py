@@ -20,7 +20,7 @@ from tournament_assets.audits.missingness import (
     measure_coverage,
 )
 from tournament_assets.audits.prompt_audit import audit_prompts
-from tournament_assets.audits.prompt_findings import FindingKind, PromptFinding, prompts_behind_lead
+from tournament_assets.audits.prompt_findings import FindingKind, prompts_behind_lead
 from tournament_assets.graph.outputs import (
     Check,
     Made,
@@ -336,7 +336,7 @@ def prompt_audit(
     the ratings without it.
     """
     rows = [
-        _finding_row(dimension, found)
+        found
         for dimension, pairs in _readings(config, judge_verdicts, judge_replies)
         for found in audit_prompts(pairs, dimension=dimension, entrants=config.entrant_ids)
     ]
@@ -351,21 +351,6 @@ def prompt_audit(
             "findings": sum(len(each.rows) for each in folded),
             "worst_first": markdown_list(f"{each.dimension}: {each.sentence}" for each in worst),
         },
-    )
-
-
-def _finding_row(dimension: str, found: PromptFinding) -> PromptFindingRow:
-    return PromptFindingRow(
-        dimension=dimension,
-        kind=found.kind.value,
-        is_finding=found.is_finding,
-        prompt_id=found.prompt_id,
-        stratum=found.stratum,
-        entrants=tuple(found.entrants),
-        value=found.value,
-        count=found.count,
-        total=found.total,
-        sentence=found.sentence,
     )
 
 

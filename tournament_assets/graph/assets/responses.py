@@ -213,7 +213,7 @@ def _jury_metadata(responses: Sequence[GeneratedResponse]) -> Metadata:
     replacements = [
         {"prompt_id": response.prompt_id, **replaced}
         for response in responses
-        for replaced in response.diagnostics.get("jury", {}).get("resampled", [])
+        for replaced in response.jury.get("resampled", ())
     ]
     return {
         **metadata,
