@@ -90,6 +90,7 @@ def test_a_run_directory_holds_every_file_of_the_layout(
         "battles.parquet",
         "report.md",
         "report.html",
+        "report.json",
         "tables/leaderboard.tex",
         "tables/leaderboard.csv",
         "leaderboard.parquet",

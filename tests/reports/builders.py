@@ -255,7 +255,7 @@ def page_of(
     tables: Mapping[str, Any] | None = None,
     battles: BattleTables | None = None,
     sections: Sequence[SectionRow] = (),
-    named: Mapping[str, str] | None = None,
+    named: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> Page:
     """Build a page from the mean rating of every entrant on every dimension.

@@ -41,10 +41,17 @@ def _build(**tables: object) -> list[LeaderboardRow]:
     return build_leaderboard(**given, judge_model="judge-1", judge_label=LOOPBACK)  # type: ignore[arg-type]
 
 
-def _printed(rows: list[LeaderboardRow], *, width: int) -> str:
+def _printed(rows: list[LeaderboardRow], *, width: int, title: str = "", question: str = "") -> str:
     out = io.StringIO()
-    print_leaderboard(make_table(LeaderboardRow, rows), Console(file=out, width=width))
+    console = Console(file=out, width=width)
+    table = make_table(LeaderboardRow, rows)
+    print_leaderboard(table, console, title=title, question=question)
     return out.getvalue()
+
+
+def test_a_terminal_shows_title_and_question_above_the_tables() -> None:
+    page = _printed(_build(), width=80, title="Ada or Bob, pilot", question="Who is better?")
+    assert page.splitlines()[:2] == ["Ada or Bob, pilot", "Who is better?"]
 
 
 def test_rows_come_best_first_and_from_the_primary_k_factor_only() -> None:

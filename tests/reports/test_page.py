@@ -1,6 +1,7 @@
 import base64
 import hashlib
 import html
+import json
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -13,8 +14,10 @@ from tests.rows import table_of, table_rows
 from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.run.method_sections import glossary
+from tournament_assets.reports.run.page import iterate_pages
 from tournament_assets.reports.sections import Doubt, Page, SectionRow
 from tournament_assets.tournament.asset_rows import LeaderboardRow
+from tournament_assets.tournament.config import ReportConfig
 
 from .builders import (
     LOOPBACK,
@@ -149,6 +152,23 @@ def test_everything_from_outside_is_escaped(render: Renderer) -> None:
     assert page.count("&lt;script&gt;") > 15
     if render is render_markdown:
         assert not re.search(r"(?<!\\)\|x", page)
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+def test_title_and_question_come_first_and_without_them_the_id(render: Renderer) -> None:
+    top = {"title": "Ada or Bob", "question": "Who is the better doctor?"}
+    page = render(page_of(STANDINGS, named={"report": ReportConfig(**top)}))
+    places = [page.index(words) for words in ("Ada or Bob, pilot", top["question"], "50 prompts")]
+    assert places == sorted(places)
+    assert re.search(r"(<h1>|# )demo, pilot", render(page_of(STANDINGS)))
+
+
+def test_programs_read_the_first_screen_from_a_file() -> None:
+    given = page_of(STANDINGS, judge_is_language_model=False)
+    screen = json.loads(dict(iterate_pages(given))["report.json"])
+    assert screen["title"] == "demo, pilot"
+    assert screen["headline"].startswith("ada is best on factuality")
+    assert [(each["section"], each["is_red"]) for each in screen["doubts"]] == [("method", True)]
 
 
 @pytest.mark.parametrize("render", RENDERERS)

@@ -141,11 +141,24 @@ def test_a_key_that_is_added_with_a_default_changes_no_hash() -> None:
         {"generation": {"budget": {"usd": 5.0}}},
         {"owners": ["team:evaluation"]},
         {"gate": {"candidate": "ada", "baseline": "bob"}},
+        {"report": {"title": "Ada or Bob", "question": "Who is better?"}},
     ],
     ids=str,
 )
 def test_what_work_may_cost_and_who_looks_at_it_is_part_of_no_result(changed: Any) -> None:
     assert load(**changed).fingerprint == load().fingerprint
+
+
+def test_a_title_and_a_question_decide_what_the_report_says_and_nothing_else() -> None:
+    titled = load(report={"title": "Ada or Bob", "question": "Who is better?"})
+    assert (titled.title, load().title) == ("Ada or Bob", "tiny")
+    others = [name for name in dir(settings) if name.endswith("_settings")]
+    moved = [
+        name
+        for name in others
+        if getattr(settings, name)(plan_of(titled)) != getattr(settings, name)(plan_of(load()))
+    ]
+    assert moved == ["reporting_settings"]
 
 
 def test_how_a_judge_is_reached_and_waited_for_is_part_of_no_result() -> None:

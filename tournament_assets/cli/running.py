@@ -117,6 +117,8 @@ def _run(options: RunOptions) -> None:
         console,
         win_rates=summary.win_rates,
         confidence=summary.confidence,
+        title=summary.title,
+        question=summary.question,
         first_lines=(*summary.outages, *summary.cautions),
     )
     for warning in summary.warnings:

@@ -25,6 +25,8 @@ class RunSummary:
     """What a finished run has to show.
 
     Attributes:
+        title: The title of its reports, with the mode.
+        question: The question that the tournament answers; empty if none is given.
         leaderboard: The table `leaderboard`.
         win_rates: Rows of the table `win_rates`, of all dimensions.
         requests_submitted: Requests sent to the judge.
@@ -34,6 +36,8 @@ class RunSummary:
         is_new: Whether this run wrote the directory; if nothing has changed, an earlier one did.
     """
 
+    title: str
+    question: str
     leaderboard: pd.DataFrame
     win_rates: tuple[WinRateRow, ...]
     directory: Path
@@ -80,6 +84,8 @@ def summarise_run(
         for dimension in plan.config.dimension_names
     )
     return RunSummary(
+        title=f"{plan.config.title}, {mode}",
+        question=plan.config.report.question,
         leaderboard=table(reports.leaderboard.__name__, mode),
         win_rates=tuple(
             row

@@ -108,9 +108,10 @@ def noticing_settings(plan: TournamentPlan) -> Any:
 
 
 def reporting_settings(plan: TournamentPlan) -> Any:
-    """Return what decides what the page says of the tables: checks, labels, and families."""
-    noticed = {**plan.config.checks.changed(), **plan.config.labels.changed()}
-    return [noticed, plan.config.families]
+    """Return what decides what the page says of the tables: checks, labels, title and families."""
+    config = plan.config
+    said = {**config.checks.changed(), **config.labels.changed(), **config.report.changed()}
+    return [said, config.families]
 
 
 def trusting_settings(plan: TournamentPlan) -> Any:

@@ -250,12 +250,16 @@ def print_leaderboard(
     *,
     win_rates: Sequence[WinRateRow] = (),
     confidence: float = 0.95,
+    title: str = "",
+    question: str = "",
     first_lines: Sequence[str] = (),
 ) -> None:
     """Print a table and a verdict per dimension, and what the intervals cover.
 
     Args:
         frame: Table "leaderboard".
+        title: The title above the tables; none if empty.
+        question: The question that it answers, if one is given.
         win_rates: Rows of table "win_rates" of the same dimensions.
         first_lines: What a reader must know before the first table, such as a judge outage.
     """
@@ -263,6 +267,9 @@ def print_leaderboard(
     for line in first_lines:
         print_text(line, console, style="bold red")
         console.print()
+    for heading, style in ((title, "bold underline"), (question, "italic")):
+        if heading:
+            print_text(heading, console, style=style)
     for dimension, members in by_dimension(rows).items():
         print_table(dimension, _for_terminal(leaderboard_cells(members)), console)
         console.print()

@@ -311,6 +311,18 @@ class GenerationConfig(Frozen):
         return None if self.batch_size == "auto" else self.batch_size
 
 
+class ReportConfig(Frozen):
+    """What stands at the top of reports; part of no result.
+
+    Attributes:
+        title: A short title; the tournament's id unless given.
+        question: The question that the tournament answers, in a sentence.
+    """
+
+    title: Annotated[str, Field(max_length=80)] = ""
+    question: Annotated[str, Field(max_length=300)] = ""
+
+
 class TournamentConfig(Frozen):
     """Everything that decides a tournament's result.
 
@@ -328,6 +340,7 @@ class TournamentConfig(Frozen):
         checks: Where an asset check turns red.
         human_battles: Battles that people decided; None if there are none.
         labels: Whose opinion people's labels stand for.
+        report: What stands at the top of reports. Does not affect results.
         gate: The gate that a finished run must pass; None for no gate. Does not affect results.
         families: Families of models, by entrant or judge model, where the names do not show them.
         owners: Whom Dagster's UI names as owners of its assets: e-mail addresses, or teams such as
@@ -349,6 +362,7 @@ class TournamentConfig(Frozen):
     checks: CheckThresholds = CheckThresholds()
     human_battles: HumanBattlesConfig | None = None
     labels: LabelsConfig = LabelsConfig()
+    report: ReportConfig = ReportConfig()
     gate: GateConfig | None = None
     families: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
     owners: Annotated[tuple[Annotated[str, Field(pattern=_OWNER)], ...], FROM_LIST] = ()
@@ -357,6 +371,11 @@ class TournamentConfig(Frozen):
     def entrant_ids(self) -> tuple[str, ...]:
         """The entrants' ids, in the order of the tables."""
         return tuple(entrant.entrant_id for entrant in self.entrants)
+
+    @property
+    def title(self) -> str:
+        """The title of its reports."""
+        return self.report.title or self.tournament_id
 
     @property
     def dimension_names(self) -> tuple[str, ...]:
@@ -376,7 +395,7 @@ class TournamentConfig(Frozen):
         Defaults do not count, so that adding a key to the schema changes no fingerprint.
         """
         ways = ("base_url", "api_key_env", "max_in_flight", "waiting")
-        alike = self.by_default("gate", "owners").model_copy(
+        alike = self.by_default("gate", "owners", "report").model_copy(
             update={
                 "judges": tuple(each.by_default(*ways) for each in self.judges),
                 "judging": self.judging.by_default("budget", "prices"),

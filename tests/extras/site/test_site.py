@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 from tests.reports.builders import leader_row
 from tournament_assets.cli import main
 from tournament_assets.extras.site.site import MOST_RUNS, read_runs, site_pages, write_site
+from tournament_assets.reports.sections import Doubt
 from tournament_assets.storage.tables import encode_parquet, make_table
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.errors import InputError
@@ -26,6 +28,7 @@ def write_run(
     mode: str = "pilot",
     rubric: str = "r1",
     loser: str = EVIL,
+    question: str = "",
 ) -> Path:
     folder = runs / f"{mode}_202611{day:02}T060000Z"
     folder.mkdir(parents=True)
@@ -56,7 +59,19 @@ def write_run(
     )
     for name in ("report.html", "report_battles_facts.html", "report.md"):
         (folder / name).write_text(f"{name} of day {day}")
+    doubt = Doubt(f"a stand-in judged {EVIL}", "It is a stand-in.", is_red=True, section="method")
+    screen = {"title": f"vision, {mode}", "question": question, "doubts": [asdict(doubt)]}
+    (folder / "report.json").write_text(json.dumps(screen))
     return folder
+
+
+def test_the_site_warns_as_the_report_does_and_asks_its_question(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, 1, question="Who sees more?")
+    for page in site_pages(read_runs(tmp_path)[0]).values():
+        warned = page.index("Do not rely on these numbers")
+        assert page.index("vision, pilot</") < page.index("Who sees more?") < warned
+        assert f'href="runs/{folder.name}/report.html#method"' in page
+        assert warned < page.index("<table")
 
 
 @pytest.fixture
@@ -79,7 +94,7 @@ def test_the_site_has_an_index_a_page_a_mode_and_every_report(runs: Path, tmp_pa
     assert len(names) == 3 + 4 * 2
     for page in out.glob("*.html"):
         for link in re.findall(r'href="([^"]+)"', page.read_text()):
-            assert (out / link).is_file()
+            assert (out / link.partition("#")[0]).is_file()
     copied = out / "runs" / "pilot_20261103T060000Z" / "report_battles_facts.html"
     assert copied.read_text().endswith("day 3")
 

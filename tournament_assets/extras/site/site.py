@@ -51,6 +51,7 @@ class SiteRun:
         folder: Its directory.
         tournament: Whose run it is.
         mode: The mode, such as `pilot`.
+        screen: The first screen of its report: title, question and doubts.
         finished_at: When it finished.
         judge: Who judged.
         facts: Prompts, entrants and whatever limits the result, for the table.
@@ -61,6 +62,7 @@ class SiteRun:
     folder: Path
     tournament: str
     mode: str
+    screen: Mapping[str, Any]
     finished_at: datetime
     judge: str
     facts: tuple[str, ...]
@@ -215,8 +217,9 @@ def _read_run(folder: Path) -> SiteRun:
     for name in (tournament, mode):
         if not _SAFE_NAME.fullmatch(name):
             raise ValueError(f"{name!r} is not the name of a tournament or mode")
-    if not (folder / "report.html").is_file():
-        raise ValueError("report.html is missing")
+    for name in ("report.html", "report.json"):
+        if not (folder / name).is_file():
+            raise ValueError(f"{name} is missing")
     standings: dict[str, list[Rating]] = {}
     for row in pq.read_table(folder / "leaderboard.parquet").to_pylist():
         standings.setdefault(str(row["dimension"]), []).append(_standing(row))
@@ -224,6 +227,7 @@ def _read_run(folder: Path) -> SiteRun:
         folder=folder,
         tournament=tournament,
         mode=mode,
+        screen=json.loads((folder / "report.json").read_text(encoding="utf-8")),
         finished_at=datetime.fromisoformat(str(manifest["finished_at"])),
         judge=f"{manifest['judge_model']}, {manifest['judge']}",
         facts=tuple(_facts(manifest)),

@@ -5,8 +5,9 @@ names and numbers are ordinary text, it works in light and dark, and the bars sh
 window. The sections follow, in the order of their rows.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -40,14 +41,15 @@ def iterate_pages(page: Page) -> Iterator[tuple[str, str]]:
     """Yield the report's files with their names, with only one in memory at a time.
 
     First `report.html`, which opens without any other file and any network, then `report.md`, which
-    has neither pictures nor battles. Where battles would make the first too large (see
-    `battle_pages`), it links to `report_battles_<dimension>.html` beside it, each of which holds
-    its own battles.
+    has neither pictures nor battles, and `report.json`, the first screen for programs. Where
+    battles would make the first too large (see `battle_pages`), it links to
+    `report_battles_<dimension>.html` beside it, each of which holds its own battles.
     """
     battles = None if page.battles is None else lay_out_battles(page.battles)
     values = _values(replace(page, link=_battle_link(battles)))
     yield "report.html", render_page("report.html.jinja", "report", **values, battles=battles)
     yield "report.md", render_template("report.md.jinja", **values, battles=battles)
+    yield "report.json", _first_screen_json(values)
     if battles is not None:
         for own in battles.pages.values():
             for each in own:
@@ -55,6 +57,13 @@ def iterate_pages(page: Page) -> Iterator[tuple[str, str]]:
                     each.name,
                     render_page("battles.html.jinja", "report", **values, page=each, siblings=own),
                 )
+
+
+def _first_screen_json(values: Mapping[str, Any]) -> str:
+    shown = ("title", "question", "facts", "doubts", "headline", "answers", "next_steps")
+    screen = {name: values[name] for name in shown}
+    doubts = [asdict(doubt) for doubt in screen["doubts"]]
+    return f"{json.dumps({**screen, 'doubts': doubts}, indent=2, ensure_ascii=False)}\n"
 
 
 def _battle_link(battles: BattlePages | None) -> BattleLink:
@@ -84,7 +93,8 @@ def _values(page: Page) -> dict[str, Any]:
         if section is not None:
             sections[row.is_method][row.name] = section
     return {
-        "title": f"{page.config.tournament_id}, {page.mode}",
+        "title": f"{page.config.title}, {page.mode}",
+        "question": page.config.report.question,
         "description": page.config.description,
         "judge": f"{page.judge_label}; model: {page.judge_model}",
         "doubts": doubts,

@@ -12,6 +12,7 @@ pairwise_winrates.csv          wins, losses and ties of every two entrants
 battles.parquet, battles.jsonl every settled pair and how it was rated: `tournament battles rate`
                                gives the same ratings from either file alone
 report.md, report.html         the pages people read
+report.json                    their first screen for programs: title, question, answers, doubts
 report_battles_<dimension>.html  the battles of a run that has too many for report.html
 figures/                       the pictures, for a paper, as PNG and SVG
 tables/leaderboard.tex         the leaderboard as a LaTeX table as wide as a page
