@@ -306,6 +306,106 @@ def test_words_that_only_one_response_has_are_marked(browser: Browser, tmp_path:
     opened.context.close()
 
 
+WRITTEN = f"""Look:
+
+```python
+def dose(weight):
+    return 5 * weight  # {EVIL}
+```
+
+| drug | dose |
+|---|---:|
+| aspirin | 75 mg |
+| a long name of a drug | 5 mg |
+
+1. First
+   - wait
+שלום: 5 mg
+"""
+HEBREW = "שלום: 5 mg"
+
+
+@pytest.fixture
+def read_battle(browser: Browser, tmp_path: Path) -> Iterator[Page]:
+    """Open a battle whose responses hold code, a table, a list and a line of Hebrew."""
+    given = page_of(DIMENSIONS, battles=battle_tables([("ada", "bob", "a_wins")], text=WRITTEN))
+    for name, text in render_pages(given).items():
+        (tmp_path / name).write_text(text)
+    opened = open_page(browser, viewport={"width": 1280, "height": 900}, offline=True)
+    opened.goto((tmp_path / "report.html").as_uri())
+    expect(results(opened).first.locator("details")).to_have_attribute("open", "")
+    yield opened
+    assert opened.evaluate("window.hacked") is None
+    opened.context.close()
+
+
+def test_code_tables_and_lists_in_a_response_look_like_it_and_no_character_is_lost(
+    read_battle: Page,
+) -> None:
+    response = read_battle.locator(".pair .text").first
+    assert response.evaluate("box => box.textContent") == f"ada: {WRITTEN}"
+    code = response.locator(".code:not(.line)")
+    expect(code.locator(".line")).to_have_count(4)
+    assert "mono" in code.evaluate("box => getComputedStyle(box).fontFamily")
+    lefts = "rows => rows.map(row => Math.round(row.children[1].getBoundingClientRect().left))"
+    columns = response.locator(".table .line").evaluate_all(lefts)
+    assert len(columns) == 4
+    assert len({*columns}) == 1
+    expect(response.locator(".item")).to_have_count(2)
+    save(read_battle, "report_readable")
+
+
+def test_every_line_of_a_response_has_its_own_direction(read_battle: Page) -> None:
+    place = """line => {
+      const range = document.createRange();
+      range.selectNodeContents(line);
+      return [range.getBoundingClientRect().left, line.getBoundingClientRect().left];
+    }"""
+    response = read_battle.locator(".pair .text").first
+    text, box = response.locator(".line", has_text=HEBREW).evaluate(place)
+    assert text > box + 50
+    text, box = response.locator(".line", has_text="Look").evaluate(place)
+    assert text < box + 1
+
+
+def test_the_winning_response_and_what_was_searched_for_are_marked(read_battle: Page) -> None:
+    sides = read_battle.locator(".pair").first.locator("section")
+    expect(sides.nth(0).get_by_text("won", exact=True)).to_be_visible()
+    expect(sides.nth(1).get_by_text("won", exact=True)).to_have_count(0)
+    read_battle.get_by_label("Search", exact=True).fill("ASPIRIN 75")
+    hits = read_battle.locator(".pair").first.locator("mark.hit")
+    expect(hits).to_have_text(["aspirin", "75", "aspirin", "75"])
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_axe_finds_nothing_with_everything_unfolded(
+    browser: Browser, report: str, width: int, scheme: Any
+) -> None:
+    viewport: Any = {"width": width, "height": 844}
+    opened = open_page(browser, viewport=viewport, color_scheme=scheme, offline=True)
+    opened.goto(report)
+    results(opened).first.locator("summary").click()
+    opened.get_by_role("button", name="Unfold everything").click()
+    assert find_violations(opened) == []
+    assert opened.evaluate("document.documentElement.scrollWidth") <= width
+    opened.context.close()
+
+
+def test_the_first_screen_holds_answer_cards_and_the_top_of_the_ladder(
+    browser: Browser, report: str
+) -> None:
+    opened = open_page(browser, viewport={"width": 1280, "height": 800}, offline=True)
+    opened.goto(report)
+    bottoms = [
+        opened.locator(each).first.evaluate("own => own.getBoundingClientRect().bottom")
+        for each in (".alarm", ".headline", ".deck", ".ladder tbody tr")
+    ]
+    assert bottoms == sorted(bottoms)
+    assert bottoms[-1] < 800
+    save(opened, "report_first_screen")
+    opened.context.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out_from_what_is_behind_it(page: Page, scheme: str) -> None:
     page.get_by_role("button", name="Dark colours").click()

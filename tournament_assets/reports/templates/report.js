@@ -93,9 +93,11 @@
         if (!scrolls) for (const name of ["tabindex", "role", "aria-label"]) target.removeAttribute(name);
         else {
           const caption = target.querySelector("caption, figcaption");
+          const part = target.closest(".part");
+          const names = [part && part.querySelector("summary > :first-child"), caption].filter(Boolean);
           target.setAttribute("tabindex", "0");
           target.setAttribute("role", "region");
-          target.setAttribute("aria-label", caption ? caption.textContent : "Table");
+          target.setAttribute("aria-label", names.map((each) => each.textContent).join(": ") || "Table");
         }
       }
     });
@@ -111,6 +113,70 @@
 
   const visible = (token) =>
     token === "" ? "nothing" : token.replace(/\n/g, "↵").replace(/\t/g, "⇥").replace(/ /g, "␣");
+
+  /* Cuts pieces of text, each with its mark or null, where a pattern matches. */
+  const cut = (pieces, pattern) =>
+    pieces.flatMap(([text, mark]) => text.split(pattern).filter(Boolean).map((part) => [part, mark]));
+
+  const ITEM = /^\s*(?:[-*+•]|\d{1,3}[.)])\s+/;
+  const kindOf = (line, fence) => {
+    if (fence || /^\s*(?:```|~~~)/.test(line)) return "code";
+    if (/^\s*\|.*\|/.test(line)) return "table";
+    if (ITEM.test(line)) return "item";
+    if (/^#{1,6}\s/.test(line)) return "heading";
+    return /^>/.test(line) ? "quoted" : "plain";
+  };
+
+  /* Lines of pieces, each with what it is: code between fences, a row of a table, an item of a list. */
+  const linesOf = (pieces) => {
+    const lines = [];
+    let line = [];
+    for (const piece of cut(pieces, /(?<=\n)/)) {
+      line.push(piece);
+      if (!piece[0].endsWith("\n")) continue;
+      lines.push(line);
+      line = [];
+    }
+    if (line.length) lines.push(line);
+    let fence = false;
+    return lines.map((own) => {
+      const text = own.map(([part]) => part).join("");
+      const kind = kindOf(text, fence);
+      if (/^\s*(?:```|~~~)/.test(text)) fence = !fence;
+      return { pieces: own, text, kind };
+    });
+  };
+  const markUp = ([text, mark]) => (mark ? make("mark", mark, text) : text);
+  const showLine = ({ pieces, text, kind }) => {
+    const line = make("div", { class: `line ${kind}` });
+    if (kind === "table") {
+      const cells = [];
+      for (const piece of cut(pieces, /(?=\|)/)) {
+        if (piece[0].startsWith("|") || !cells.length) cells.push(make("span", {}));
+        cells.at(-1).append(markUp(piece));
+      }
+      line.append(...cells);
+      line.classList.toggle("rule", /^[\s|:-]+$/.test(text));
+    } else line.append(...pieces.map(markUp));
+    if (kind === "item") line.style.setProperty("--indent", `${ITEM.exec(text)[0].length}ch`);
+    return line;
+  };
+  /* Every character stays, so that what is read is what was judged; only the lines get their looks. */
+  const showText = (pieces) => {
+    const box = make("div", { class: "text", dir: "auto", tabindex: "0" });
+    let group = null;
+    let before = "";
+    for (const line of linesOf(pieces)) {
+      const isBlock = line.kind === "code" || line.kind === "table";
+      if (isBlock && line.kind !== before) {
+        group = make("div", { class: line.kind });
+        box.append(group);
+      }
+      (isBlock ? group : box).append(showLine(line));
+      before = line.kind;
+    }
+    return box;
+  };
 
   const startBrowser = (data) => {
     const STEP = 10;
@@ -247,25 +313,24 @@
       // Where little is shared, everything would be marked, which says nothing.
       return kept >= 0.4 * all ? marked : [null, null];
     };
-    const showWords = (words) => {
-      const box = make("div", { class: "text", dir: "auto", tabindex: "0" });
-      for (const [word, own] of words) {
-        box.append(own && word.trim() ? make("mark", { class: "own", title: "only in this response" }, word) : word);
-      }
-      return box;
+    let sought = null;
+    const showPieces = (pieces) => {
+      const cutUp = sought ? cut(pieces, sought) : pieces;
+      const isHit = (text) => sought && text.replace(sought, "") === "";
+      return showText(cutUp.map(([text, mark]) => [text, mark || (isHit(text) ? { class: "hit" } : null)]));
     };
+    const OWN = { class: "own", title: "only in this response" };
     const showResponse = (response, words) => {
-      if (words && response.parts.every((part) => typeof part === "string")) return showWords(words);
-      const box = make("div", { class: "text", dir: "auto", tabindex: "0" });
-      if (!textOf(response)) box.append(make("em", {}, "empty"));
-      for (const part of response.parts) {
-        box.append(
-          typeof part === "string"
-            ? part
-            : make("mark", { title: `the jury replaced ${visible(part.draft)}` }, part.text),
-        );
+      if (!textOf(response)) {
+        return make("div", { class: "text", tabindex: "0" }, make("em", {}, "empty"));
       }
-      return box;
+      if (words && response.parts.every((part) => typeof part === "string")) {
+        return showPieces(words.map(([word, own]) => [word, own && word.trim() ? OWN : null]));
+      }
+      return showPieces(response.parts.map((part) =>
+        typeof part === "string"
+          ? [part, null]
+          : [part.text, { title: `the jury replaced ${visible(part.draft)}` }]));
     };
     const showReplacements = (response) => {
       const placed = response.parts.filter((part) => typeof part !== "string");
@@ -301,10 +366,11 @@
         battle.reasons[number] ? make("p", { class: "note" }, battle.reasons[number]) : null,
         reply === null
           ? make("p", { class: "note" }, "The judge wrote nothing.")
-          : make("div", { class: "text", dir: "auto", tabindex: "0" }, reply));
+          : showPieces([[reply, null]]));
     };
-    const showSide = (name, response, words) =>
-      make("section", {}, make("h4", {}, name), showResponse(response, words),
+    const showSide = (name, response, words, won) =>
+      make("section", won ? { class: "winner" } : {},
+        make("h4", {}, name, won ? make("span", { class: "tag" }, "won") : null), showResponse(response, words),
         make("p", { class: "note" }, factsOf(response)), showReplacements(response));
 
     const sentenceOf = (battle) => {
@@ -320,12 +386,14 @@
       const [ownA, ownB] = ownWords(battle);
       const link = writeHash({ dimension: battle.dimension, entrant: battle.a, versus: battle.b, q: prompt.id });
       body.append(
-        make("h3", {}, "Prompt"), make("div", { class: "text", dir: "auto" }, prompt.text),
+        make("h3", {}, "Prompt"), showPieces([[prompt.text, null]]),
         make("p", { class: "note" },
           [prompt.gold && `Gold answer: ${prompt.gold}`,
             prompt.expected && `Expected behaviour: ${prompt.expected}`].filter(Boolean).join(" · ") || "No gold answer"),
         make("h3", {}, "Responses"),
-        make("div", { class: "pair" }, showSide(battle.a, battle.responses[0], ownA), showSide(battle.b, battle.responses[1], ownB)),
+        make("div", { class: "pair" },
+          showSide(battle.a, battle.responses[0], ownA, battle.outcome === "a_wins"),
+          showSide(battle.b, battle.responses[1], ownB, battle.outcome === "b_wins")),
         make("h3", {}, "What the judge wrote"),
         make("div", { class: "pair" }, showReply(battle, 0), showReply(battle, 1)),
         make("p", { class: "note" }, make("a", { href: link }, "Link to this battle"),
@@ -366,6 +434,8 @@
         form.elements.outcome.value = state.outcome = "";
       }
       const terms = state.q.toLowerCase().split(/\s+/).filter(Boolean);
+      const escaped = terms.map((term) => term.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+      sought = terms.length ? new RegExp(`(${escaped.join("|")})`, "gi") : null;
       found = inOrder.filter((index) => matches(index, state, terms));
       shown = 0;
       list.replaceChildren();
