@@ -62,4 +62,11 @@ def test_speed_is_of_the_responses_that_were_timed() -> None:
 
 
 def test_responses_from_before_anybody_timed_them_have_no_speed() -> None:
-    assert economies(own=answered((1, 30, None)))["own"] == EntrantEconomy("own")
+    assert economies(own=answered((1, 30, None)))["own"].speed is None
+
+
+def test_length_is_the_mean_number_of_words() -> None:
+    rows = answered((1, 30, None), (1, 30, None))
+    rows[1]["response"] = "It is Paris."
+    found = economies(own=rows, served=[])
+    assert (found["own"].words, found["served"].words) == (2.0, None)

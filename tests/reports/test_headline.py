@@ -88,5 +88,17 @@ def test_what_next_names_the_prompts_that_would_decide_and_who_is_cheaper() -> N
     assert next_steps(found, [EntrantEconomy("ada", usd=1.0), EntrantEconomy("bob")])[1:] == ()
 
 
+def test_what_next_names_the_cheapest_alone_and_each_dimension_once() -> None:
+    level: Better = {"ada": (), "bob": (), "cyd": ()}
+    found = [stated("use", level), stated("tone", level)]
+    prices = [EntrantEconomy(name, usd=usd) for name, usd in zip(level, (3, 2, 1), strict=True)]
+
+    assert next_steps(found, prices) == (
+        "About 140 more prompts would decide between ada and bob on use; about 140 more prompts "
+        "would decide between ada and bob on tone.",
+        "Not shown to be worse than the first, and cheaper: cyd on use and tone.",
+    )
+
+
 def test_a_decided_dimension_needs_nothing_next() -> None:
     assert next_steps([stated("use", {"ada": ("bob", "cyd"), "bob": (), "cyd": ()})], ()) == ()

@@ -115,20 +115,15 @@ def test_sections_come_in_the_order_of_what_matters(render: Renderer) -> None:
             battles=battle_tables([("ada", "bob", "a_wins")]),
         )
     )
-    page = re.sub(r"(?s)<nav.*?</nav>", "", page)
+    page = re.sub(r'(?s)<nav.*?</nav>|<ol class="deck".*?</ol>', "", page)
     heads = [
-        *("Do not rely", "ada is best", "Win grid", "First", "Third", "Audit"),
-        *("Verdict in full", "On factuality, ada has the highest rating", "Ladder in numbers"),
-        *(
-            "Undecided and equivalent",
-            "Models side by side",
-            "Battles",
-            "Cost",
-        ),
-        *("What the intervals mean", "Glossary", "Method", "Provenance"),
+        *("Do not rely", "ada is best", "Why to be careful", "Audit", "Who wins", "Win grid"),
+        *("First", "Third", "Verdict in full", "On factuality, ada has the highest rating"),
+        *("Ladder in numbers", "Undecided and equivalent", "Models side by side", "Battles"),
+        *("Method", "Cost", "What the intervals mean", "Glossary", "Provenance"),
         "tournament run --config configs/demo.yaml --mode pilot",
     ]
-    found = [re.search(rf"(?:<h2[^>]*>|## |\b){re.escape(head)}", page) for head in heads]
+    found = [re.search(rf"(?:<h[23][^>]*>|#+ |\b){re.escape(head)}", page) for head in heads]
     places = [match.start() for match in found if match]
     assert len(places) == len(heads)
     assert places == sorted(places)
@@ -156,9 +151,9 @@ def test_everything_from_outside_is_escaped(render: Renderer) -> None:
 
 @pytest.mark.parametrize("render", RENDERERS)
 def test_title_and_question_come_first_and_without_them_the_id(render: Renderer) -> None:
-    top = {"title": "Ada or Bob", "question": "Who is the better doctor?"}
-    page = render(page_of(STANDINGS, named={"report": ReportConfig(**top)}))
-    places = [page.index(words) for words in ("Ada or Bob, pilot", top["question"], "50 prompts")]
+    top = ReportConfig(title="Ada or Bob", question="Who is the better doctor?")
+    page = render(page_of(STANDINGS, named={"report": top}))
+    places = [page.index(words) for words in ("Ada or Bob, pilot", top.question, "50 prompts")]
     assert places == sorted(places)
     assert re.search(r"(<h1>|# )demo, pilot", render(page_of(STANDINGS)))
 
@@ -259,7 +254,7 @@ TRUST = ReportSection(
 @pytest.mark.parametrize("render", RENDERERS)
 def test_a_section_from_elsewhere_is_shown_whole_and_escaped(render: Renderer) -> None:
     page = render(page_of(STANDINGS, sections=[section_row("trusted", TRUST)]))
-    assert re.search(rf"(<h2>|## ){re.escape(TRUST.title)}", page)
+    assert re.search(rf"(<h3>|### ){re.escape(TRUST.title)}", page)
     for words in ("Most of it.", "Swap &lt;i&gt;", "green grass", "More"):
         assert words in page
     assert "<i>" not in page
@@ -269,7 +264,86 @@ def test_a_section_from_elsewhere_is_shown_whole_and_escaped(render: Renderer) -
 def test_a_light_is_marked_by_a_sign_beside_its_word() -> None:
     page = render_html(page_of(STANDINGS, sections=[section_row("trusted", TRUST)]))
     assert re.findall(r'"(light \w+)">(\w+)<', page) == [("light fair", "Amber")]
-    assert f'href="#trusted">{TRUST.title}</a>' in page
+
+
+def test_five_links_lead_to_the_parts_of_the_page() -> None:
+    lit = SectionRow("trusted", lambda: TRUST, part="judge", after="win-grid")
+    page = render_html(
+        page_of(STANDINGS, sections=[lit], battles=battle_tables([("ada", "bob", "a_wins")]))
+    )
+    (contents,) = re.findall(r"(?s)<nav.*?</nav>", page)
+    links = re.findall(r'href="#([\w-]+)">([^<]+)<', contents)
+    assert [title for _, title in links] == [
+        *("Why to be careful", "Who wins", "Judge", "Battles", "Method"),
+    ]
+    places = [page.index(f'<section id="{name}"') for name, _ in links]
+    assert places == sorted(places)
+    assert page.index('id="trusted"') > page.index('<section id="part-judge"')
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+def test_a_table_of_zeros_and_one_of_nothing_measured_become_a_sentence(render: Renderer) -> None:
+    headers = ("entrant", "lost", "found\nagain")
+    shown = ReportSection(
+        "Losses",
+        tables=tuple(
+            (title, ReportTable(headers, (("ada", *cells), ("bob", *cells))))
+            for title, cells in (
+                ("By accident", ("0", "0")),
+                ("By design", ("\N{EN DASH}", "not measured")),
+                ("By night", ("0", "\N{EN DASH}")),
+            )
+        ),
+    )
+    page = render(page_of(STANDINGS, sections=[section_row("losses", shown)]))
+    assert "By accident: 0 everywhere (lost and found again)." in page
+    assert "By design: not measured (lost and found again)." in page
+    # Missing is never a value: a table of both is shown.
+    tables = re.findall(r"(?:<caption>|# )(By \w+)", page)
+    assert tables == ["By night"]
+
+
+def test_row_headers_name_what_a_row_is_about() -> None:
+    page = render_html(page_of(STANDINGS))
+    rows = {
+        name: re.findall(r'<th scope="row"[^>]*>([^<]*)<', page.split(f'id="{name}"')[1])[0]
+        for name in ("audit", "verdict", "numbers")
+    }
+    assert rows == {"audit": "ada", "verdict": "factuality", "numbers": "ada"}
+    pair = ReportTable(("upper", "lower", "gap"), (("ada", "bob", "3"),), 2, subject=(0, 1))
+    shown = ReportSection("Pairs", tables=(("", pair),))
+    page = render_html(page_of(STANDINGS, sections=[section_row("pairs", shown)]))
+    heads = re.findall(r'<th scope="row"[^>]*>(\w+)<', page.split('id="pairs"')[1])[:2]
+    assert heads == ["ada", "bob"]
+
+
+def test_the_first_three_have_cards_with_share_rating_cost_and_length() -> None:
+    known = [EntrantEconomy("ada", usd=2.5, words=23.4), EntrantEconomy("bob", words=1.0)]
+    means = {**STANDINGS["factuality"], "dan": 1200.0}
+    page = render_html(page_of({"factuality": means}, economies=known))
+    cards = page[page.index('<ol class="deck"') : page.index("</ol>")]
+    assert re.findall(r"<h3>(\w+)</h3>", cards) == ["ada", "bob", "cy"]
+    ada, bob, cy = (
+        re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", each)) for each in cards.split("<h3>")[1:]
+    )
+    for words in (
+        "69 % win share",
+        "1490 1460\N{EN DASH}1520",
+        "place 1",
+        "$2.50 for 1,000 responses",
+    ):
+        assert words in ada
+    assert "23 words a response" in ada
+    assert "Cost \N{EN DASH} Length 1 word a response" in bob
+    assert "Cost \N{EN DASH} Length \N{EN DASH}" in cy
+    assert page.index("</ol>") < page.index('<table class="ladder"')
+
+
+def test_nobody_without_a_rank_has_a_card() -> None:
+    given = page_of(STANDINGS)
+    leaders: Any = given.tables["leaderboard"]
+    page = render_html(page_of(STANDINGS, tables={"leaderboard": leaders.assign(rank=None)}))
+    assert 'class="deck"' not in page
 
 
 @pytest.mark.parametrize("render", RENDERERS)

@@ -374,6 +374,7 @@ def _finding_table(folded: Iterable[AlikeFindings]) -> ReportTable:
             "finding": lambda each: each.sentence,
         },
         n_labels=4,
+        subject=(2,),
     )
 
 
@@ -406,6 +407,7 @@ def _deciding_table(rows: Sequence[PromptFindingRow], limit: int) -> ReportTable
             "Elo points": lambda row: f"{row.value:+.1f}",
         },
         n_labels=5,
+        subject=(1,),
     )
 
 

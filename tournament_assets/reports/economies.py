@@ -1,4 +1,4 @@
-"""Entrants' cost and speed, from their responses."""
+"""Entrants' cost, speed and length, from their responses."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,6 +16,7 @@ from tournament_assets.tournament.prompts import TIME
 
 @dataclass(frozen=True, slots=True)
 class _Work:
+    response: str
     prompt_tokens: int | None
     response_tokens: int | None
     diagnostics: str
@@ -24,7 +25,7 @@ class _Work:
 def entrant_economies(
     config: TournamentConfig, responses: Mapping[str, AnyTable]
 ) -> list[EntrantEconomy]:
-    """Return each entrant's cost and speed, where its responses record them.
+    """Return each entrant's cost, speed and length, where its responses record them.
 
     Args:
         responses: Table `entrant_responses` of each entrant.
@@ -35,7 +36,9 @@ def entrant_economies(
     """
     prices = load_newest_prices(config.judging.prices)
     return [
-        EntrantEconomy(name, usd=_usd(entrant, rows, prices), speed=_speed(rows))
+        EntrantEconomy(
+            name, usd=_usd(entrant, rows, prices), speed=_speed(rows), words=_words(rows)
+        )
         for name, table in responses.items()
         for entrant in [get_entrant(config.entrants, name)]
         for rows in [list(rows_of(_Work, table))]
@@ -67,3 +70,7 @@ def _speed(rows: Sequence[_Work]) -> float | None:
     ]
     whole = sum(seconds for _, seconds in timed)
     return sum(tokens for tokens, _ in timed) / whole if whole else None
+
+
+def _words(rows: Sequence[_Work]) -> float | None:
+    return sum(len(row.response.split()) for row in rows) / len(rows) if rows else None

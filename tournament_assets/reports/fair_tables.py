@@ -226,6 +226,7 @@ def gap_table(compared: Compared) -> ReportTable:
             "shown to be better": lambda row: "yes" if row.shown_above else "no",
         },
         n_labels=2,
+        subject=(0, 1),
     )
 
 

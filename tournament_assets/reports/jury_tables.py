@@ -53,6 +53,7 @@ def judges_table(rows: Sequence[MeasureRow], families: Families) -> ReportTable:
             "note": lambda row: found["discrimination", row.subject].note or "",
         },
         n_labels=2,
+        subject=(0,),
     )
 
 

@@ -19,7 +19,7 @@ from tournament_assets.reports.rendering import (
     render_template,
 )
 from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.formatting import ABSENT
+from tournament_assets.tournament.formatting import ABSENT, join_names
 
 Row = TypeVar("Row")
 Cell = Callable[[Row], str | int | None]
@@ -45,6 +45,8 @@ _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 """Numbers that siunitx aligns at the decimal point."""
 _LATEX_GAP = "@{\\hskip 7pt}"
 """Column separation in LaTeX; the default of 12 pt makes tables wider than a text column."""
+_ZEROS = frozenset({"0", "0 %", "0.0 %"})
+_UNMEASURED = frozenset({ABSENT, "not measured"})
 _GAP = 2
 """Characters between two columns of a table on a terminal."""
 
@@ -91,6 +93,7 @@ class ReportTable:
         headers: Names of the columns.
         rows: One text per column.
         n_labels: Number of left columns that label the row; the others hold numbers.
+        subject: Indexes of the columns that say what a row is about; the last label unless given.
         spare: Indexes of columns that a narrow terminal omits.
         look: How HTML shows it: with a head, as a grid of win rates, or as pairs without a head.
         html: Cells that look different in HTML, by row and column.
@@ -99,22 +102,42 @@ class ReportTable:
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     n_labels: int = 1
+    subject: tuple[int, ...] = ()
     spare: tuple[int, ...] = ()
     look: Literal["", "grid", "pairs", "pairs hashes"] = ""
     html: Mapping[tuple[int, int], HtmlCell] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, rows: Iterable[Row], columns: Mapping[str, Cell[Row]], n_labels: int = 1
+        cls,
+        rows: Iterable[Row],
+        columns: Mapping[str, Cell[Row]],
+        n_labels: int = 1,
+        subject: tuple[int, ...] = (),
     ) -> "ReportTable":
         """Return a table with a line for each row and a column for each header."""
         cells = ([cell(row) for cell in columns.values()] for row in rows)
         lines = (tuple(ABSENT if cell is None else str(cell) for cell in line) for line in cells)
-        return cls(tuple(columns), tuple(lines), n_labels)
+        return cls(tuple(columns), tuple(lines), n_labels, subject)
 
     def is_text(self, column: int) -> bool:
         """Whether a column is left-aligned, as a label or as prose."""
         return column < self.n_labels or any(len(r[column]) > _LONGEST_NUMBER for r in self.rows)
+
+    @property
+    def row_headers(self) -> tuple[int, ...]:
+        """The columns whose cells name the row's subject."""
+        return self.subject or (self.n_labels - 1,)
+
+    @property
+    def said_of_nothing(self) -> str:
+        """What every number of the table says, if it is 0 everywhere or nowhere measured."""
+        cells = {cell.strip() for row in self.rows for cell in row[self.n_labels :]}
+        for said, empty in (("0 everywhere", _ZEROS), ("not measured", _UNMEASURED)):
+            if not self.look and cells and cells <= empty:
+                names = [" ".join(header.split()) for header in self.headers[self.n_labels :]]
+                return f"{said} ({join_names(names)})"
+        return ""
 
     @property
     def column_classes(self) -> list[str]:
@@ -152,6 +175,7 @@ class ReportTable:
                     headers=self.headers[1:],
                     rows=tuple(row[1:] for row in self.rows if row[0] == name),
                     n_labels=self.n_labels - 1,
+                    subject=tuple(column - 1 for column in self.subject if column),
                     spare=tuple(column - 1 for column in self.spare if column),
                 ),
             )
@@ -265,6 +289,20 @@ class ReportSection:
     is_open: bool = False
     one_at_a_time: bool = False
     is_note: bool = False
+
+    @property
+    def without_empty_tables(self) -> "ReportSection":
+        """The section with a sentence in place of each table that is 0 or unmeasured throughout."""
+        empty = [(title, said) for title, table in self.tables if (said := table.said_of_nothing)]
+        return replace(
+            self,
+            sentences=(
+                *self.sentences,
+                *(f"{title or self.title}: {said}." for title, said in empty),
+            ),
+            tables=tuple(each for each in self.tables if not each[1].said_of_nothing),
+            folds=tuple(fold.without_empty_tables for fold in self.folds),
+        )
 
     @property
     def choices(self) -> dict[str, list[tuple[str, ReportTable]]]:

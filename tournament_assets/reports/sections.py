@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property, partial
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from tournament_assets.audits.fair_comparison import Families
 from tournament_assets.reports.battle_pages import BattleTables
@@ -29,6 +29,8 @@ from tournament_assets.trust.measures import LIGHT_TABLES, lights_of
 
 BattleLink = Callable[..., str]
 """Returns the address of a dimension's battles with further filters, or nothing."""
+Part = Literal["careful", "wins", "judge", "method"]
+"""A part of the page: why to be careful, who wins, the judge, or the method."""
 Remarks = Mapping[str, Sequence[str]]
 """Sentences by dimension."""
 
@@ -64,7 +66,7 @@ class SectionRow:
         name: The section's anchor in the page.
         make: Returns the section; None if there is nothing to say.
         after: For rows of extras, the section that it follows; by default the previous one.
-        is_method: Whether it describes the method, and so comes after the battles.
+        part: The part of the page that it stands in.
         doubts: Returns doubts about the numbers.
         remarks: Returns remarks for the first screen and the verdict.
     """
@@ -72,7 +74,7 @@ class SectionRow:
     name: str
     make: Callable[..., ReportSection | None]
     after: str = ""
-    is_method: bool = False
+    part: Part = "wins"
     doubts: Callable[..., Sequence[Doubt]] | None = None
     remarks: Callable[..., Remarks] | None = None
 

@@ -416,6 +416,7 @@ def _agreement_table(rows: Sequence[MeasureRow]) -> ReportTable:
             "note": lambda row: (kappa(row) or row).note,
         },
         n_labels=2,
+        subject=(0,),
     )
 
 
@@ -476,6 +477,7 @@ def _errors_table(
             "labels": lambda each: each[0].n,
         },
         n_labels=4,
+        subject=(0, 1),
     )
     return replace(table, html=html)
 

@@ -3,4 +3,6 @@
 from tournament_assets.extras.people.human_battle_tables import people_section, people_sentences
 from tournament_assets.reports.sections import SectionRow
 
-ROWS = (SectionRow("people", people_section, after="win-grid", remarks=people_sentences),)
+ROWS = (
+    SectionRow("people", people_section, after="win-grid", part="judge", remarks=people_sentences),
+)

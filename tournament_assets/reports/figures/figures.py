@@ -46,16 +46,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EntrantEconomy:
-    """An entrant's cost and speed; None where not known.
+    """An entrant's cost, speed and length; None where not known.
 
     Attributes:
         usd: US dollars for 1,000 responses, by their tokens and the price list.
         speed: Tokens per second.
+        words: Mean number of words of a response.
     """
 
     entrant_id: str
     usd: float | None = None
     speed: float | None = None
+    words: float | None = None
 
 
 Measure = Literal["usd", "speed"]

@@ -248,7 +248,7 @@ def _open_pairs_table(
         for row, pair in enumerate(pairs)
         for href in (link(dimension, entrant=pair.upper, versus=pair.lower),)
     }
-    return replace(ReportTable.of(pairs, columns, n_labels=2), html=html)
+    return replace(ReportTable.of(pairs, columns, n_labels=2, subject=(0, 1)), html=html)
 
 
 def economy_section(
@@ -369,6 +369,7 @@ def _overview_table(
             for name, rows in leaderboard.items()
         ),
         n_labels=2,
+        subject=(0,),
     )
 
 

@@ -54,37 +54,48 @@ def _part(ended: Outcome, names: Sequence[str], dimensions: str, *, is_first: bo
 def next_steps(
     statements: Sequence[Statements], economies: Sequence[EntrantEconomy]
 ) -> tuple[str, ...]:
-    """Return what would decide, and who is as good as the first for less, where that is known."""
-    steps = []
-    for found in statements:
-        ended, names = outcome(found)
-        if ended != "undecided":
-            continue
-        needed = [
-            (pair.more_prompts, pair.lower)
-            for pair in (found.pairs[names[0], other] for other in names[1:])
-            if pair.claim == "undecided" and pair.more_prompts is not None
-        ]
-        if needed:
-            more, other = min(needed)
-            steps.append(
-                f"About {format_plural(more, 'more prompt')} would decide between {names[0]} and "
-                f"{other} on {found.dimension}."
-            )
+    """Return what would decide, and who is as good as the first for less, where that is known.
+
+    Of each dimension the pair that takes the fewest prompts is named, and the cheapest entrant.
+    """
+    needed = [found for found in map(_needed, statements) if found]
     costs = {each.entrant_id: each.usd for each in economies if each.usd is not None}
-    for other, on in _cheaper(statements, costs).items():
-        steps.append(f"Not shown to be worse than the first, and cheaper: {other} on {on}.")
-    return tuple(steps)
+    cheaper = [f"{name} on {join_names(on)}" for name, on in _cheapest(statements, costs).items()]
+    return (
+        *([f"About {'; about '.join(needed)}."] if needed else []),
+        *(
+            [f"Not shown to be worse than the first, and cheaper: {'; '.join(cheaper)}."]
+            if cheaper
+            else []
+        ),
+    )
 
 
-def _cheaper(statements: Sequence[Statements], costs: Mapping[str, float]) -> dict[str, str]:
-    """Return the dimensions on which an entrant of the top costs less than the first, by name."""
+def _needed(found: Statements) -> str:
+    ended, names = outcome(found)
+    pairs = [found.pairs[names[0], other] for other in names[1:]] if ended == "undecided" else []
+    needed = [
+        (pair.more_prompts, pair.lower)
+        for pair in pairs
+        if pair.claim == "undecided" and pair.more_prompts is not None
+    ]
+    if not needed:
+        return ""
+    more, other = min(needed)
+    return (
+        f"{format_plural(more, 'more prompt')} would decide between {names[0]} and {other} on "
+        f"{found.dimension}"
+    )
+
+
+def _cheapest(statements: Sequence[Statements], costs: Mapping[str, float]) -> dict[str, list[str]]:
+    """Return the dimensions on which an entrant is the cheapest of the top, not the first."""
     found: dict[str, list[str]] = {}
     for each in statements:
         ended, names = outcome(each)
         if ended not in ("undecided", "equivalent") or not names or names[0] not in costs:
             continue
-        for name in names[1:]:
-            if costs.get(name, costs[names[0]]) < costs[names[0]]:
-                found.setdefault(name, []).append(each.dimension)
-    return {name: join_names(dimensions) for name, dimensions in found.items()}
+        name = min((name for name in names if name in costs), key=costs.__getitem__)
+        if costs[name] < costs[names[0]]:
+            found.setdefault(name, []).append(each.dimension)
+    return found

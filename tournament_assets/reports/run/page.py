@@ -18,9 +18,10 @@ from tournament_assets.reports.figures.ladder import ladder_span, ladder_ticks, 
 from tournament_assets.reports.leaderboard import format_places
 from tournament_assets.reports.rendering import render_page, render_template
 from tournament_assets.reports.report_tables import Ladder, LadderBar, ReportSection
+from tournament_assets.reports.run.cards import entrant_cards
 from tournament_assets.reports.run.headline import headline, next_steps
 from tournament_assets.reports.run.method_sections import total_price
-from tournament_assets.reports.sections import BattleLink, Page, Remarks, tables_read
+from tournament_assets.reports.sections import BattleLink, Page, Part, Remarks, tables_read
 from tournament_assets.tournament.asset_rows import CoverageRow, LeaderboardRow, WinRateRow
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.estimates import Estimate
@@ -34,6 +35,14 @@ from tournament_assets.tournament.formatting import (
 
 DATE_MARK = "<!-- date -->"
 """Placeholder for the day of the run, which must not affect the page's version."""
+_PARTS: Mapping[Part, str] = {
+    "careful": "Why to be careful",
+    "wins": "Who wins",
+    "judge": "Judge",
+    "method": "Method",
+}
+"""The page's parts with their titles, in order; the battles stand before the last."""
+
 Leaders = Mapping[str, Sequence[LeaderboardRow]]
 
 
@@ -81,17 +90,17 @@ def _battle_link(battles: BattlePages | None) -> BattleLink:
 def _values(page: Page) -> dict[str, Any]:
     """Return the values for the templates."""
     doubts = page.all_doubts
-    sections: dict[bool, dict[str, ReportSection]] = {False: {}, True: {}}
+    parts: dict[Part, dict[str, ReportSection]] = {name: {} for name in _PARTS}
     if doubts:
-        sections[False]["doubts"] = ReportSection(
-            "Why to be careful",
+        parts["careful"]["doubts"] = ReportSection(
+            "The warnings in full",
             tuple(doubt.sentence for doubt in doubts),
             finding="; ".join(doubt.short for doubt in doubts),
         )
     for row in page.sections:
         section = page.ask(row.make)
         if section is not None:
-            sections[row.is_method][row.name] = section
+            parts[row.part][row.name] = section.without_empty_tables
     return {
         "title": f"{page.config.title}, {page.mode}",
         "question": page.config.report.question,
@@ -103,8 +112,7 @@ def _values(page: Page) -> dict[str, Any]:
         **page.ask(_opening),
         "answers": page.ask(_answers),
         "ladder": page.ask(_ladder),
-        "sections": sections[False],
-        "method": sections[True],
+        "parts": [(f"part-{name}", _PARTS[name], own) for name, own in parts.items() if own],
         "confidence": format_confidence(page.confidence),
     }
 
@@ -139,13 +147,14 @@ def _opening(
     *,
     economies: Sequence[EntrantEconomy],
 ) -> dict[str, Any]:
-    """Return the sentence over all dimensions, if there are several, and what to do next."""
+    """Return the sentence over all dimensions, if several, what to do next, and the cards."""
     found = [
         Statements.of(rows, win_rates[name], dimension=name) for name, rows in leaderboard.items()
     ]
     return {
         "headline": headline(found) if len(found) > 1 else "",
         "next_steps": next_steps(found, economies),
+        "cards": entrant_cards(leaderboard, economies),
     }
 
 

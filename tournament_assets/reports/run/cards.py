@@ -1,0 +1,92 @@
+"""A card each for the first three entrants: how they fared, and what they cost."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tournament_assets.reports.figures.figures import EntrantEconomy
+from tournament_assets.reports.leaderboard import format_places
+from tournament_assets.tournament.asset_rows import LeaderboardRow
+from tournament_assets.tournament.formatting import (
+    ABSENT,
+    format_interval,
+    format_plural,
+    format_rating,
+    format_share,
+    format_usd,
+)
+
+_MOST_CARDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CardLine:
+    """How an entrant fared on one dimension, as text; a dash for what is missing."""
+
+    dimension: str
+    places: str
+    win_share: str
+    rating: str
+    interval: str
+
+
+@dataclass(frozen=True, slots=True)
+class EntrantCard:
+    """An entrant on the first screen.
+
+    Attributes:
+        lines: How it fared, by dimension.
+        cost: What 1,000 responses cost, as text.
+        length: The mean length of its responses, as text.
+    """
+
+    entrant_id: str
+    lines: tuple[CardLine, ...]
+    cost: str
+    length: str
+
+
+def entrant_cards(
+    leaderboard: Mapping[str, Sequence[LeaderboardRow]], economies: Sequence[EntrantEconomy]
+) -> tuple[EntrantCard, ...]:
+    """Return the cards of the first entrants that have a rank, in the order of the ladder.
+
+    Args:
+        leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
+        economies: The entrants' cost and length, where known.
+    """
+    ranked = [row for rows in leaderboard.values() for row in rows if row.rank is not None]
+    names = list(dict.fromkeys(row.entrant_id for row in ranked))[:_MOST_CARDS]
+    known = {each.entrant_id: each for each in economies}
+    return tuple(
+        EntrantCard(
+            name,
+            tuple(
+                _line(dimension, row)
+                for dimension, rows in leaderboard.items()
+                for row in rows
+                if row.entrant_id == name
+            ),
+            *_economy(known.get(name)),
+        )
+        for name in names
+    )
+
+
+def _line(dimension: str, row: LeaderboardRow) -> CardLine:
+    return CardLine(
+        dimension=dimension,
+        places=format_places(row),
+        win_share=format_share(row.win_rate, decimals=0),
+        rating="not rated" if row.rating is None else format_rating(row.rating),
+        interval=""
+        if row.rating is None
+        else format_interval(row.low, row.high, absent="unbounded"),
+    )
+
+
+def _economy(known: EntrantEconomy | None) -> tuple[str, str]:
+    usd, words = (None, None) if known is None else (known.usd, known.words)
+    return (
+        ABSENT if usd is None else f"{format_usd(usd)} for 1,000 responses",
+        ABSENT if words is None else f"{format_plural(round(words), 'word')} a response",
+    )
