@@ -136,10 +136,15 @@ def test_a_run_shows_its_cautions_its_ladder_and_its_table(run: ta.Run) -> None:
     assert run.ladder.svg == (run.directory / "figures" / "ladders.svg").read_bytes()
     for name in run.frame["entrant_id"]:
         assert f">{name}</th>" in shown
-    manifest = {**run.manifest, "outages": ["No judge."], "trust": {"tone": {"a": "red"}}}
+    manifest = {
+        **run.manifest,
+        "outages": ["No judge."],
+        "trust": {"tone": {"a": "red", "b": "amber"}},
+    }
     doubtful = ta.Run(run.directory, manifest)
     assert doubtful.cautions[0] == "No judge."
     assert "tone: red: a." in doubtful.cautions[1]
+    assert "tone: amber, too few to tell: b." in doubtful.cautions[2]
     shown = doubtful._repr_html_()
     assert shown.index("No judge.") < shown.index("<img") < shown.index("<table")
 

@@ -435,17 +435,17 @@ class Run:
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Warnings to read before any number: judge outages, and red lights on the judge."""
+        """Warnings to read before any number: judge outages, red and amber lights on the judge."""
         outages = self.manifest.get("outages", ())
         trust = self.manifest.get("trust", {})
-        red = (
-            f"The judge on {dimension}: red: "
-            f"{', '.join(name for name, state in lights.items() if state == 'red')}. See the trust "
-            "panel in the report before using these ratings."
+        lit = (
+            f"The judge on {dimension}: {said}: {', '.join(names)}. See the trust panel in the "
+            "report before using these ratings."
+            for state, said in (("red", "red"), ("amber", "amber, too few to tell"))
             for dimension, lights in trust.items()
-            if "red" in lights.values()
+            if (names := [name for name, shown in lights.items() if shown == state])
         )
-        return (*outages, *red)
+        return (*outages, *lit)
 
     def compare(self, other: "Run | str | Path", *, tolerance: float | None = None) -> Comparison:
         """Return what differs between this run and a later one; see `compare`."""

@@ -137,7 +137,7 @@ def test_a_file_of_blank_responses_is_judged_and_said_first(tmp_path: Path) -> N
         assert [rows[name]["pairs_clean"] for name in ENTRANTS][1] == 0
 
 
-def test_a_run_without_losses_says_nothing_and_the_audit_ends_well(
+def test_a_run_without_losses_says_nothing_of_them_and_the_audit_ends_well(
     sound: tuple[PaidProject, PlainRun],
 ) -> None:
     paid, made = sound
@@ -150,7 +150,11 @@ def test_a_run_without_losses_says_nothing_and_the_audit_ends_well(
     assert sum(row["score_present"] * row["pairs_judged"] for row in rows) == 12
     result = invoke(paid)
     assert result.exit_code == 0
-    assert result.stdout.startswith("small, pilot: audit")
+    said, audit = result.stdout.split("small, pilot: audit")
+    # Twelve pairs are too few for any light, which is no loss.
+    assert "4 of 4 lights amber, too few to tell" in said
+    assert "lights red" not in said
+    assert audit
 
 
 def test_what_infrastructure_failed_and_was_asked_again_is_told_from_a_refusal(

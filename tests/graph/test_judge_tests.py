@@ -5,13 +5,18 @@ from typing import Any
 
 import pytest
 
+from tournament_assets.graph.assets.trust import check_light
+from tournament_assets.tournament.config import CheckThresholds
+from tournament_assets.tournament.estimates import Estimate
+from tournament_assets.trust.measures import MEASURES
+
 from .paid_projects import PaidProject, paid_project
 
 JOB = "small_test_judge"
 TABLES = ("judge_controls", "judge_repeats", "judge_agreement")
 CHECKS = {
-    "min_retest_agreement": 0.5,
-    "min_identical_ties": 0.5,
+    "min_retest_agreement": 0.2,
+    "min_identical_ties": 0.2,
     "min_transitivity_p": 0.01,
     "max_length_effect": 10_000,
 }
@@ -121,6 +126,21 @@ def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
         for measure in ("test_retest", "identical_controls"):
             assert outdated[measure, None]["state"] == "not measured"
             assert JOB in outdated[measure, None]["note"]
+
+
+def test_the_check_of_an_amber_light_passes_and_says_that_it_cannot_tell() -> None:
+    checks = CheckThresholds(min_retest_agreement=0.8)
+    for values, state in (
+        ((0.9, 0.6, 1.0), "amber (too few to tell)"),
+        ((0.9, 0.85, 1.0), "green"),
+        ((0.5, 0.4, 0.6), "red"),
+    ):
+        row = MEASURES["test_retest"].light(Estimate(*values, 9, "why"), checks, dimension="facts")
+        check = check_light("test_retest", [row], where="facts, pilot")
+        assert check.passed is (state != "red")
+        assert check.metadata["light"] == state
+        assert ("amber" in check.description) is ("about 45 more pairs" in check.description)
+        assert ("amber" in check.description) is state.startswith("amber")
 
 
 def test_the_judges_of_two_modes_are_compared_on_what_both_were_shown(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from tournament_assets.reports.audit_tables import (
 from tournament_assets.reports.report_tables import document_markdown, print_document
 from tournament_assets.tournament.asset_rows import CoverageRow, PromptFindingRow
 from tournament_assets.tournament.config import CheckThresholds
+from tournament_assets.tournament.estimates import Estimate
+from tournament_assets.trust.measures import MEASURES
 
 from .builders import audit_row
 
@@ -85,6 +87,17 @@ def report(audit: list[CoverageRow], prompts: list[PromptFindingRow]) -> AuditRe
         CheckThresholds(),
         trust=[],
     )
+
+
+def test_an_audit_names_amber_lights_and_passes() -> None:
+    few = Estimate(0.9, 0.6, 1.0, 9, "why")
+    light = MEASURES["swap_consistency"].light(few, CheckThresholds(), dimension="facts")
+    audit = replace(report([audit_row("ada"), audit_row("bob")], []), trust=[light])
+    (said,) = audit.first_sentences
+    assert "1 of 1 lights amber, too few to tell: swap consistency (about 4 more pairs)" in said
+    assert audit.passed
+    assert said in document_markdown(audit.document(3))
+    assert audit_values(audit)["first_sentences"] == [said]
 
 
 def test_every_kind_of_finding_has_a_name_in_the_order_of_the_kinds() -> None:

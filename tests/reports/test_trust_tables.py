@@ -1,16 +1,21 @@
 import re
+from dataclasses import replace
 from typing import Any
 
 from tournament_assets.reports.trust_tables import (
+    amber_sentences,
     light_sentence,
+    red_sentences,
+    red_summary,
     trust_matrix,
     trust_section,
+    trust_table,
 )
 from tournament_assets.storage.tables import make_table, rows_of
 from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.trust.lights import TrustState
-from tournament_assets.trust.measures import MEASURES
+from tournament_assets.trust.measures import ALL_DIMENSIONS, MEASURES, lights_of
 
 TITLES = {name: each.title for name, each in MEASURES.items()}
 
@@ -29,6 +34,7 @@ def line(measure: str, state: TrustState, *numbers: Any, subject: str | None = N
 
 
 BIASED = line("position_bias", TrustState.RED, 0.7, 0.6, 0.8, 0.1)
+FEW = line("flip_direction", TrustState.AMBER, 1.0, 0.45, 1.0, 0.4)
 LONG = line("length_effect", TrustState.NO_THRESHOLD, 31.6, 2.2, 61.0, None)
 UNJUDGED = line("unjudged", TrustState.GREEN, 0.01, 0.0, 0.05, 0.02, subject="<b>ada</b>")
 RETEST = line("test_retest", TrustState.NOT_MEASURED)
@@ -49,7 +55,7 @@ def test_every_light_is_a_word_beside_its_number_interval_and_threshold() -> Non
         ("position bias", "red", "70.0 % (60.0 to 80.0 %)", "12", "40.0 to 60.0 %"),
         ("length", "no threshold", "+32 Elo (+2 to +61)", "12", "–"),
         (
-            f"{TITLES['unjudged']}: <b>ada</b>",
+            f"{TITLES['unjudged']}, worst entrant: <b>ada</b>",
             "green",
             "1.0 % (0.0 to 5.0 %)",
             "12",
@@ -65,15 +71,16 @@ def test_the_section_begins_with_what_is_red_and_says_what_to_do() -> None:
     assert section is not None
     numbers, meaning = section.folds
     assert [each.split(": ")[1] for each in section.sentences] == ["test–retest."]
-    assert "1 of 2" in section.finding
+    assert "1 of 1" in section.finding
     assert "(position bias)" in section.finding
     red, without, unmeasured = numbers.sentences[0].split(". ")
-    assert "1 of 2" in red
+    assert "1 of 1" in red
     said = [each.split(": ")[1] for each in (red, without, unmeasured)]
     assert said == ["position bias", "length", "test–retest."]
     assert "at 90 %" in numbers.sentences[1]
     _, (_, advice) = section.tables
-    assert advice.rows == (("position bias", MEASURES["position_bias"].advice),)
+    leans = "position bias: the judge prefers the first slot"
+    assert advice.rows == ((leans, MEASURES["position_bias"].advice),)
     (_, meanings) = meaning.tables[0]
     assert ("length", MEASURES["length_effect"].meaning) in meanings.rows
 
@@ -81,8 +88,80 @@ def test_the_section_begins_with_what_is_red_and_says_what_to_do() -> None:
 def test_without_a_red_light_there_is_nothing_to_do() -> None:
     section = trust_section(shown(UNJUDGED, CYCLES), confidence=0.95)
     assert section is not None
-    assert section.finding.startswith("none of 2")
+    assert section.finding == "none of 1 lights on the judge is red"
     assert len(section.tables) == 1
+
+
+def test_an_amber_light_says_in_words_that_it_cannot_tell_and_how_many_more_would() -> None:
+    section = trust_section(shown(FEW, CYCLES), confidence=0.95)
+    assert section is not None
+    assert section.finding == "none of 2 lights on the judge is red; 1 amber: too few to tell"
+    (told,) = amber_sentences(shown(FEW, CYCLES))
+    assert told in section.sentences
+    assert "1 of 2 lights amber, too few to tell: direction of flips (about 3 more flips)" in told
+    assert "Amber, too few to tell: direction of flips." in section.folds[0].sentences[0]
+    said = light_sentence(FEW)
+    assert said.startswith("direction of flips: amber, ")
+    assert said.endswith("(why; too few to tell: about 3 more flips).")
+    matrix = trust_matrix(shown(FEW))
+    assert matrix.rows[0][1].startswith("amber: ")
+    (cell,) = (matrix.html or {}).values()
+    assert cell.light == "light fair"
+    assert (cell.small or "").startswith("amber")
+    assert not red_sentences(shown(FEW))
+
+
+def test_a_light_too_close_to_its_limit_names_no_number() -> None:
+    close = line("test_retest", TrustState.AMBER, 0.8, 0.7, 0.9, 0.8)
+    alone = line("test_retest", TrustState.AMBER, 0.8, None, None, 0.8)
+    assert "a hundred times" in light_sentence(close)
+    assert light_sentence(alone).endswith("(why; too few to tell).")
+
+
+def test_entrants_unjudged_pairs_are_one_line_beside_the_tests_of_the_judge() -> None:
+    missing = [
+        line("unjudged", TrustState.RED, value, 0.0, 1.0, 0.02, subject=name)
+        for name, value in (("ann", 0.05), ("bob", 0.25))
+    ]
+    rows = shown(BIASED, *missing, UNJUDGED)
+    judge, unjudged = red_sentences(rows)
+    assert "1 of 1 lights red" in judge
+    assert unjudged.startswith("Unjudged pairs on factuality: ann 5.0 % and bob 25.0 %; ")
+    summary = red_summary(rows)
+    assert summary.startswith("1 of 1 lights on the judge are red (position bias); ")
+    assert "ann and bob" in summary
+    assert len(red_sentences(shown(*missing))) == 1
+    titles = [row[0] for row in trust_table(rows).rows]
+    assert titles == ["position bias", f"{TITLES['unjudged']}, worst entrant: bob"]
+
+
+def test_a_red_light_says_where_the_judge_leans() -> None:
+    for value, leans in ((150.0, "rewards length"), (-150.0, "penalises length")):
+        found = line("length_effect", TrustState.RED, value, value - 40, value + 40, 100)
+        (said,) = red_sentences(shown(found))
+        section = trust_section(shown(found), confidence=0.95)
+        assert section is not None
+        ((advised, advice),) = section.tables[1][1].rows
+        for text in (said, advised, light_sentence(found)):
+            assert leans in text
+        other = "penalises" if value > 0 else "rewards"
+        assert other not in " ".join((said, advised, advice, light_sentence(found)))
+
+
+def test_flips_of_all_dimensions_are_one_light_of_the_count() -> None:
+    few = [replace(FEW, dimension=name, n=7, low=0.6) for name in ("f", "g", "h")]
+    rows = lights_of([make_table(MeasureRow, few)])
+    assert red_summary(rows) == "1 of 1 lights on the judge are red (direction of flips)"
+    (said,) = red_sentences(rows)
+    assert f"on {ALL_DIMENSIONS}: 1 of 1 " in said
+    assert "it prefers the first slot" in said
+    section = trust_section(rows, confidence=0.95)
+    assert section is not None
+    (_, apart), (_, together), _ = section.tables
+    assert apart.headers == ("measure", "f", "g", "h", "expected")
+    assert together.headers == ("measure", ALL_DIMENSIONS, "expected")
+    states = [cell.partition(":")[0] for cell in (*apart.rows[0][1:4], together.rows[0][1])]
+    assert states == [*["pooled"] * 3, "red"]
 
 
 def test_the_matrix_has_a_line_a_measure_and_shows_the_worst_entrant() -> None:
@@ -101,7 +180,7 @@ def test_the_matrix_has_a_line_a_measure_and_shows_the_worst_entrant() -> None:
 def test_a_check_says_the_number_the_threshold_and_the_advice_only_where_it_is_red() -> None:
     biased, cycles, retest = map(light_sentence, (BIASED, CYCLES, RETEST))
     said, advice = biased.split(" (why). ")
-    assert advice == MEASURES["position_bias"].advice
+    assert advice == f"The judge prefers the first slot. {MEASURES['position_bias'].advice}"
     assert re.findall(r"\d+\.\d+", said) == ["70.0", "60.0", "80.0", "40.0", "60.0"]
     assert re.findall(r"\d+\.\d+", cycles) == ["0.250", "0.010"]
     assert cycles.endswith(" (why).")

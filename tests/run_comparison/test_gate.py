@@ -30,6 +30,7 @@ from tournament_assets.run_comparison.gate import (
 from tournament_assets.run_comparison.run_reading import FinishedRun, read_finished_runs
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Outcome
+from tournament_assets.trust.measures import ALL_DIMENSIONS
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = GateSettings(candidate="new", baseline="old", margin=20)
@@ -115,6 +116,7 @@ def test_the_gate_reads_shares() -> None:
     [
         ({"judge": "loopback (lexical, not a language model)"}, "not a language model"),
         ({"trust": {"facts": {"flip bias": "red"}}}, "red: flip bias"),
+        ({"trust": {"facts": GREEN, ALL_DIMENSIONS: {"flips": "red"}}}, "red: flips over all"),
         ({"trust": {}}, "does not say"),
         ({"is_partial": True}, "partial"),
         ({"prompts_planned": {"facts": 110}}, "100 of 110 pairs"),
@@ -245,11 +247,25 @@ def write_run(folder: Path, outcomes: str) -> Path:
     return folder
 
 
+def test_an_amber_light_is_named_and_blocks_nothing() -> None:
+    clear = run(BETTER)
+    amber = {"facts": {"flips": "amber"}, ALL_DIMENSIONS: {"flips": "amber"}}
+    unclear = replace(clear, manifest={**clear.manifest, "trust": amber})
+    before, after = (hold_gate(each, SETTINGS) for each in (clear, unclear))
+    assert before.passage is after.passage is Passage.NOT_WORSE
+    assert after.dimensions[0].doubts == ()
+    assert after.dimensions[0].amber == ("flips", f"flips over {ALL_DIMENSIONS}")
+    (added,) = {*gate_sentences(after)} - {*gate_sentences(before)}
+    assert "amber" in added
+    assert added.endswith(f": flips and flips over {ALL_DIMENSIONS}.")
+
+
 def test_a_run_says_all_that_the_gate_asks(finished_pilot: FinishedPilot) -> None:
     (finished,) = read_finished_runs([finished_pilot.summary.directory])
     gate = hold_gate(finished, GateSettings(candidate="careful", baseline="sloppy"))
     assert all("language model" in each.doubts[0] for each in gate.dimensions)
-    assert any(doubt.endswith(" length_effect") for doubt in gate.dimensions[0].doubts)
+    assert "length_effect" in gate.dimensions[0].amber
+    assert any("length_effect" in each for each in gate_sentences(gate))
     assert {each.test.settled for each in gate.dimensions} == {4, 6}
     assert finished.manifest["prompts_planned"] == {"factuality": 4, "calibration": 6}
 

@@ -54,10 +54,7 @@ def measure_proportion(count: int, n: int, *, confidence: float = 0.95) -> Estim
         return Estimate()
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
     rate = count / n
-    low, high = _wilson(rate, n, z)
-    # At the ends the formula gives 0 and 1 up to rounding.
-    low, high = 0.0 if count == 0 else low, 1.0 if count == n else high
-    return Estimate(rate, low, high, n)
+    return Estimate(rate, *wilson_interval(rate, n, z), n)
 
 
 def measure_by_prompt(
@@ -84,13 +81,11 @@ def measure_by_prompt(
     """
     require_confidence(confidence)
     found = share_by_prompt(units, weights)
-    count, n, n_prompts, rate = found.count, found.n, found.n_prompts, found.rate
+    n, n_prompts, rate = found.n, found.n_prompts, found.rate
     if rate is None or n_prompts < 2:
         return Estimate(rate, n=n)
     t = two_sided_quantile(confidence, degrees_of_freedom=n_prompts - 1)
-    low, high = _wilson(rate, found.n_effective, t)
-    low, high = 0.0 if count == 0 else low, 1.0 if count == n else high
-    return Estimate(rate, low, high, n)
+    return Estimate(rate, *wilson_interval(rate, found.n_effective, t), n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +134,12 @@ def share_by_prompt(
     return ShareByPrompt(count, n, n_prompts, rate, effective)
 
 
-def _wilson(rate: float, n: float, z: float) -> tuple[float, float]:
+def wilson_interval(rate: float, n: float, z: float) -> tuple[float, float]:
+    """Return Wilson's interval of a share of `n` units, `z` standard errors to each side."""
     centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
     half_width = z / (1 + z**2 / n) * (rate * (1 - rate) / n + z**2 / (4 * n**2)) ** 0.5
-    return centre - half_width, centre + half_width
+    # At the ends the formula gives 0 and 1 up to rounding.
+    return 0.0 if rate == 0 else centre - half_width, 1.0 if rate == 1 else centre + half_width
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,8 +60,8 @@ def audit_command(
     that were refused, unreadable or lost to infrastructure, and those judged again; empty and
     cut-off responses. By prompt, across entrants: where no entrant wins, where every judgment is
     inconsistent, where the judge failed, strata in which one entrant fails, prompts with more
-    noise than signal, and those that decide the ranking. Red lights on the judge and dimensions of
-    mostly the same text come first. It sends no request and changes nothing.
+    noise than signal, and those that decide the ranking. Red and amber lights on the judge and
+    dimensions of mostly the same text come first. It sends no request and changes nothing.
 
     \b
     Exit code 0: little is missing, evenly over entrants, and no light of the trust panel is red.

@@ -18,7 +18,7 @@ from tournament_assets.audits.missingness import (
 )
 from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
 from tournament_assets.reports.sections import Doubt
-from tournament_assets.reports.trust_tables import red_sentences
+from tournament_assets.reports.trust_tables import amber_sentences, red_sentences
 from tournament_assets.tournament.asset_rows import CoverageRow, MeasureRow, PromptFindingRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.formatting import (
@@ -478,10 +478,11 @@ class AuditReport:
 
     @property
     def first_sentences(self) -> tuple[str, ...]:
-        """Sentences that precede everything else: outages, red lights and copied texts."""
+        """Sentences that precede everything else: outages, red and amber lights, copied texts."""
         return (
             *(outage.sentence for outage in self.outages),
             *red_sentences(self.trust),
+            *amber_sentences(self.trust),
             *copy_sentences(self.audit),
         )
 

@@ -33,6 +33,7 @@ _LIGHTS = {
     "grey": "light unknown",
     "gray": "light unknown",
     "not measured": "light unknown",
+    "pooled": "light unknown",
     "no threshold": "light unknown",
 }
 _LONGEST_NUMBER = 36

@@ -12,33 +12,34 @@ from tournament_assets.tournament.formatting import (
     join_names,
 )
 from tournament_assets.trust.lights import TrustState
-from tournament_assets.trust.measures import MEASURES, UNJUDGED
+from tournament_assets.trust.measures import ALL_DIMENSIONS, MEASURES, UNJUDGED
 
 _NAMED_LIGHTS = 3
 """Most red lights that one line names."""
+_TOLD = (TrustState.RED, TrustState.AMBER, TrustState.GREEN)
 
 
 def trust_table(rows: Sequence[MeasureRow]) -> ReportTable:
-    """Return the panel of one dimension, a row per measure.
+    """Return the panel of one dimension, a row per measure; of entrants, the worst.
 
     Args:
         rows: Rows of table "measures" of one dimension.
     """
     return ReportTable.of(
-        rows,
+        _worst_entrants(rows),
         {
-            "measure": lambda row: _title(row.measure, row.subject),
+            "measure": lambda row: _panel_title(row.measure, row.subject),
             "light": lambda row: row.state,
             "value (interval)": _with_interval,
             "n": lambda row: row.n,
             "threshold": lambda row: _threshold(row.measure, row.threshold),
-            "behind it": lambda row: row.note or "",
+            "behind it": _behind,
         },
     )
 
 
 def light_sentence(row: MeasureRow) -> str:
-    """Describe what a light shows, and what to do unless it is green.
+    """Describe what a light shows, and what to do if it is red.
 
     Args:
         row: One line of the panel.
@@ -53,8 +54,14 @@ def light_sentence(row: MeasureRow) -> str:
     )
     limit = _threshold(row.measure, row.threshold)
     against = f"; {limit} expected" if row.threshold is not None else ""
-    sentence = f"{title}: {_number(row.value, row.unit)}{interval}{against} ({row.note})."
-    return f"{sentence} {measure.advice}" if row.state == TrustState.RED else sentence
+    amber = "amber, " if row.state == TrustState.AMBER else ""
+    sentence = (
+        f"{title}: {amber}{_number(row.value, row.unit)}{interval}{against} ({_behind(row)})."
+    )
+    if row.state != TrustState.RED:
+        return sentence
+    leans = measure.lean_of(row.value)
+    return " ".join(filter(None, (sentence, leans and f"The judge {leans}.", measure.advice)))
 
 
 def red_sentences(rows: Sequence[MeasureRow]) -> list[str]:
@@ -64,23 +71,80 @@ def red_sentences(rows: Sequence[MeasureRow]) -> list[str]:
         rows: Rows of table "measures", all dimensions.
     """
     sentences = []
-    for dimension in dict.fromkeys(row.dimension for row in rows):
-        own = [row for row in rows if row.dimension == dimension]
-        red = [row for row in own if row.state == TrustState.RED]
-        lit = len(red) + sum(row.state == TrustState.GREEN for row in own)
+    for dimension, own in _by_dimension(rows).items():
+        red, missing = _tests(own, TrustState.RED), _too_much_unjudged(own)
         if red:
-            listed = "; ".join(
-                f"{_title(row.measure, row.subject)} {_with_interval(row)}, "
-                f"{_threshold(row.measure, row.threshold)} expected, "
-                f"n = {row.n}"
-                for row in red
-            )
+            listed = "; ".join(map(_red_clause, red))
             sentences.append(
-                f"The judge on {dimension}: {len(red)} of {lit} lights red. {listed[0].upper()}"
-                f"{listed[1:]}. "
-                "See the trust panel before using these ratings."
+                f"The judge on {dimension}: {len(red)} of {len(_tests(own))} lights red. "
+                f"{listed[0].upper()}{listed[1:]}. See the trust panel before using these ratings."
+            )
+        if missing:
+            shares = [f"{row.subject} {_number(row.value, row.unit)}" for row in missing]
+            sentences.append(
+                f"Unjudged pairs on {dimension}: {join_names(shares)}; "
+                f"{_threshold(UNJUDGED, missing[0].threshold)} expected."
             )
     return sentences
+
+
+def _red_clause(row: MeasureRow) -> str:
+    leans = MEASURES[row.measure].lean_of(row.value)
+    return (
+        f"{_title(row.measure, row.subject)} {_with_interval(row)}, "
+        f"{f'it {leans}, ' if leans else ''}"
+        f"{_threshold(row.measure, row.threshold)} expected, n = {row.n}"
+    )
+
+
+def amber_sentences(rows: Sequence[MeasureRow]) -> list[str]:
+    """Return the amber lights by dimension, with how many more would tell.
+
+    Args:
+        rows: Rows of table "measures", all dimensions.
+    """
+    return [
+        f"The judge on {dimension}: {len(amber)} of {len(_tests(own))} lights amber, too few to "
+        f"tell: {join_names([_amber_clause(row) for row in amber])}."
+        for dimension, own in _by_dimension(rows).items()
+        if (amber := _tests(own, TrustState.AMBER))
+    ]
+
+
+def _amber_clause(row: MeasureRow) -> str:
+    more = _more(row)
+    return _title(row.measure, row.subject) + (f" ({more})" if more else "")
+
+
+def _more(row: MeasureRow) -> str:
+    """Return about how many more would turn an amber light red or green; empty if unknown."""
+    measure = MEASURES[row.measure]
+    if row.threshold is None or row.low is None or row.high is None:
+        return ""
+    more = measure.needed(row.estimate, row.threshold)
+    if more is None:
+        return "so near its limit that a hundred times as many would not tell"
+    rounding = 10 ** max(0, len(str(more)) - 2)
+    about = -(-more // rounding) * rounding
+    return f"about {about:,} more {measure.counted}{'' if about == 1 else 's'}"
+
+
+def _by_dimension(rows: Sequence[MeasureRow]) -> dict[str, list[MeasureRow]]:
+    names = dict.fromkeys(row.dimension for row in rows)
+    return {name: [row for row in rows if row.dimension == name] for name in names}
+
+
+def _tests(rows: Sequence[MeasureRow], state: TrustState | None = None) -> list[MeasureRow]:
+    """Return the lights of tests of the judge, which unjudged pairs are not; of one state if given.
+
+    A test that was not measured, or has no threshold, is none of them.
+    """
+    states = _TOLD if state is None else (state,)
+    return [row for row in rows if row.state in states and row.measure != UNJUDGED]
+
+
+def _too_much_unjudged(rows: Sequence[MeasureRow]) -> list[MeasureRow]:
+    return [row for row in rows if row.measure == UNJUDGED and row.state == TrustState.RED]
 
 
 def red_summary(rows: Sequence[MeasureRow]) -> str:
@@ -89,13 +153,17 @@ def red_summary(rows: Sequence[MeasureRow]) -> str:
     Args:
         rows: Rows of table "measures", all dimensions.
     """
-    red = [row for row in rows if row.state == TrustState.RED]
-    lit = len(red) + sum(row.state == TrustState.GREEN for row in rows)
-    if not red:
-        return ""
-    names = list(dict.fromkeys(MEASURES[row.measure].title for row in red))
-    named = names if len(names) <= _NAMED_LIGHTS else [*names[:2], f"{len(names) - 2} more"]
-    return f"{len(red)} of {lit} lights on the judge are red ({join_names(named)})"
+    red, parts = _tests(rows, TrustState.RED), []
+    if red:
+        names = list(dict.fromkeys(MEASURES[row.measure].title for row in red))
+        named = names if len(names) <= _NAMED_LIGHTS else [*names[:2], f"{len(names) - 2} more"]
+        parts.append(
+            f"{len(red)} of {len(_tests(rows))} lights on the judge are red ({join_names(named)})"
+        )
+    if missing := _too_much_unjudged(rows):
+        names = list(dict.fromkeys(str(row.subject) for row in missing))
+        parts.append(f"too many pairs of {join_names(names)} are unjudged")
+    return "; ".join(parts)
 
 
 def trust_section(lights: Sequence[MeasureRow], *, confidence: float) -> ReportSection | None:
@@ -106,37 +174,39 @@ def trust_section(lights: Sequence[MeasureRow], *, confidence: float) -> ReportS
     """
     if not lights:
         return None
-    rows = lights
-    dimensions = list(dict.fromkeys(row.dimension for row in rows))
+    rows, by_dimension = lights, _by_dimension(lights)
     red = [row for row in rows if row.state == TrustState.RED]
-    green = [row for row in rows if row.state == TrustState.GREEN]
+    amber = _tests(rows, TrustState.AMBER)
+    pooled = by_dimension.get(ALL_DIMENSIONS, [])
+    apart = [row for row in rows if row.dimension != ALL_DIMENSIONS]
+    finding = red_summary(rows) or f"none of {len(_tests(rows))} lights on the judge is red"
     numbers = ReportSection(
         "Every number, by dimension",
         (
-            *(_summary(dimension, rows) for dimension in dimensions),
+            *(_summary(dimension, own) for dimension, own in by_dimension.items()),
             "Every number is over pairs that the judge was asked about, n counts distinct requests "
             "or pairs of them, and pairs of one text are in none. Intervals are at "
             f"{format_confidence(confidence)} and by prompt: Wilson's with the effective number of "
             "units for shares, prompts resampled for kappas, the sandwich for Elo points. A light "
-            "goes by the number itself, so where the threshold lies inside the interval it may be "
-            "chance; for slots and for length it is red only where the interval leaves out no "
-            "effect at all. What was not measured is never green.",
+            "is green where the whole interval is inside the limits, red where it is outside, and "
+            "amber where both are possible: too few to tell. Sooner red are swap consistency, by "
+            "its number, and flips and longer wins, where the number is outside and the interval "
+            "excludes one half; cycles and unjudged pairs go by the number alone. What was not "
+            "measured is never green.",
         ),
-        tuple(
-            (name, trust_table([row for row in rows if row.dimension == name]))
-            for name in dimensions
-        ),
+        tuple((dimension, trust_table(own)) for dimension, own in by_dimension.items()),
         finding="with n, threshold, and what is behind it",
         one_at_a_time=True,
     )
     return ReportSection(
         "Trust panel",
-        tuple(_unlit_sentences(rows)),
+        (*amber_sentences(rows), *_unlit_sentences(rows)),
         (
-            ("The judge on each dimension", trust_matrix(rows)),
+            ("The judge on each dimension", trust_matrix(apart)),
+            *((("The judge over all dimensions", trust_matrix(pooled)),) if pooled else ()),
             *((("What to do about what is red", _advice_table(red)),) if red else ()),
         ),
-        finding=red_summary(rows) or f"none of {len(green)} lights on the judge is red",
+        finding=f"{finding}; {len(amber)} amber: too few to tell" if amber else finding,
         folds=(numbers, ReportSection("What each light means", (), (("", _meaning_table(rows)),))),
         is_open=True,
     )
@@ -158,22 +228,15 @@ def trust_matrix(rows: Sequence[MeasureRow]) -> ReportTable:
     """
     dimensions = list(dict.fromkeys(row.dimension for row in rows))
     lines: dict[tuple[str, str | None], dict[str, MeasureRow]] = {}
-    for row in rows:
-        if row.state == TrustState.NOT_MEASURED:
-            continue
-        subject = None if row.measure == UNJUDGED else row.subject
-        cells = lines.setdefault((row.measure, subject), {})
-        held = cells.get(row.dimension)
-        if held is None or (row.value or 0.0) > (held.value or 0.0):
-            cells[row.dimension] = row
+    for row in _worst_entrants(rows):
+        if row.state != TrustState.NOT_MEASURED:
+            subject = None if row.measure == UNJUDGED else row.subject
+            lines.setdefault((row.measure, subject), {})[row.dimension] = row
     texts, html = [], {}
     for number, ((measure, subject), cells) in enumerate(lines.items()):
-        title = _title(measure, subject)
-        if measure == UNJUDGED:
-            title = f"{title}, worst entrant"
         texts.append(
             (
-                title,
+                _panel_title(measure, subject),
                 *(_cell(cells.get(dimension)) for dimension in dimensions),
                 _threshold(measure, next(iter(cells.values())).threshold),
             )
@@ -199,7 +262,23 @@ def _html_cell(row: MeasureRow) -> HtmlCell:
     )
 
 
-_LIGHTS = {"green": "light good", "red": "light bad"}
+_LIGHTS = {"green": "light good", "amber": "light fair", "red": "light bad"}
+
+
+def _worst_entrants(rows: Sequence[MeasureRow]) -> list[MeasureRow]:
+    """Return the rows, of those on entrants' unjudged pairs the largest share per dimension."""
+    worst: dict[str, MeasureRow] = {}
+    for row in rows:
+        held = worst.get(row.dimension)
+        if row.measure == UNJUDGED and (held is None or (row.value or 0.0) > (held.value or 0.0)):
+            worst[row.dimension] = row
+    return [row for row in rows if row.measure != UNJUDGED or row is worst[row.dimension]]
+
+
+def _behind(row: MeasureRow) -> str:
+    """Return what is behind a light; of an amber one, also how many more would tell."""
+    amber = ("too few to tell", _more(row)) if row.state == TrustState.AMBER else ()
+    return "; ".join(filter(None, (row.note, ": ".join(filter(None, amber)))))
 
 
 def _unlit_sentences(rows: Sequence[MeasureRow]) -> list[str]:
@@ -210,18 +289,20 @@ def _unlit_sentences(rows: Sequence[MeasureRow]) -> list[str]:
     return [f"Not measured, so neither green nor red: {join_names(titles)}."] if titles else []
 
 
-def _summary(dimension: str, rows: Sequence[MeasureRow]) -> str:
-    own = [row for row in rows if row.dimension == dimension]
+def _summary(dimension: str, own: Sequence[MeasureRow]) -> str:
     by_state = {
-        state: [_title(row.measure, row.subject) for row in own if row.state == state]
+        state: [_title(row.measure, row.subject) for row in _tests(own, state)]
         for state in TrustState
     }
-    red, green = by_state[TrustState.RED], by_state[TrustState.GREEN]
+    red, amber = by_state[TrustState.RED], by_state[TrustState.AMBER]
+    n = len(_tests(own))
     sentence = (
-        f"On {dimension}, {len(red)} of {len(red) + len(green)} lights are red: {join_names(red)}."
+        f"On {dimension}, {len(red)} of {n} lights are red: {join_names(red)}."
         if red
-        else f"On {dimension}, none of {len(green)} lights is red."
+        else f"On {dimension}, none of {n} lights is red."
     )
+    if amber:
+        sentence += f" Amber, too few to tell: {join_names(amber)}."
     if by_state[TrustState.NO_THRESHOLD]:
         sentence += (
             " Measured, without a threshold in the config: "
@@ -233,9 +314,16 @@ def _summary(dimension: str, rows: Sequence[MeasureRow]) -> str:
 
 
 def _advice_table(red: Sequence[MeasureRow]) -> ReportTable:
-    measures = [MEASURES[name] for name in dict.fromkeys(row.measure for row in red)]
-    return ReportTable.of(
-        measures, {"red": lambda each: each.title, "what to do": lambda each: each.advice}
+    told = dict.fromkeys((row.measure, MEASURES[row.measure].lean_of(row.value)) for row in red)
+    return ReportTable(
+        headers=("red", "what to do"),
+        rows=tuple(
+            (
+                f"{MEASURES[name].title}: the judge {leans}" if leans else MEASURES[name].title,
+                MEASURES[name].advice,
+            )
+            for name, leans in told
+        ),
     )
 
 
@@ -249,6 +337,13 @@ def _meaning_table(rows: Sequence[MeasureRow]) -> ReportTable:
 def _title(measure: str, subject: str | None) -> str:
     title = MEASURES[measure].title
     return title if subject is None else f"{title}: {subject}"
+
+
+def _panel_title(measure: str, subject: str | None) -> str:
+    title = MEASURES[measure].title
+    return ": ".join(
+        filter(None, (f"{title}, worst entrant" if measure == UNJUDGED else title, subject))
+    )
 
 
 def _number(value: float | None, unit: str) -> str:

@@ -25,9 +25,11 @@ from tournament_assets.run_comparison.differences import judgment_of
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.formatting import format_confidence
+from tournament_assets.tournament.formatting import format_confidence, join_names
 from tournament_assets.tournament.json_lines import numbered_lines, parse_rows
 from tournament_assets.tournament.judge_services import SERVICES
+from tournament_assets.trust.lights import TrustState
+from tournament_assets.trust.measures import ALL_DIMENSIONS
 
 HISTORY = "gate_history.jsonl"
 """File of earlier looks, beside the runs."""
@@ -101,6 +103,7 @@ class GatedDimension:
         p_worse: Likewise.
         passage: The decision on this dimension alone.
         doubts: Why it cannot be decided, whatever the numbers.
+        amber: Lights on the judge that are too few to tell; they block nothing.
     """
 
     test: DifferenceTest
@@ -108,6 +111,7 @@ class GatedDimension:
     p_worse: float
     passage: Passage
     doubts: tuple[str, ...]
+    amber: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +260,8 @@ def _decide(
             passage = Passage.NOT_WORSE
         elif not doubts and worse[name] <= level:
             passage = Passage.WORSE
-        decided.append(GatedDimension(test, not_worse[name], worse[name], passage, doubts))
+        amber = tuple(_lights(run.manifest, name, TrustState.AMBER))
+        decided.append(GatedDimension(test, not_worse[name], worse[name], passage, doubts, amber))
     return decided
 
 
@@ -281,16 +286,27 @@ def _doubts(run: FinishedRun, test: DifferenceTest, settings: GateSettings) -> t
             f"{test.settled} of {n_planned} pairs of the two are settled; "
             f"expected at least {format_confidence(settings.min_coverage)}"
         )
-    lights = _at(manifest, "trust", test.dimension)
-    if not isinstance(lights, Mapping):
+    if not isinstance(_at(manifest, "trust", test.dimension), Mapping):
         doubts.append("the run does not say whether its judge can be trusted; run it again")
     else:
         doubts += [
             f"the trust panel is red: {measure}"
-            for measure, state in lights.items()
-            if state == "red"
+            for measure in _lights(manifest, test.dimension, TrustState.RED)
         ]
     return tuple(doubts)
+
+
+def _lights(manifest: Mapping[str, Any], dimension: str, state: TrustState) -> list[str]:
+    """Return the lights on the judge of a dimension, and of all together, that show a state."""
+    own, pooled = (_at(manifest, "trust", name) or {} for name in (dimension, ALL_DIMENSIONS))
+    return [
+        *(measure for measure, shown in own.items() if shown == state),
+        *(
+            f"{measure} over {ALL_DIMENSIONS}"
+            for measure, shown in pooled.items()
+            if shown == state
+        ),
+    ]
 
 
 def _at(value: Any, *keys: str) -> Any:
@@ -378,6 +394,11 @@ def gate_sentences(gate: Gate) -> list[str]:
     sentences = [f"{words[gate.passage]} (exit code {gate.passage.exit_code})."]
     for each in gate.dimensions:
         sentences += [f"{each.test.dimension}: {doubt}." for doubt in each.doubts]
+        if each.amber:
+            sentences.append(
+                f"{each.test.dimension}: too few to tell about the judge (amber, blocks nothing): "
+                f"{join_names(each.amber)}."
+            )
         if (note := each.test.difference.note) is not None:
             sentences.append(
                 f"{each.test.dimension}: no rating ({note}); the pairs of the two alone "

@@ -32,6 +32,7 @@ from tournament_assets.storage.tables import content_version, rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, MeasureRow, PromptRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.fingerprints import fingerprint_text
+from tournament_assets.trust.measures import ALL_DIMENSIONS
 from tournament_assets.verdicts.adaptive_judging import Unasked
 
 if TYPE_CHECKING:
@@ -159,7 +160,11 @@ def run_manifest(
         "replies_pending": sum(facts.pending.values()),
         "is_partial": any(facts.pending.values()),
         "outages": [each.sentence for each in find_outages(audit, config.checks)],
-        "trust": {dimension: _lights(lights, dimension) for dimension in names},
+        "trust": {
+            name: own
+            for name in (*names, ALL_DIMENSIONS)
+            if (own := _lights(lights, name)) or name in names
+        },
         "prompts_planned": _prompts_planned(audit, n_entrants=len(config.entrant_ids)),
         "n_perms": next(iter(tables.elo_traces.values())).ratings.shape[0],
         "shuffle_seed": config.ratings.shuffle_seed,

@@ -387,10 +387,10 @@ class MeasureRow:
     low: Annotated[float | None, "lower end of its interval"] = None
     high: Annotated[float | None, "upper end of its interval"] = None
     n: Annotated[int, "replies, pairs, labels, controls or triples it was counted over"]
-    threshold: Annotated[float | None, "where its light turns red; absent: no check"] = None
-    state: Annotated[str | None, "green, red, not measured or no threshold; absent: no light"] = (
-        None
-    )
+    threshold: Annotated[float | None, "the limit of its light; absent: no check"] = None
+    state: Annotated[
+        str | None, "green, amber, red, not measured or no threshold; absent: no light"
+    ] = None
     note: Annotated[str | None, "the counts behind it, or why it is absent"] = None
 
     @classmethod

@@ -1,17 +1,22 @@
-"""The measures of the judge: what each means, when its light is red, and what to do then."""
+"""The measures of the judge: what each means, where its limits are, and what to do beyond them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from tournament_assets.audits.agreement import wilson_interval
 from tournament_assets.storage.tables import AnyTable, rows_of
 from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.extras import rows_of_extras
 from tournament_assets.trust import panel
-from tournament_assets.trust.lights import Measure
+from tournament_assets.trust.lights import Measure, TrustState
 from tournament_assets.trust.panel import JudgeEvidence
 
 UNJUDGED = "unjudged"
+ALL_DIMENSIONS = "all dimensions"
+"""Stands for the dimension where one light is of all of them."""
+_SLOTS = ("prefers the second slot", "prefers the first slot")
 
 _IN_ORDER = (
     Measure(
@@ -23,10 +28,12 @@ _IN_ORDER = (
         "pairs into inconsistent ones: read narrow leads with care, and try another judge or a "
         "rubric that asks to compare before deciding.",
         "share",
+        "request",
         find=panel.first_slot,
         threshold=lambda checks: checks.max_position_bias,
         expected="near",
         neutral=0.5,
+        leans=_SLOTS,
     ),
     Measure(
         "flip_direction",
@@ -36,10 +43,14 @@ _IN_ORDER = (
         "The judge decides close pairs by position, and they come out inconsistent: read narrow "
         "leads with care, and try another judge or a rubric that asks to compare before deciding.",
         "share",
+        "flip",
         find=panel.flips,
         threshold=lambda checks: checks.max_flip_bias,
         expected="near",
         neutral=0.5,
+        red_by="lean",
+        is_pooled=True,
+        leans=_SLOTS,
     ),
     Measure(
         "swap_consistency",
@@ -51,6 +62,7 @@ _IN_ORDER = (
         "share",
         find=panel.consistency,
         threshold=lambda checks: 1 - checks.max_inconsistency_rate,
+        red_by="number",
     ),
     Measure(
         "test_retest",
@@ -78,13 +90,14 @@ _IN_ORDER = (
         "length",
         "With who answered held fixed, a response that is longer by a usual difference gains this "
         "many Elo points.",
-        "The judge rewards length: compare with the ratings at equal style, tell the judge in the "
-        "rubric that length is no merit, or limit all entrants to the same length.",
+        "Compare with the ratings at equal style, tell the judge in the rubric that length is "
+        "neither merit nor fault, or limit all entrants to the same length.",
         "points",
         find=panel.length,
         threshold=lambda checks: checks.max_length_effect,
         expected="near",
         neutral=0.0,
+        leans=("penalises length", "rewards length"),
     ),
     Measure(
         "longer_wins",
@@ -99,6 +112,7 @@ _IN_ORDER = (
         threshold=lambda checks: checks.max_longer_wins,
         expected="at most",
         neutral=0.5,
+        red_by="lean",
     ),
     Measure(
         "identical_controls",
@@ -107,6 +121,7 @@ _IN_ORDER = (
         "Where there is no difference the judge invents one: see which slot it prefers, and do not "
         "read anything into a narrow lead.",
         "share",
+        "control",
         find=panel.identical_controls,
         threshold=lambda checks: checks.min_identical_ties,
     ),
@@ -117,6 +132,7 @@ _IN_ORDER = (
         "The judge misses the plainest of differences: change the rubric or the judge before the "
         "ratings are used.",
         "share",
+        "control",
         find=panel.corrupted_controls,
         threshold=lambda checks: checks.min_corrupted_wins,
     ),
@@ -127,6 +143,7 @@ _IN_ORDER = (
         "The judge can be talked into a verdict: search the responses for such texts, and change "
         "the judge.",
         "share",
+        "control",
         find=panel.injection_controls,
         threshold=lambda checks: checks.max_injection_gain,
         expected="at most",
@@ -142,6 +159,7 @@ _IN_ORDER = (
         "p",
         find=panel.cycles_within_prompts,
         threshold=lambda checks: checks.min_transitivity_p,
+        is_exact=True,
     ),
     Measure(
         "transitivity_of_majorities",
@@ -152,6 +170,7 @@ _IN_ORDER = (
         "p",
         find=panel.cycles_of_majorities,
         threshold=lambda checks: checks.min_transitivity_p,
+        is_exact=True,
     ),
     Measure(
         "unjudged",
@@ -163,6 +182,7 @@ _IN_ORDER = (
         find=panel.unjudged,
         threshold=lambda checks: checks.max_unjudged_rate,
         expected="at most",
+        is_exact=True,
     ),
     Measure(
         "not_needed",
@@ -220,9 +240,52 @@ def lights_of(tables: Iterable[AnyTable]) -> list[MeasureRow]:
     Args:
         tables: Tables of measures, of any dimensions.
     """
-    places = {name: place for place, name in enumerate(MEASURES)}
-    rows = (row for table in tables for row in rows_of(MeasureRow, table))
-    return sorted(
-        (row for row in rows if row.state is not None and row.measure in places),
-        key=lambda row: places[row.measure],
-    )
+    rows = [row for table in tables for row in rows_of(MeasureRow, table) if row.state is not None]
+    lights = []
+    for measure in MEASURES.values():
+        own = [row for row in rows if row.measure == measure.name]
+        lights += pool(measure, own) if measure.is_pooled else own
+    return lights
+
+
+def pool(measure: Measure, rows: Sequence[MeasureRow]) -> list[MeasureRow]:
+    """Return the rows of a share with one light over all dimensions, if it is of several.
+
+    The dimensions are taken as independent, so the variances of their shares add up. A dimension
+    that tells by itself, and otherwise than all together, leaves every dimension its own light.
+
+    Args:
+        measure: What they measure.
+        rows: A row per dimension.
+    """
+    parts = {
+        row.dimension: (row.value, row.n, measure.precision(row.value, row.low or row.high))
+        for row in rows
+        if row.value is not None and row.low is not None and row.high is not None
+    }
+    if len(parts) < 2:
+        return [*rows]
+    n = sum(n for _, n, _ in parts.values())
+    share = sum(value * n for value, n, _ in parts.values()) / n
+    precision = n**2 / sum(n**2 / each for _, n, each in parts.values())
+    low, high = wilson_interval(share, precision, 1.0)
+    note = f"{round(share * n)} of {n} {measure.counted}s over {len(parts)} dimensions"
+    found, threshold = Estimate(share, low, high, n, note), rows[0].threshold
+    state = measure.state_of(found, threshold)
+    told = {row.state for row in rows} & {TrustState.GREEN, TrustState.RED}
+    if told - {state}:
+        return [*rows]
+    return [
+        *(
+            replace(row, state=TrustState.POOLED.value) if row.dimension in parts else row
+            for row in rows
+        ),
+        MeasureRow.of(
+            found,
+            dimension=ALL_DIMENSIONS,
+            measure=measure.name,
+            unit=measure.unit,
+            threshold=threshold,
+            state=state.value,
+        ),
+    ]

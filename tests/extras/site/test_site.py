@@ -41,7 +41,10 @@ def write_run(
         "selected_prompts": 50,
         "finished_at": f"2026-11-{day:02}T06:00:00+00:00",
         "is_partial": day == 3,
-        "trust": {"facts": {"length_effect": "red"}},
+        "trust": {
+            "facts": {"length_effect": "red", "unjudged of ada": "red", "unjudged of bob": "red"},
+            "all dimensions": {"flip_direction": "amber"},
+        },
         "inputs": {
             "selected_prompts": "p",
             "rubrics": {"facts": {"hash": rubric}},
@@ -119,7 +122,8 @@ def test_a_run_says_which_of_its_inputs_are_not_those_of_the_run_before(runs: Pa
     changes = re.findall(r'data-label="inputs that changed">([^<]*)<', page)
     assert changes == ["rubrics, entrants", "rubrics, entrants", "first run"]
     assert "incomplete:" in page
-    assert "1 red light" in page
+    for fact in ("1 red light ", "1 amber light on the judge: too few to tell", "are unjudged"):
+        assert fact in page
 
 
 def test_the_pages_run_no_script_and_escape_what_others_wrote(runs: Path) -> None:

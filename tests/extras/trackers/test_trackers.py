@@ -22,7 +22,7 @@ MANIFEST = {
     "entrants": ["ada", "bob"],
     "dimensions": ["facts"],
     "inputs": {},
-    "trust": {"facts": {"position_bias": "red", "swap_consistency": "green"}},
+    "trust": {"facts": {"position_bias": "red", "swap_consistency": "green", "length": "amber"}},
     "started_at": "2026-11-22T22:44:16+00:00",
     "finished_at": "2026-11-22T22:45:39+00:00",
 }
@@ -70,7 +70,7 @@ def test_an_mlflow_file_store_holds_the_run_once_however_often_it_is_told(
     }
     assert found.data.params["entrants"] == "ada, bob"
     assert found.data.params["judge_model"] == "claude-test"
-    assert found.data.tags["trust.facts"].split(": ") == ["red", "position_bias"]
+    assert found.data.tags["trust.facts"] == "red: position_bias; amber: length"
     files = {each.path for each in client.list_artifacts(found.info.run_id)}
     assert files == {"manifest.json", "leaderboard.parquet"}
 

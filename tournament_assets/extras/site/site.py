@@ -33,6 +33,7 @@ from tournament_assets.tournament.formatting import (
     format_rating,
     join_names,
 )
+from tournament_assets.trust.measures import UNJUDGED
 
 GENERATOR = "tournament site"
 """The mark on the first page that shows it is a site of ours, which may be replaced."""
@@ -251,14 +252,25 @@ def _facts(manifest: Mapping[str, Any]) -> list[str]:
         format_plural(int(manifest["selected_prompts"]), "prompt"),
         format_plural(len(manifest["entrants"]), "entrant"),
     ]
-    red = sum(list(lights.values()).count("red") for lights in manifest.get("trust", {}).values())
-    if red:
-        facts.append(f"{format_plural(red, 'red light')} on the judge")
+    red, amber = _lights(manifest, "red"), _lights(manifest, "amber")
+    tests = [name for name in red if not name.startswith(UNJUDGED)]
+    if tests:
+        facts.append(f"{format_plural(len(tests), 'red light')} on the judge")
+    if len(red) > len(tests):
+        facts.append("too many pairs are unjudged")
+    if amber:
+        facts.append(f"{format_plural(len(amber), 'amber light')} on the judge: too few to tell")
     if manifest.get("is_partial"):
         facts.append("incomplete: replies are pending")
     if manifest.get("outages"):
         facts.append(format_plural(len(manifest["outages"]), "outage"))
     return facts
+
+
+def _lights(manifest: Mapping[str, Any], state: str) -> list[str]:
+    """Return the lights that show a state, of all dimensions."""
+    trust = manifest.get("trust", {}).values()
+    return [name for lights in trust for name, shown in lights.items() if shown == state]
 
 
 def _fingerprints(manifest: Mapping[str, Any]) -> dict[str, str]:

@@ -55,7 +55,7 @@ def _tell(run: FinishedRun, client: MlflowClient) -> str:
         params=[
             Param(name, _text(run.manifest[name])) for name in _SETTINGS if name in run.manifest
         ],
-        tags=[RunTag(f"trust.{name}", lights) for name, lights in _red_lights(run)],
+        tags=[RunTag(f"trust.{name}", lights) for name, lights in _lights(run)],
     )
     for name in _FILES:
         if (run.folder / name).is_file():
@@ -91,10 +91,14 @@ def _metrics(run: FinishedRun) -> Iterator[tuple[str, float]]:
         yield f"{dimension}/unjudged", sum(pair.outcome is Outcome.UNJUDGED for pair in pairs)
 
 
-def _red_lights(run: FinishedRun) -> Iterator[tuple[str, str]]:
+def _lights(run: FinishedRun) -> Iterator[tuple[str, str]]:
     for dimension, lights in run.manifest.get("trust", {}).items():
-        red = [name for name, light in lights.items() if light == "red"]
-        yield dimension, f"red: {', '.join(red)}" if red else "no red light"
+        named = {
+            state: ", ".join(name for name, light in lights.items() if light == state)
+            for state in ("red", "amber")
+        }
+        told = (f"{state}: {names}" for state, names in named.items() if names)
+        yield dimension, "; ".join(told) or "no red light"
 
 
 def _text(value: Any) -> str:

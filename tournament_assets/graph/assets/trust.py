@@ -20,6 +20,7 @@ from tournament_assets.storage.tables import (
     rows_of,
 )
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, MeasureRow, VerdictRow
+from tournament_assets.tournament.formatting import join_names
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.trust.evidence import (
     controls_of,
@@ -162,13 +163,18 @@ def _lights(rows: Sequence[MeasureRow]) -> Metadata:
 
 
 def check_light(measure: str, rows: Sequence[MeasureRow], *, where: str) -> Check:
-    """Return a measure's light as a check."""
+    """Return a measure's light as a check, which an amber one passes."""
     own = [row for row in rows if row.measure == measure]
-    bad = [row for row in own if row.state != TrustState.GREEN]
+    bad = [row for row in own if row.state not in (TrustState.GREEN, TrustState.AMBER)]
     values = {row.subject or "value": row.value for row in own if row.value is not None}
     return Check(
         measure,
         passed=not bad,
         description=f"{where}: {' '.join(map(light_sentence, bad or own))}",
-        metadata={"threshold": own[0].threshold, **values} if own else {},
+        metadata={"threshold": own[0].threshold, "light": _shown(own), **values} if own else {},
     )
+
+
+def _shown(rows: Sequence[MeasureRow]) -> str:
+    states = join_names(list(dict.fromkeys(str(row.state) for row in rows)))
+    return states.replace(TrustState.AMBER, f"{TrustState.AMBER} (too few to tell)")
