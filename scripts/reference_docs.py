@@ -1,7 +1,7 @@
 """Write the reference pages that come from the code: `python scripts/reference_docs.py`.
 
 `docs/commands.md` is the help of every command, `docs/tables.md` every stored table with its
-columns. Tests hold both pages to the code.
+columns, and the rating methods. Tests hold both pages to the code.
 """
 
 import inspect
@@ -15,6 +15,7 @@ import pyarrow as pa
 from tournament_assets.cli import main as tournament
 from tournament_assets.graph.table import ASSETS
 from tournament_assets.ratings.elo_traces import EloTraces
+from tournament_assets.ratings.rating_methods import METHODS
 from tournament_assets.storage.tables import derive_schema
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -86,6 +87,20 @@ def tables_page() -> str:
             meaning = (column.metadata or {}).get(b"description", b"").decode()
             absent = "yes" if column.nullable else ""
             lines.append(f"| `{column.name}` | {_TYPES[column.type]} | {absent} | {meaning} |")
+    lines += [
+        "",
+        "## Rating methods",
+        "",
+        "What the column `method` of `ratings`, `fair_comparison` and `people_ratings` names.",
+        "",
+        "| `method` | title | the number | needs, beside the matches | table |",
+        "|---|---|---|---|---|",
+    ]
+    for each in METHODS.values():
+        needs = f"`{each.needs}`" if each.needs else ""
+        lines.append(
+            f"| `{each.name}` | {each.title} | {each.meaning} | {needs} | `{each.asset}` |"
+        )
     lines += [
         "",
         "## elo_traces",

@@ -17,12 +17,10 @@ from tournament_assets.battles.rating import (
 )
 from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.ratings.rating_methods import (
-    EFFECT,
     ELO,
     METHODS,
-    TIES,
-    rows_of_ratings,
 )
+from tournament_assets.ratings.rating_tables import rows_of_ratings
 from tournament_assets.reports.cost_estimate import estimate_document, estimate_rows
 from tournament_assets.reports.rating_method_tables import ONE_METHOD
 from tournament_assets.reports.rendering import render_template
@@ -172,7 +170,7 @@ def _rated_models(ratings: BattleRatings) -> list[RatingRow]:
     return [
         replace(row, dimension=ratings.dimension or "")
         for row in rows
-        if row.method not in (TIES, EFFECT)
+        if not METHODS[row.method].beside
     ]
 
 

@@ -8,25 +8,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tournament_assets.audits import fair_comparison
 from tournament_assets.audits.fair_comparison import (
     ALL,
     COMMON,
-    GAP,
+    COMPARED,
     PLANNED,
-    WIN_SHARE,
     Families,
     common_support,
     entrant_family,
     fair_comparison_rows,
     judge_family,
     model_family,
-    neighbours,
-    rank_by_rating,
     without_entrants,
 )
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
-from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, Evidence, rating_rows
+from tournament_assets.ratings.rating_evidence import Evidence
+from tournament_assets.ratings.rating_methods import (
+    BRADLEY_TERRY,
+    GAP,
+    WIN_SHARE,
+    neighbours,
+    rating_rows,
+)
 from tournament_assets.tournament.asset_rows import PromptRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.entrants import (
@@ -234,18 +239,13 @@ def test_ratings_are_those_of_bradley_terry_on_the_pairs_of_the_basis() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_leaderboard_and_the_fair_comparison_tell_the_same_entrants_apart(seed: int) -> None:
     judgments = tournament(12, seed=seed)
-    places = rank_by_rating(judgments, entrants=NAMES, settings=SETTINGS)
     matches = code_judgments(judgments, entrants=NAMES)
-    rows = rating_rows(
-        Evidence(matches=matches, tells_apart=True),
-        [BRADLEY_TERRY],
-        dimension="factuality",
-        settings=SETTINGS,
-    )
-    above = {row.entrant_id: row.shown_above for row in rows}
-    gaps = {row.entrant_id: row for row in places if row.method == GAP}
-    ratings = {row.entrant_id: row.rating for row in places if row.method == BRADLEY_TERRY}
-    told = neighbours(places)
+    evidence = Evidence(matches=matches, settings=SETTINGS, tells_apart=True)
+    rows = rating_rows(evidence, [BRADLEY_TERRY, GAP], dimension="factuality")
+    above = {row.entrant_id: row.shown_above for row in rows if row.method == BRADLEY_TERRY}
+    gaps = {row.entrant_id: row for row in rows if row.method == GAP}
+    ratings = {row.entrant_id: row.rating for row in rows if row.method == BRADLEY_TERRY}
+    told = neighbours(rows)
     assert [name for name, _ in told] == [*gaps]
     assert len(told) == 3
     for name, below in told:
@@ -253,6 +253,27 @@ def test_the_leaderboard_and_the_fair_comparison_tell_the_same_entrants_apart(se
         assert gap.shown_above == ((below,) if below in above[name] else ())
         assert bool(gap.shown_above) == (gap.low is not None and gap.low > 0)
         assert gap.rating == pytest.approx((ratings[name] or 0) - (ratings[below] or 0))
+
+
+@pytest.mark.parametrize("unjudged", [0.0, 0.1])
+def test_what_is_rated_already_is_not_rated_again(
+    unjudged: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judgments = tournament(12, unjudged=unjudged)
+    matches = code_judgments(judgments, entrants=NAMES)
+    evidence = Evidence(matches=matches, settings=SETTINGS, tells_apart=True)
+    ratings = rating_rows(evidence, COMPARED, dimension="f")
+    expected = compare(judgments, n_prompts=12)
+    calls: list[Any] = []
+
+    def count(*arguments: Any, **options: Any) -> list[RatingRow]:
+        calls.append(arguments)
+        return rating_rows(*arguments, **options)
+
+    monkeypatch.setattr(fair_comparison, "rating_rows", count)
+    assert compare(judgments, n_prompts=12, ratings=ratings) == expected
+    # Where pairs are missing, the prompts that all share are rated on their own.
+    assert len(calls) == (1 if unjudged else 0)
 
 
 def test_leaving_somebody_out_is_a_tournament_without_it() -> None:

@@ -20,7 +20,8 @@ from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.project.config_files import load_config
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
-from tournament_assets.ratings.rating_methods import STYLE, Evidence, rating_rows
+from tournament_assets.ratings.rating_evidence import Evidence
+from tournament_assets.ratings.rating_methods import STYLE, rating_rows
 from tournament_assets.reports.cost_estimate import estimate_json, rounds_sentences
 from tournament_assets.runs.estimates import estimate_judging
 from tournament_assets.storage.tables import StoredTable
@@ -79,8 +80,9 @@ def at_equal_style(paid: PaidProject, judgments: Sequence[Judgment]) -> dict[str
         for line in (paid.project.folder / f"responses_{entrant}.jsonl").read_text().splitlines()
         for row in [json.loads(line)]
     }
-    evidence = Evidence(matches=code_judgments(judgments, entrants=ENTRANTS), responses=responses)
-    rows = rating_rows(evidence, (STYLE,), dimension="factuality", settings=RatingSettings())
+    matches = code_judgments(judgments, entrants=ENTRANTS)
+    evidence = Evidence(matches=matches, settings=RatingSettings(), responses=responses)
+    rows = rating_rows(evidence, (STYLE,), dimension="factuality")
     return {row.entrant_id: row.rating for row in rows if row.method == STYLE}
 
 
@@ -225,8 +227,8 @@ def test_every_rating_counts_a_verdict_of_the_tail_for_what_it_stands_for(
         assert row["win_rate_a"] == pytest.approx(
             sum(points(each, row["entrant_a"]) for each in own) / len(own)
         )
-    for row in mode_table(paid, "fair_comparison"):
-        if (row["stratum"], row["basis"], row["method"]) == ("all", "all", "win_share"):
+    for row in rated:
+        if row["method"] == "win_share":
             own = [
                 each for each in repeated if row["entrant_id"] in (each.entrant_a, each.entrant_b)
             ]

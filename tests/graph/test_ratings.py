@@ -13,15 +13,17 @@ from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.ratings.covariates import fit_controlled
 from tournament_assets.ratings.davidson import fit_davidson
 from tournament_assets.ratings.matches import Matches, code_judgments
+from tournament_assets.ratings.rating_evidence import Evidence
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
     DAVIDSON,
     EFFECT,
     ELO,
+    GAP,
+    METHODS,
     SANDWICH,
     STYLE,
-    TIES,
-    Evidence,
+    WIN_SHARE,
     rating_rows,
 )
 from tournament_assets.ratings.rating_tables import trace_elo
@@ -114,15 +116,21 @@ def test_every_method_rates_the_run_as_it_rates_the_pairs_alone(
     project, _ = finished
     matches = preferences_of(project, dimension)
     settings = RatingSettings(n_permutations=N_ORDERINGS)
-    methods = (BRADLEY_TERRY, SANDWICH, ELO, DAVIDSON)
+    methods = (BRADLEY_TERRY, SANDWICH, ELO, DAVIDSON, WIN_SHARE, GAP)
     expected = rating_rows(
-        Evidence(matches=matches, traces=trace_elo(matches, settings), tells_apart=True),
+        Evidence(
+            matches=matches,
+            settings=settings,
+            traces=trace_elo(matches, settings),
+            tells_apart=True,
+        ),
         methods,
         dimension=dimension,
-        settings=settings,
     )
     rows = by_method(project, dimension)
-    assert {method for method, _ in rows} == {*methods, TIES, STYLE, EFFECT}
+    assert {method for method, _ in rows} == {
+        name for name, each in METHODS.items() if each.asset == "ratings"
+    }
     for row in expected:
         found = rows[row.method, row.entrant_id]
         for name in ("rating", "standard_error", "rank", "rank_best", "n"):

@@ -18,6 +18,7 @@ from tests.battles.builders import fight, problems_of, read
 from tests.extras.people.test_human_battles import arena_rows
 from tests.extras.people.test_human_labels import label
 from tests.projects import ENTRANTS, make_project, write_json_lines
+from tournament_assets.audits.fair_comparison import COMPARED
 from tournament_assets.battles.columns import make_battle_table
 from tournament_assets.battles.rating import rate_battles
 from tournament_assets.battles.registry import (
@@ -33,13 +34,9 @@ from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.graph.rows import AssetRow
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import plan_of
-from tournament_assets.ratings.rating_methods import (
-    BRADLEY_TERRY,
-    METHODS,
-    Evidence,
-    RatingMethod,
-    rows_of_ratings,
-)
+from tournament_assets.ratings.rating_evidence import Evidence, RatingMethod
+from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, METHODS
+from tournament_assets.ratings.rating_tables import rows_of_ratings
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.run.section_table import SECTIONS
 from tournament_assets.reports.sections import Page, SectionRow
@@ -113,19 +110,22 @@ def _needed_assets() -> set[str]:
 NEEDED = _needed_assets()
 
 
-def _share_of_points(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
+def _share_of_points(evidence: Evidence) -> list[RatingRow]:
     met = evidence.matches.table() + evidence.matches.table().T
     own = evidence.matches.table(evidence.matches.preference)
     points = own + (evidence.matches.table() - own).T
     shares = points.sum(axis=1) / met.sum(axis=1)
     found = zip(evidence.matches.entrants, shares, strict=True)
-    ratings = (Rating(settings.initial_rating + 400 * share, entrant=name) for name, share in found)
+    start = evidence.settings.initial_rating
+    ratings = (Rating(start + 400 * share, entrant=name) for name, share in found)
     return rows_of_ratings(ratings, "points")
 
 
 def test_one_more_rating_method(pilot: Pilot, monkeypatch: pytest.MonkeyPatch) -> None:
     """Words on what it counts put it beside the others, on the page and where battles are rated."""
-    points = RatingMethod("Points", _share_of_points, counts="gives a tie half a point")
+    points = RatingMethod(
+        "points", "Points", "points", _share_of_points, counts="gives a tie half a point"
+    )
     monkeypatch.setitem(METHODS, "points", points)
     made = pilot.remake("ratings", "measures", "leaderboard", PAGE)
     page = _page(made)
@@ -167,13 +167,16 @@ def test_one_more_section(pilot: Pilot, monkeypatch: pytest.MonkeyPatch) -> None
     assert all(name in section for name in ENTRANTS)
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name != BRADLEY_TERRY])
+@pytest.mark.parametrize(
+    "name",
+    [name for name, each in METHODS.items() if name not in COMPARED and not each.beside],
+)
 def test_a_rating_method(name: str, pilot: Pilot, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bradley-Terry stays: the leaderboard, the fair comparison and the page go by it."""
+    """Those of the fair comparison stay; the leaderboard and the page go by Bradley-Terry, too."""
     monkeypatch.delitem(METHODS, name)
     made = pilot.remake("ratings", "measures", "leaderboard", PAGE)
     methods = set(made.frame("ratings", "factuality")["method"])
-    assert {each for each in METHODS if each in methods} == set(METHODS)
+    assert {each for each, row in METHODS.items() if row.rate is not None} <= methods
     assert name not in methods
     assert METHODS[BRADLEY_TERRY].title in _page(made)
 

@@ -19,11 +19,11 @@ from tournament_assets.ratings.elo import (
 )
 from tournament_assets.ratings.intervals import sampling_intervals
 from tournament_assets.ratings.matches import code_judgments
+from tournament_assets.ratings.rating_evidence import Evidence
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
     DAVIDSON,
     ELO,
-    Evidence,
     rating_rows,
 )
 from tournament_assets.ratings.rating_tables import trace_elo
@@ -244,9 +244,11 @@ def test_control_for_style_rates_whom_bradley_terry_rates(case: Case) -> None:
 def test_side_by_side_nobody_is_ranked_without_a_rating(case: Case) -> None:
     preferences = code_judgments(case.judgments, entrants=case.entrants)
     settings = RatingSettings(n_permutations=20, n_bootstraps=20)
-    evidence = Evidence(matches=preferences, traces=trace_elo(preferences, settings))
+    evidence = Evidence(
+        matches=preferences, settings=settings, traces=trace_elo(preferences, settings)
+    )
     methods = (ELO, BRADLEY_TERRY, DAVIDSON)
-    for row in rating_rows(evidence, methods, dimension="d", settings=settings):
+    for row in rating_rows(evidence, methods, dimension="d"):
         if row.method in methods:
             assert (row.rating is None) == (row.rank is None) == (row.note is not None)
     bootstrap = bootstrap_bradley_terry(preferences, resampling=Resampling(200, 0))

@@ -5,15 +5,16 @@ from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.davidson import fit_davidson
 from tournament_assets.ratings.elo import DIVIDED, NO_MATCH, WON_ALL
 from tournament_assets.ratings.matches import Matches, code_judgments
+from tournament_assets.ratings.rating_evidence import Evidence
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
     DAVIDSON,
     EFFECT,
     ELO,
+    METHODS,
     SANDWICH,
     STYLE,
     TIES,
-    Evidence,
     rating_rows,
 )
 from tournament_assets.ratings.rating_tables import trace_elo
@@ -25,7 +26,7 @@ from tournament_assets.tournament.errors import InputError
 
 from .builders import ENTRANTS, code_columns, simulate_judgments, tie, win, wins
 
-METHODS = (ELO, BRADLEY_TERRY, SANDWICH, DAVIDSON)
+BY_MATCHES = (ELO, BRADLEY_TERRY, SANDWICH, DAVIDSON)
 SETTINGS = RatingSettings(
     n_permutations=50, n_bootstraps=40, k_factor=24, shuffle_seed=4, initial_rating=1000
 )
@@ -50,15 +51,15 @@ def rows_by(
     matches: Matches, settings: RatingSettings = SETTINGS
 ) -> dict[tuple[str, str], RatingRow]:
     """Rate by every method that needs no texts, by method and entrant, in their order."""
-    evidence = Evidence(matches=matches, traces=trace_elo(matches, settings))
-    rows = rating_rows(evidence, METHODS, dimension="facts", settings=settings)
+    evidence = Evidence(matches=matches, settings=settings, traces=trace_elo(matches, settings))
+    rows = rating_rows(evidence, BY_MATCHES, dimension="facts")
     return {(row.method, row.entrant_id): row for row in rows}
 
 
 def test_methods_agree_on_a_clear_order_best_first() -> None:
     judgments = simulate_judgments([0.0, 1.0, 2.0, 3.0], n_prompts=60, seed=0)
     rows = rows_by(code_judgments(judgments, entrants=ENTRANTS))
-    for method in METHODS:
+    for method in BY_MATCHES:
         own = [row for row in rows.values() if row.method == method]
         assert [row.entrant_id for row in own] == [*ENTRANTS[::-1]]
         assert [row.rank for row in own] == [1, 2, 3, 4]
@@ -160,10 +161,9 @@ def test_bradley_terry_tells_apart_where_it_is_to() -> None:
     matches = code_judgments(judgments, entrants=ENTRANTS)
     told, untold = (
         rating_rows(
-            Evidence(matches=matches, tells_apart=tells_apart),
+            Evidence(matches=matches, settings=SETTINGS, tells_apart=tells_apart),
             (BRADLEY_TERRY,),
             dimension="facts",
-            settings=SETTINGS,
         )
         for tells_apart in (True, False)
     )
@@ -192,7 +192,7 @@ def test_style_comes_after_the_entrants_and_says_what_it_leaves_out() -> None:
         (e, (f"p{i}", 1)): "word " * (i + len(e) * (e > "b")) for e in ENTRANTS for i in range(9)
     }
     rows = rating_rows(
-        Evidence(matches=matches, responses=texts), (STYLE,), dimension="facts", settings=SETTINGS
+        Evidence(matches=matches, settings=SETTINGS, responses=texts), (STYLE,), dimension="facts"
     )
     assert [row.method for row in rows] == [STYLE] * 4 + [EFFECT] * 4
     assert all(row.note for row in rows if row.rating is None)
@@ -201,6 +201,7 @@ def test_style_comes_after_the_entrants_and_says_what_it_leaves_out() -> None:
 
 def test_a_method_without_what_it_needs_is_refused() -> None:
     matches = code_judgments([win("ada", "bob")], entrants=ENTRANTS[:2])
-    for method in (ELO, STYLE):
+    evidence = Evidence(matches=matches, settings=SETTINGS)
+    for method in (ELO, STYLE, *(name for name, each in METHODS.items() if each.rate is None)):
         with pytest.raises(InputError, match="expected"):
-            rating_rows(Evidence(matches=matches), (method,), dimension="facts", settings=SETTINGS)
+            rating_rows(evidence, (method,), dimension="facts")

@@ -7,7 +7,8 @@ import pytest
 from tournament_assets.ratings.elo import DIVIDED, NO_MATCH, WON_ALL
 from tournament_assets.ratings.intervals import expanded_percentile_interval
 from tournament_assets.ratings.matches import Matches, code_judgments, pairwise_winrates
-from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, Evidence, rating_rows, stand
+from tournament_assets.ratings.rating_evidence import Evidence
+from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, rating_rows
 from tournament_assets.ratings.rating_tables import anchor_shift, claimed, elo_rows, trace_elo
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
@@ -45,8 +46,8 @@ def elo(matches: Matches) -> tuple[list[EloRow], list[EloRow]]:
 
 def places(matches: Matches) -> dict[str, RatingRow]:
     """Return the rows of Bradley-Terry, by entrant."""
-    evidence = Evidence(matches=matches, tells_apart=True)
-    rows = rating_rows(evidence, [BRADLEY_TERRY], dimension="d", settings=SETTINGS)
+    evidence = Evidence(matches=matches, settings=SETTINGS, tells_apart=True)
+    rows = rating_rows(evidence, [BRADLEY_TERRY], dimension="d")
     return {row.entrant_id: row for row in rows}
 
 
@@ -126,7 +127,8 @@ def test_a_handful_of_prompts_gives_no_interval(n_prompts: int, has_interval: bo
 def test_claims_are_told_in_the_order_of_the_names(sign: int) -> None:
     strengths = [2.0 * sign * index for index in range(4)]
     judgments = simulate_judgments(strengths, n_prompts=80, seed=0)
-    found = stand(code_judgments(judgments, entrants=ENTRANTS[::-1]), SETTINGS)
+    matches = code_judgments(judgments, entrants=ENTRANTS[::-1])
+    found = Evidence(matches=matches, settings=SETTINGS).standings
     for row in claimed(pairwise_winrates(judgments), found):
         assert row.entrant_a < row.entrant_b
         assert row.claim == ("b_better" if sign == 1 else "a_better")
@@ -141,7 +143,8 @@ def test_claims_are_told_in_the_order_of_the_names(sign: int) -> None:
 
 def test_two_without_a_place_have_no_claim() -> None:
     judgments = [win("ada", "bob"), win("cyd", "dee")]
-    found = stand(code_judgments(judgments, entrants=ENTRANTS), SETTINGS)
+    matches = code_judgments(judgments, entrants=ENTRANTS)
+    found = Evidence(matches=matches, settings=SETTINGS).standings
     pairs = pairwise_winrates(judgments)
     assert claimed(pairs, found) == pairs
 

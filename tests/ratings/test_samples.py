@@ -10,6 +10,7 @@ from tournament_assets.audits.agreement import share_by_prompt
 from tournament_assets.audits.non_inferiority import prompt_scores
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
 from tournament_assets.ratings.matches import code_judgments, code_samples, pairwise_winrates
+from tournament_assets.ratings.rating_evidence import Evidence
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
     DAVIDSON,
@@ -17,7 +18,6 @@ from tournament_assets.ratings.rating_methods import (
     ELO,
     SANDWICH,
     STYLE,
-    Evidence,
     rating_rows,
 )
 from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
@@ -62,10 +62,9 @@ def test_identical_samples_give_what_one_gives(k: int) -> None:
         [
             *elo_rows(matches, trace_elo(matches, SETTINGS), dimension="d", settings=SETTINGS),
             *rating_rows(
-                Evidence(matches=matches, traces=trace_elo(matches, SETTINGS)),
+                Evidence(matches=matches, settings=SETTINGS, traces=trace_elo(matches, SETTINGS)),
                 (BRADLEY_TERRY, SANDWICH, ELO, DAVIDSON),
                 dimension="d",
-                settings=SETTINGS,
             ),
         ]
         for matches in (once, many)
@@ -88,14 +87,9 @@ def test_win_rates_and_style_are_those_of_prompts_too() -> None:
         texts |= {
             (name, (prompt, n)): text for (name, (prompt, _)), text in texts.items() for n in (2, 3)
         }
-        rows.append(
-            rating_rows(
-                Evidence(matches=code_samples(judgments, entrants=ENTRANTS), responses=texts),
-                (STYLE,),
-                dimension="d",
-                settings=SETTINGS,
-            )
-        )
+        matches = code_samples(judgments, entrants=ENTRANTS)
+        evidence = Evidence(matches=matches, settings=SETTINGS, responses=texts)
+        rows.append(rating_rows(evidence, (STYLE,), dimension="d"))
     for one, three in zip(*rows, strict=True):
         assert one.entrant_id == three.entrant_id
         for name in ("rating", "standard_error", "low", "high"):

@@ -8,7 +8,8 @@ import numpy as np
 
 from tests.reports.checker import Facts
 from tournament_assets.ratings.matches import code_judgments, code_samples, pairwise_winrates
-from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, Evidence, rating_rows, stand
+from tournament_assets.ratings.rating_evidence import Evidence
+from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, rating_rows
 from tournament_assets.ratings.rating_tables import claimed, elo_rows, trace_elo
 from tournament_assets.reports.claims import STOPS_EARLY
 from tournament_assets.reports.leaderboard import build_leaderboard
@@ -212,14 +213,13 @@ def board_of(judgments: list[Judgment], names: list[str], shape: Shape, draws: D
     matches = code_judgments(judgments, entrants=names)
     evidence = Evidence(
         matches=matches,
+        settings=settings,
         samples=code_samples(judgments, entrants=names),
         tells_apart=True,
         decided=shape.decided,
     )
-    ratings = rating_rows(evidence, [BRADLEY_TERRY], dimension=DIMENSION, settings=settings)
-    win_rates = claimed(
-        pairwise_winrates(judgments), stand(matches, settings, decided=shape.decided)
-    )
+    ratings = rating_rows(evidence, [BRADLEY_TERRY], dimension=DIMENSION)
+    win_rates = claimed(pairwise_winrates(judgments), evidence.standings)
     elo = elo_rows(
         matches.repeated(),
         trace_elo(matches.repeated(), settings),

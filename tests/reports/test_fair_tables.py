@@ -107,12 +107,12 @@ def test_kin_of_the_judge_are_named_and_so_is_who_is_not_known() -> None:
     words = " ".join(fair_sentences(Compared.of(rows, families), dimension="f"))
     assert re.findall(r"claude-x .* \((\w+)\) as (\w+);", words) == [("claude", "ada")]
     assert re.findall(r"family with (\S+)", words) == ["<b>bob</b>"]
-    table = dict(fair_section(rows, {"f": families}, confidence=0.95).tables)["f"]
+    table = dict(fair_section(rows, (), {"f": families}, confidence=0.95).tables)["f"]
     assert [row[0].split()[0] for row in table.rows if "family" in row[0]] == ["ada"]
 
 
 def test_strata_and_gaps_have_tables_of_their_own() -> None:
-    section = fair_section(compared(judged(12), 12), {"f": UNKNOWN}, confidence=0.95)
+    section = fair_section(compared(judged(12), 12), (), {"f": UNKNOWN}, confidence=0.95)
     _, (_, gaps), (_, strata) = section.tables
     assert len(gaps.rows) == 2
     assert gaps.rows[0][1] == gaps.rows[1][0]
@@ -124,10 +124,10 @@ def test_strata_and_gaps_have_tables_of_their_own() -> None:
 
 def test_a_page_shows_only_the_strata_that_it_asks_for() -> None:
     rows = compared(judged(12), 12)
-    asked = fair_section(rows, {"f": UNKNOWN}, confidence=0.95, strata_by=("source",))
+    asked = fair_section(rows, (), {"f": UNKNOWN}, confidence=0.95, strata_by=("source",))
     assert "f: by stratum" in dict(asked.tables)
     assert "f: by stratum" not in dict(
-        fair_section(rows, {"f": UNKNOWN}, confidence=0.95, strata_by=()).tables
+        fair_section(rows, (), {"f": UNKNOWN}, confidence=0.95, strata_by=()).tables
     )
 
 
@@ -138,7 +138,7 @@ def test_a_page_shows_only_the_strata_that_it_asks_for() -> None:
 def test_an_end_near_zero_says_on_which_side_it_is(low: float, said: str) -> None:
     rows = compared(judged(12), 12)
     rows = [replace(row, low=low, high=83.2) for row in rows]
-    cells = dict(fair_section(rows, {"f": UNKNOWN}, confidence=0.95).tables)[
+    cells = dict(fair_section(rows, (), {"f": UNKNOWN}, confidence=0.95).tables)[
         "f: gaps between neighbours"
     ].rows
     assert f"{said} 83.2" in [cell for row in cells for cell in row]
@@ -147,7 +147,7 @@ def test_an_end_near_zero_says_on_which_side_it_is(low: float, said: str) -> Non
 def test_a_gap_without_a_bound_is_separated_where_the_ladder_separates_it() -> None:
     rows = compared(judged(12), 12)
     rows = [replace(row, low=None, high=None, shown_above=("x",)) for row in rows]
-    section = fair_section(rows, {"f": UNKNOWN}, confidence=0.95)
+    section = fair_section(rows, (), {"f": UNKNOWN}, confidence=0.95)
     assert "everyone is better than the next" in section.sentences[0]
     cells = dict(section.tables)["f: gaps between neighbours"].rows
     assert {row[3:] for row in cells} == {("unbounded", "yes")}

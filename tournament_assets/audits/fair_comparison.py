@@ -17,17 +17,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import combinations, pairwise
+from itertools import combinations
 from pathlib import PurePosixPath
 
-from tournament_assets.ratings.matches import code_judgments
+from tournament_assets.ratings.matches import code_samples
+from tournament_assets.ratings.rating_evidence import Evidence
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
-    rows_of_ratings,
-    rows_of_standings,
-    stand,
+    GAP,
+    WIN_SHARE,
+    rating_rows,
+    share_rows,
 )
-from tournament_assets.ratings.standings import Claim, PairClaim
+from tournament_assets.ratings.rating_tables import rows_of_ratings
 from tournament_assets.tournament import judge_services
 from tournament_assets.tournament.asset_rows import PromptRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
@@ -136,56 +138,6 @@ def _names_of_place(weights: Location) -> list[str]:
     return [PurePosixPath(name).name for name in given if name]
 
 
-WIN_SHARE, GAP = "win_share", "gap"
-"""Points over pairs; Elo points above the next below."""
-
-
-def rank_by_rating(
-    judgments: Sequence[Judgment],
-    *,
-    entrants: Sequence[str],
-    settings: RatingSettings,
-    tells_apart: bool = True,
-) -> list[RatingRow]:
-    """Rate and rank everyone on some judgments, ignoring unjudged pairs.
-
-    Args:
-        judgments: Settled pairs of one dimension.
-        settings: How the resamples are drawn and how wide the intervals are.
-        tells_apart: Whether entrants are separated by resamples; resamples ignore early stopping,
-            so there no difference has an interval.
-
-    Returns:
-        Win shares (inconsistent pairs are ties), ratings, and the gap of every entrant rated above
-        another, with an interval simultaneous with those of all other pairs.
-
-    Raises:
-        InputError: If a judgment names an unknown entrant.
-        RatingError: If a likelihood could not be maximised.
-    """
-    points, pairs = _count(judgments)
-    matches = code_judgments(judgments, entrants=entrants)
-    found = stand(matches, settings, decided=None if tells_apart else ())
-    rated = (
-        rows_of_standings(found.entrants)
-        if tells_apart
-        else rows_of_ratings(found.entrants, BRADLEY_TERRY)
-    )
-    return [*_share_rows(points, pairs, entrants), *rated, *_gap_rows(found.claims, rated)]
-
-
-def _share_rows(
-    points: Mapping[str, float], pairs: Mapping[str, int], entrants: Sequence[str]
-) -> list[RatingRow]:
-    return rows_of_ratings(
-        (
-            Rating(points[name] / pairs[name] if pairs[name] else None, n=pairs[name], entrant=name)
-            for name in entrants
-        ),
-        WIN_SHARE,
-    )
-
-
 def _rank_by_planned_share(
     judgments: Iterable[Judgment],
     *,
@@ -194,11 +146,11 @@ def _rank_by_planned_share(
     not_needed: Counter[str],
 ) -> list[RatingRow]:
     """Rank everyone by points over planned pairs, so that missing pairs earn no points."""
-    points, _ = _count(judgments)
-    planned = {each: planned_prompts * (len(entrants) - 1) - not_needed[each] for each in entrants}
+    points = _points(judgments)
+    planned = [planned_prompts * (len(entrants) - 1) - not_needed[each] for each in entrants]
     note = "a missing pair has no winner, so there is no rating"
     return [
-        *_share_rows(points, planned, entrants),
+        *share_rows(entrants, [points[each] for each in entrants], planned),
         *rows_of_ratings((Rating(note=note, entrant=name) for name in entrants), BRADLEY_TERRY),
     ]
 
@@ -240,47 +192,15 @@ def _not_needed(
     return found
 
 
-def _count(
-    judgments: Iterable[Judgment],
-) -> tuple[defaultdict[str, float], defaultdict[str, int]]:
+def _points(judgments: Iterable[Judgment]) -> defaultdict[str, float]:
+    """Return the pairs that each entrant won, with half of those without a winner."""
     # Halves are exact, so the order of the judgments leaves no trace in the sums.
     points: defaultdict[str, float] = defaultdict(float)
-    pairs: defaultdict[str, float] = defaultdict(float)
-    for judgment in judgments:
-        if judgment.share is None:
-            continue
-        for entrant, gained in (
-            (judgment.entrant_a, judgment.share),
-            (judgment.entrant_b, 1 - judgment.share),
-        ):
-            points[entrant] += gained * judgment.weight
-            pairs[entrant] += judgment.weight
-    return points, defaultdict(int, {name: round(each) for name, each in pairs.items()})
-
-
-def neighbours(rows: Iterable[RatingRow]) -> list[tuple[str, str]]:
-    """Return each rated entrant with the one rated next below it, best first."""
-    rated = sorted(
-        (-row.rating, row.entrant_id)
-        for row in rows
-        if row.method == BRADLEY_TERRY and row.rating is not None
-    )
-    return [(name, below) for (_, name), (_, below) in pairwise(rated)]
-
-
-def _gap_rows(claims: Iterable[PairClaim], rated: Sequence[RatingRow]) -> list[RatingRow]:
-    claim_of = {
-        (each.first, each.second): each for claim in claims for each in (claim, claim.turned)
-    }
-    rows = []
-    for name, below in neighbours(rated):
-        claim = claim_of[name, below]
-        found = claim.difference
-        gap = Rating(found.value, found.low, found.high, entrant=name)
-        (row,) = rows_of_ratings([gap], GAP)
-        shown_above = (below,) if claim.claim is Claim.FIRST_BETTER else ()
-        rows.append(replace(row, rank=None, shown_above=shown_above))
-    return rows
+    for each in judgments:
+        if each.share is not None:
+            points[each.entrant_a] += each.share * each.weight
+            points[each.entrant_b] += (1 - each.share) * each.weight
+    return points
 
 
 def common_support(
@@ -344,6 +264,8 @@ COMMON, ALL, PLANNED = "common", "all", "planned"
 """Prompts that everyone answered and was judged on; all judged pairs; all planned pairs."""
 WHOLE = "all"
 """Names the whole bank in place of a stratum."""
+COMPARED = (WIN_SHARE, BRADLEY_TERRY, GAP)
+"""The methods that are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,13 +298,15 @@ def fair_comparison_rows(
     prompts: Sequence[PromptRow],
     answered: Mapping[str, AbstractSet[AnswerKey]],
     settings: RatingSettings,
+    ratings: Iterable[RatingRow] = (),
 ) -> list[RatingRow]:
-    """Return the rows of table "fair_comparison" for one dimension.
+    """Return the comparison of one dimension, with the rows that table "ratings" holds.
 
     Args:
         judgments: Settled pairs of the dimension, unjudged ones among them.
         prompts: Every prompt that was planned for the dimension.
         answered: The prompts that each entrant answered.
+        ratings: Rows of table "ratings" by the same judgments; made anew if there are none.
 
     Returns:
         By stratum, the whole first, then by basis and method, then best first.
@@ -392,15 +316,31 @@ def fair_comparison_rows(
     """
     common = set(common_support(judgments, entrants=entrants, answered=answered))
     is_whole = all(each.weight == 1 for each in judgments)
+    everything = frozenset(map(answer_key, judgments))
+    rated = sorted(
+        (row for row in ratings if row.method in COMPARED),
+        key=lambda row: COMPARED.index(row.method),
+    )
 
     # Where nothing is missing all pairs are the common ones, and tags often hold the same prompts.
     @cache
     def ranked_on(planned: frozenset[AnswerKey]) -> list[RatingRow]:
+        if is_whole and planned == everything and rated:
+            return rated
         own = [each for each in judgments if answer_key(each) in planned]
         if not is_whole and planned <= common:
             # Nothing is missing here, so verdicts need no reweighing.
             own = [replace(each, weight=1.0) for each in own]
-        return rank_by_rating(own, entrants=entrants, settings=settings, tells_apart=is_whole)
+        samples = code_samples(own, entrants=entrants)
+        evidence = Evidence(
+            matches=samples.averaged_over_samples(),
+            samples=samples,
+            settings=settings,
+            # Resamples ignore early stopping, so there no difference has an interval.
+            tells_apart=is_whole,
+            decided=None if is_whole else (),
+        )
+        return rating_rows(evidence, COMPARED, dimension=dimension)
 
     rows: list[RatingRow] = []
     for stratum, members in _strata(prompts):
@@ -408,7 +348,7 @@ def fair_comparison_rows(
         with_pairs = frozenset(map(answer_key, inside))
         by_basis = {
             COMMON: ranked_on(with_pairs & common),
-            ALL: ranked_on(with_pairs),
+            ALL: rated if stratum == WHOLE and rated else ranked_on(with_pairs),
             PLANNED: _rank_by_planned_share(
                 inside if is_whole else _standing_for_all(inside, members, answered),
                 entrants=entrants,
@@ -432,6 +372,11 @@ def fair_comparison_rows(
             for row in own
         ]
     return rows
+
+
+def is_in_ratings(row: RatingRow) -> bool:
+    """Whether table "ratings" holds a row of the comparison, so that "fair_comparison" does not."""
+    return (row.basis, row.stratum) == (ALL, WHOLE)
 
 
 def _strata(prompts: Sequence[PromptRow]) -> list[tuple[str, set[AnswerKey]]]:

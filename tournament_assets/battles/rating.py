@@ -22,13 +22,10 @@ from tournament_assets.battles.columns import (
 )
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
 from tournament_assets.ratings.matches import Matches
+from tournament_assets.ratings.rating_evidence import Evidence
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
-    EFFECT,
-    ELO,
-    STYLE,
-    TIES,
-    Evidence,
+    METHODS,
     compared_methods,
     rating_rows,
 )
@@ -192,21 +189,24 @@ def _rate(
     if "elo" in methods:
         traces = trace_elo(played, settings)
         elo = elo_rows(played, traces, dimension=named, settings=settings)
+    evidence = Evidence(
+        matches=coded.matches,
+        settings=settings,
+        outcomes=coded.winners.weighed_by_sample(),
+        samples=coded.apart,
+        responses=responses,
+        # Where weights say that pairs stopped early, resampling ignores when they did.
+        tells_apart=bool((coded.matches.weight == 1).all()),
+    )
+    asked = {name for each, name in battle_methods().items() if each in methods}
     ratings = rating_rows(
-        Evidence(
-            matches=coded.matches,
-            outcomes=coded.winners.weighed_by_sample(),
-            samples=coded.apart,
-            responses=responses,
-            # Where weights say that pairs stopped early, resampling ignores when they did.
-            tells_apart=bool((coded.matches.weight == 1).all()),
-        ),
+        evidence,
         [
-            *(name for each, name in battle_methods().items() if each in methods and name != ELO),
-            *([STYLE] if responses is not None else []),
+            name
+            for name, each in METHODS.items()
+            if (name in asked or each.needs == "responses") and each.can_rate(evidence)
         ],
         dimension=named,
-        settings=settings,
     )
     return BattleRatings(
         dimension=dimension,
@@ -377,7 +377,7 @@ def anchor_ratings(ratings: BattleRatings, *, model: str, rating: float) -> Batt
             for method, own in groupby(ratings.ratings, key=lambda row: row.method)
             for row in (
                 own
-                if method in (TIES, EFFECT)
+                if METHODS[method].beside
                 else _moved(own, _RATING_POINTS, model=model, rating=rating)
             )
         ]

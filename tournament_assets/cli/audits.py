@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from tournament_assets.audits.fair_comparison import COMPARED, is_in_ratings
 from tournament_assets.cli.options import (
     config_option,
     json_option,
@@ -16,6 +17,7 @@ from tournament_assets.cli.options import (
 from tournament_assets.definitions import build_plan
 from tournament_assets.graph.assets import reports
 from tournament_assets.graph.assets.prompts import selected_prompts
+from tournament_assets.graph.assets.ratings import ratings
 from tournament_assets.graph.assets.responses import entrant_responses
 from tournament_assets.graph.assets.verdicts import judge_verdicts
 from tournament_assets.launching import StoredTables
@@ -30,7 +32,7 @@ from tournament_assets.reports.fair_tables import (
     fair_values,
     families_of,
 )
-from tournament_assets.storage.tables import content_version, make_table, rows_of
+from tournament_assets.storage.tables import content_version, make_table, rows_of, rows_of_all
 from tournament_assets.tournament.asset_rows import CoverageRow, PromptFindingRow, RatingRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
@@ -173,12 +175,15 @@ def load_fair_report(
         )
     else:
         frame = stored.of_mode(reports.fair_comparison.__name__)
+        on_all = stored.by_name(ratings.__name__)
         stored.raise_if_missing()
-        rows = list(rows_of(RatingRow, frame))
+        own = [*rows_of(RatingRow, frame), *rows_of_all(RatingRow, on_all)]
+        rows = [row for row in own if row.method in COMPARED]
     if not rows:
         raise InputError(
             f"the stored comparison of mode {mode!r} holds no entrant; run the mode again"
         )
+    kept = [row for row in rows if not is_in_ratings(row)]
     return FairReport(
         tournament_id=plan.tournament_id,
         mode=mode,
@@ -187,6 +192,6 @@ def load_fair_report(
         rows=rows,
         families=families_of(plan.config, mode, verdicts, excluded=left_out),
         excluded=left_out,
-        version=short(content_version(RatingRow, make_table(RatingRow, rows))),
+        version=short(content_version(RatingRow, make_table(RatingRow, kept))),
         page=stored.page(),
     )

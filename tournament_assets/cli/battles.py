@@ -35,10 +35,10 @@ from tournament_assets.battles.registry import (
 from tournament_assets.cli.options import json_option
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
-    EFFECT,
     METHODS,
     STYLE,
     compared_methods,
+    rows_by,
 )
 from tournament_assets.reports.rating_method_tables import CELLS, ONE_METHOD
 from tournament_assets.reports.rendering import escape_terminal, show_controls
@@ -328,7 +328,7 @@ def _more_tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
     for name in compared_methods():
         if name != BRADLEY_TERRY and (rows := ratings.by(name)):
             yield str(METHODS[name]), ReportTable.of(rows, ONE_METHOD, n_labels=2)
-    if style := [*ratings.by(STYLE), *ratings.by(EFFECT)]:
+    if style := rows_by(ratings.ratings, STYLE):
         yield (
             "at equal style (Elo points; a feature's are what one unit of it was worth)",
             ReportTable.of(style, ONE_METHOD, n_labels=2),

@@ -6,8 +6,10 @@ two methods rank a pair differently, the battles say little about it, or the ord
 tie means.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +18,15 @@ from tournament_assets.ratings.davidson import fit_davidson
 from tournament_assets.ratings.elo import elo_standing, summarise_elo
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.intervals import two_sided_quantile
-from tournament_assets.ratings.matches import Matches
+from tournament_assets.ratings.rating_evidence import Evidence, RatingMethod
+from tournament_assets.ratings.rating_tables import LEVEL, rows_of_ratings
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
-from tournament_assets.ratings.standings import Standing, Standings, stand_entrants
+from tournament_assets.ratings.standings import Claim
 from tournament_assets.ratings.style_control import control_style, judged_differences
 from tournament_assets.tournament.asset_rows import RatingRow
-from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Estimate, Rating
+from tournament_assets.tournament.extras import rows_of_extras
 from tournament_assets.tournament.formatting import format_share
-from tournament_assets.tournament.prompts import AnswerKey
 
 ELO, BRADLEY_TERRY, SANDWICH, DAVIDSON, STYLE = (
     "elo",
@@ -34,62 +35,14 @@ ELO, BRADLEY_TERRY, SANDWICH, DAVIDSON, STYLE = (
     "davidson",
     "style",
 )
+WIN_SHARE, GAP = "win_share", "gap"
 TIES, EFFECT = "ties", "style_effect"
-"""Numbers that are not ratings of entrants: Davidson's v, and the effects of style features."""
-
-_LEVEL = 1e-6
-"""Elo points. Fits stop within a small part of this, so smaller differences are ignored."""
 
 _ORDER_NOISE = 0.95
 """Mean Elo ratings differ where this interval of their difference, over orderings, excludes 0."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """The data from which the entrants of a dimension are rated.
-
-    Attributes:
-        matches: Who met whom; a tie, or a preference, is a share of a win.
-        outcomes: The same for Davidson, which takes only wins, losses and ties, if different from
-            the matches.
-        samples: The same with one match per sample of a prompt, if different from the matches.
-        traces: Elo ratings of many orderings of the matches.
-        responses: Every response, by entrant and what it answers.
-        tells_apart: Whether Bradley-Terry reports who is better than whom.
-        decided: Who was decided to be above whom while judging, where pairs stopped early.
-    """
-
-    matches: Matches
-    outcomes: Matches | None = None
-    samples: Matches | None = None
-    traces: EloTraces | None = None
-    responses: Mapping[tuple[str, AnswerKey], str] | None = None
-    tells_apart: bool = False
-    decided: Collection[tuple[str, str]] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RatingMethod:
-    """One way to rate.
-
-    Attributes:
-        title: Its display name.
-        rate: Returns its rows, in Elo points, given the evidence and the settings.
-        counts: What it does with pairs without a winner, to follow its title. Methods that say so
-            need nothing but the matches, and stand side by side.
-    """
-
-    title: str
-    rate: Callable[[Evidence, RatingSettings], Iterable[RatingRow]]
-    counts: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.title} {self.counts}"
-
-
-def rating_rows(
-    evidence: Evidence, methods: Sequence[str], *, dimension: str, settings: RatingSettings
-) -> list[RatingRow]:
+def rating_rows(evidence: Evidence, methods: Sequence[str], *, dimension: str) -> list[RatingRow]:
     """Return the rows of table "ratings" by some methods for one dimension.
 
     Args:
@@ -106,40 +59,14 @@ def rating_rows(
     return [
         replace(row, dimension=dimension)
         for method in methods
-        for row in METHODS[method].rate(evidence, settings)
+        for row in METHODS[method].rows(evidence)
     ]
 
 
-def rows_of_ratings(ratings: Iterable[Rating], method: str) -> list[RatingRow]:
-    """Return rows best first, those without a rating last; equal ratings share the better rank."""
-    listed = list(ratings)
-    known = [each.value for each in listed if each.value is not None]
-    rows = [
-        RatingRow(
-            dimension="",
-            method=method,
-            entrant_id=each.entrant,
-            rating=each.value,
-            standard_error=each.standard_error,
-            low=each.low,
-            high=each.high,
-            rank=None
-            if each.value is None
-            else 1 + sum(other > each.value + _LEVEL for other in known),
-            n=each.n,
-            note=each.note,
-        )
-        for each in listed
-    ]
-    return sorted(rows, key=lambda row: (row.rating is None, -(row.rating or 0.0)))
-
-
-def _elo(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
+def _elo(evidence: Evidence) -> list[RatingRow]:
     """Return mean ratings over orderings, and who is above whom beyond the order noise."""
-    if evidence.traces is None:
-        raise InputError("there are no Elo traces; expected those of the matches")
-    traces, notes = evidence.traces, elo_standing(evidence.matches).notes
-    found = summarise_elo(traces, confidence=settings.confidence)
+    traces, notes = cast("EloTraces", evidence.traces), elo_standing(evidence.matches).notes
+    found = summarise_elo(traces, confidence=evidence.settings.confidence)
     above = _beyond_order_noise(traces.ratings)
     compares = np.array([note is None for note in notes], dtype=np.bool_)
     above &= compares[:, None] & compares
@@ -164,22 +91,17 @@ def _beyond_order_noise(ratings: NDArray[np.float64]) -> NDArray[np.bool_]:
         spread = variance[:, None] + variance[None, :] - 2 * covariance
         error = np.sqrt(np.maximum(spread, 0.0) / n_permutations)
         reach = error * two_sided_quantile(_ORDER_NOISE, degrees_of_freedom=n_permutations - 1)
-    above: NDArray[np.bool_] = mean[:, None] - mean[None, :] > reach + _LEVEL
+    above: NDArray[np.bool_] = mean[:, None] - mean[None, :] > reach + LEVEL
     return above
 
 
-def _bradley_terry(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
+def _bradley_terry(evidence: Evidence) -> list[RatingRow]:
     """Return ratings; where the evidence tells entrants apart, with ranks, places and letters."""
-    found = stand(evidence.matches, settings, decided=evidence.decided).entrants
+    standings = {each.entrant: each for each in evidence.standings.entrants}
+    rows = rows_of_ratings(standings.values(), BRADLEY_TERRY)
     if not evidence.tells_apart:
-        return rows_of_ratings(found, BRADLEY_TERRY)
-    return rows_of_standings(found)
-
-
-def rows_of_standings(found: Iterable[Standing]) -> list[RatingRow]:
-    """Return rows of Bradley-Terry with ranks, places and letters, best first."""
-    standings = {each.entrant: each for each in found}
-    rows = [
+        return rows
+    placed = [
         replace(
             row,
             rank=own.rank,
@@ -188,47 +110,31 @@ def rows_of_standings(found: Iterable[Standing]) -> list[RatingRow]:
             shown_above=own.shown_above,
             group=own.group,
         )
-        for row in rows_of_ratings(standings.values(), BRADLEY_TERRY)
+        for row in rows
         for own in (standings[row.entrant_id],)
     ]
     # The sort is stable, so rows of equal rank stay best first.
-    return sorted(rows, key=lambda row: (row.rank is None, row.rank))
+    return sorted(placed, key=lambda row: (row.rank is None, row.rank))
 
 
-def stand(
-    matches: Matches,
-    settings: RatingSettings,
-    *,
-    decided: Collection[tuple[str, str]] | None = None,
-) -> Standings:
-    """Rate, order and compare the entrants as the settings say; see `stand_entrants`."""
-    return stand_entrants(
-        matches,
-        resampling=settings.resampling,
-        equivalent_within=settings.equivalent_within,
-        initial_rating=settings.initial_rating,
-        decided=decided,
-    )
-
-
-def _sandwich(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
+def _sandwich(evidence: Evidence) -> list[RatingRow]:
     found = sandwich_bradley_terry(
         evidence.matches,
         unit=SamplingUnit.PROMPT,
-        confidence=settings.confidence,
-        initial_rating=settings.initial_rating,
+        confidence=evidence.settings.confidence,
+        initial_rating=evidence.settings.initial_rating,
     )
     return rows_of_ratings((replace(each, n=found.n_units) for each in found.ratings), SANDWICH)
 
 
-def _davidson(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
+def _davidson(evidence: Evidence) -> list[RatingRow]:
     """Return ratings, then the tie parameter."""
     matches = evidence.matches if evidence.outcomes is None else evidence.outcomes
     if not matches.is_hard:
         reason = "knows only wins, losses and ties"
         unrated = (Rating(note=reason, entrant=name) for name in matches.entrants)
         return rows_of_ratings(unrated, DAVIDSON)
-    fit = fit_davidson(matches, initial_rating=settings.initial_rating)
+    fit = fit_davidson(matches, initial_rating=evidence.settings.initial_rating)
     rows = rows_of_ratings(
         (replace(each, n=len(matches.prompts)) for each in fit.ratings), DAVIDSON
     )
@@ -236,17 +142,15 @@ def _davidson(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
     return [*rows, _effect(TIES, TIES, Estimate(fit.tie_parameter, n=n_prompts))]
 
 
-def _style(evidence: Evidence, settings: RatingSettings) -> list[RatingRow]:
+def _style(evidence: Evidence) -> list[RatingRow]:
     """Return ratings at equal style, then the features' effects, those without one last."""
-    if evidence.responses is None:
-        raise InputError("there are no responses; expected the text of every judged one")
-    samples = evidence.matches if evidence.samples is None else evidence.samples
+    samples, responses = evidence.by_sample, evidence.responses or {}
     found = control_style(
         samples.weighed_by_sample(),
-        judged_differences(samples, evidence.responses),
+        judged_differences(samples, responses),
         penalty=0.0,
-        confidence=settings.confidence,
-        initial_rating=settings.initial_rating,
+        confidence=evidence.settings.confidence,
+        initial_rating=evidence.settings.initial_rating,
     )
     n_prompts = len(samples.prompts)
     rows = rows_of_ratings((replace(each, n=n_prompts) for each in found.ratings), STYLE)
@@ -284,24 +188,113 @@ def _effect(
     )
 
 
-METHODS: Mapping[str, RatingMethod] = {
-    BRADLEY_TERRY: RatingMethod(
+def _win_share(evidence: Evidence) -> list[RatingRow]:
+    """Return points over pairs; a pair without a winner is half a point for each."""
+    wins = evidence.by_sample.wins
+    return share_rows(evidence.matches.entrants, wins.sum(axis=1), (wins + wins.T).sum(axis=1))
+
+
+def share_rows(
+    entrants: Sequence[str], points: Iterable[float], pairs: Iterable[float]
+) -> list[RatingRow]:
+    """Return every entrant's points over pairs, best first.
+
+    Args:
+        points: Pairs that each won, with half of those without a winner.
+        pairs: The pairs over which they are counted.
+    """
+    shares = [
+        Rating(float(won / n) if n else None, n=round(n), entrant=name)
+        for name, won, n in zip(entrants, points, pairs, strict=True)
+    ]
+    return rows_of_ratings(shares, WIN_SHARE)
+
+
+def _gap(evidence: Evidence) -> list[RatingRow]:
+    """Return how far each rated entrant is above the next, with the joint interval of all pairs."""
+    claims = {
+        (each.first, each.second): each
+        for claim in evidence.standings.claims
+        for each in (claim, claim.turned)
+    }
+    rows = []
+    for name, below in neighbours(_bradley_terry(evidence)):
+        claim, n_prompts = claims[name, below], len(evidence.matches.prompts)
+        found, is_better = claim.difference, claim.claim is Claim.FIRST_BETTER
+        gap = Rating(found.value, found.low, found.high, n_prompts, entrant=name)
+        (row,) = rows_of_ratings([gap], GAP)
+        rows.append(replace(row, rank=None, shown_above=(below,) if is_better else ()))
+    return rows
+
+
+def neighbours(rows: Iterable[RatingRow]) -> list[tuple[str, str]]:
+    """Return each entrant rated by Bradley-Terry with the one rated next below it, best first."""
+    rated = sorted(
+        (-row.rating, row.entrant_id)
+        for row in rows
+        if row.method == BRADLEY_TERRY and row.rating is not None
+    )
+    return [(name, below) for (_, name), (_, below) in pairwise(rated)]
+
+
+_IN_ORDER = (
+    RatingMethod(
+        BRADLEY_TERRY,
         "Bradley-Terry",
+        "what orders and separates: on the Elo scale, a tie as half a win, prompts resampled",
         _bradley_terry,
         counts="counts a pair without a winner as half a win for each",
+        interval=SANDWICH,
     ),
-    SANDWICH: RatingMethod("Bradley-Terry sandwich", _sandwich),
-    ELO: RatingMethod(
-        "Elo", _elo, counts="leaves out pairs without a winner and moves at most K points a match"
+    RatingMethod(
+        SANDWICH,
+        "Bradley-Terry sandwich",
+        "the same rating with the error that whole prompts show",
+        _sandwich,
     ),
-    DAVIDSON: RatingMethod(
+    RatingMethod(
+        ELO,
+        "Elo",
+        "the mean over orderings; shown_above: who is below it beyond order noise",
+        _elo,
+        counts="leaves out pairs without a winner and moves at most K points a match",
+        needs="traces",
+        noise="order noise",
+    ),
+    RatingMethod(
+        DAVIDSON,
         "Davidson",
+        "the rating with ties at a rate of their own",
         _davidson,
         counts="gives ties a rate of their own and goes by wins against losses",
     ),
-    STYLE: RatingMethod("Bradley-Terry at equal style", _style),
+    RatingMethod(TIES, "tie parameter", "Davidson's rate of ties", beside=DAVIDSON),
+    RatingMethod(
+        STYLE,
+        "Bradley-Terry at equal style",
+        "the rating as if all responses were as long and laid out alike",
+        _style,
+        needs="responses",
+    ),
+    RatingMethod(
+        EFFECT,
+        "style effect",
+        "Elo points that a usual difference of a feature is worth",
+        needs="responses",
+        beside=STYLE,
+    ),
+    RatingMethod(WIN_SHARE, "win share", "points over pairs, a tie as half a point", _win_share),
+    RatingMethod(GAP, "gap", "Elo points above the next below by Bradley-Terry", _gap),
+)
+METHODS: Mapping[str, RatingMethod] = {
+    each.name: each for each in (*_IN_ORDER, *rows_of_extras("methods"))
 }
-"""All rating methods, by name, in the order of table "ratings"."""
+"""Every rating method, by name, in the order of table "ratings"."""
+
+
+def rows_by(rows: Iterable[RatingRow], method: str) -> list[RatingRow]:
+    """Return the rows of a method, then those that its fit gives beside them."""
+    return [row for row in rows if method in (row.method, METHODS[row.method].beside)]
 
 
 def compared_methods() -> list[str]:

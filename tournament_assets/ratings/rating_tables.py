@@ -6,7 +6,7 @@ after a model that took part in both is given the same rating.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,10 +20,13 @@ from tournament_assets.ratings.elo import (
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.standings import Standings
-from tournament_assets.tournament.asset_rows import EloRow, WinRateRow
+from tournament_assets.tournament.asset_rows import EloRow, RatingRow, WinRateRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import Problems
 from tournament_assets.tournament.estimates import Rating
+
+LEVEL = 1e-6
+"""Elo points. Fits stop within a small part of this, so smaller differences are ignored."""
 
 
 def trace_elo(matches: Matches, settings: RatingSettings) -> EloTraces:
@@ -111,6 +114,30 @@ def _elo_numbers(result: Rating, *, note: str | None) -> dict[str, Any]:
         "order_low": result.low,
         "order_high": result.high,
     }
+
+
+def rows_of_ratings(ratings: Iterable[Rating], method: str) -> list[RatingRow]:
+    """Return rows best first, those without a rating last; equal ratings share the better rank."""
+    listed = list(ratings)
+    known = [each.value for each in listed if each.value is not None]
+    rows = [
+        RatingRow(
+            dimension="",
+            method=method,
+            entrant_id=each.entrant,
+            rating=each.value,
+            standard_error=each.standard_error,
+            low=each.low,
+            high=each.high,
+            rank=None
+            if each.value is None
+            else 1 + sum(other > each.value + LEVEL for other in known),
+            n=each.n,
+            note=each.note,
+        )
+        for each in listed
+    ]
+    return sorted(rows, key=lambda row: (row.rating is None, -(row.rating or 0.0)))
 
 
 def anchor_shift(

@@ -7,16 +7,13 @@ from typing import Any
 from tournament_assets.audits.fair_comparison import (
     ALL,
     COMMON,
-    GAP,
     PLANNED,
     WHOLE,
-    WIN_SHARE,
     Families,
     entrant_family,
     judge_family,
-    neighbours,
 )
-from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
+from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, GAP, WIN_SHARE, neighbours
 from tournament_assets.reports.rating_method_tables import CELLS, beside, with_interval
 from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import Cell, Document, ReportSection, ReportTable
@@ -63,6 +60,7 @@ def families_of(
 
 def fair_section(
     fair_comparison: Sequence[RatingRow],
+    ratings: Sequence[RatingRow],
     families: Mapping[str, Families],
     *,
     confidence: float,
@@ -72,10 +70,11 @@ def fair_section(
 
     Args:
         fair_comparison: Rows of the table, all dimensions.
+        ratings: Likewise.
         families: Who judged and who answered, by dimension.
         strata_by: Only strata by these, such as `source`; by all of them unless given.
     """
-    rows = fair_comparison
+    rows = (*fair_comparison, *ratings)
     dimensions = list(dict.fromkeys(row.dimension for row in rows))
     compared = {
         name: Compared.of([row for row in rows if row.dimension == name], families[name])
@@ -110,7 +109,7 @@ class Compared:
 
     @classmethod
     def of(cls, rows: Sequence[RatingRow], families: Families) -> "Compared":
-        """Sort the rows of table "fair_comparison" of one dimension."""
+        """Sort the rows of tables "fair_comparison" and "ratings" of one dimension."""
         found: dict[tuple[str, str, str], dict[str, RatingRow]] = {}
         for row in rows:
             found.setdefault((row.stratum, row.basis, row.method), {})[row.entrant_id] = row
@@ -276,7 +275,7 @@ def stratum_table(compared: Compared, *, strata_by: Collection[str] | None = Non
 
 _RATING = with_interval(unrated="not rated", unbounded="unbounded")
 _COLUMNS = ReportTable(
-    headers=("shown as", "column of fair_comparison", "rows"),
+    headers=("shown as", "column", "rows of fair_comparison; basis = all: of ratings"),
     rows=(
         (
             "common: rank, all: rank, planned: rank",
@@ -303,10 +302,10 @@ class FairReport:
 
     Attributes:
         judge: The kind of judge.
-        rows: Rows of table "fair_comparison".
+        rows: Rows of table "fair_comparison", and those of "ratings" on all judged pairs.
         families: Who judged and who answered, by dimension.
         excluded: Entrants left out; if any, the rows differ from the stored ones.
-        version: Content hash of the rows; that of the stored table if no entrant is left out.
+        version: Content hash of "fair_comparison"; of what it would be if an entrant is left out.
         page: Path of the newest run's page, or a sentence saying why there is none.
     """
 
@@ -323,7 +322,7 @@ class FairReport:
 
 def fair_document(report: FairReport) -> Document:
     """Return the comparison as a document that names the column behind each number."""
-    section = fair_section(report.rows, report.families, confidence=report.confidence)
+    section = fair_section(report.rows, (), report.families, confidence=report.confidence)
     return Document(
         f"Fair comparison: {report.tournament_id}, {report.mode}",
         (
@@ -337,7 +336,7 @@ def fair_document(report: FairReport) -> Document:
 
 def fair_values(report: FairReport) -> dict[str, Any]:
     """Return every number of the comparison, for JSON."""
-    section = fair_section(report.rows, report.families, confidence=report.confidence)
+    section = fair_section(report.rows, (), report.families, confidence=report.confidence)
     return {
         "tournament": report.tournament_id,
         "mode": report.mode,
@@ -373,5 +372,6 @@ def _origin(report: FairReport) -> str:
         )
     return (
         f"The table fair_comparison of the mode {report.mode}, content hash {report.version}; it "
-        "has a row for every dimension, stratum, basis and entrant."
+        "has a row for every dimension, stratum, basis and entrant, but those on all judged pairs "
+        "of all prompts, which stand in the table ratings."
     )

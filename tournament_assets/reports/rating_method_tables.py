@@ -6,9 +6,7 @@ from itertools import combinations
 
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
-    ELO,
     METHODS,
-    SANDWICH,
     TIES,
     compared_methods,
 )
@@ -86,6 +84,7 @@ def side_by_side_cells(rows: Sequence[RatingRow], order: Sequence[str]) -> Repor
     """
     found = _by_method(rows)
     compared = [each for each in compared_methods() if each in found]
+    others = [METHODS[name] for each in compared if (name := METHODS[each].interval) in METHODS]
     return ReportTable.of(
         [found[BRADLEY_TERRY][entrant] for entrant in order],
         {
@@ -94,17 +93,20 @@ def side_by_side_cells(rows: Sequence[RatingRow], order: Sequence[str]) -> Repor
                 METHODS[each].title: beside(found[each], CELLS["rating (rank)"])
                 for each in compared
             },
-            "Bradley-Terry sandwich interval": beside(found.get(SANDWICH, {}), CELLS["interval"]),
+            **{
+                f"{each.title} interval": beside(found.get(each.name, {}), CELLS["interval"])
+                for each in others
+            },
         },
     )
 
 
 def _is_above(found: Mapping[str, RatingRow], one: str, other: str) -> bool:
-    """Whether a method ranks one entrant above another; for Elo, beyond its order noise."""
+    """Whether a method ranks one entrant above another, beyond its noise if it has any."""
     upper, lower = found[one].rating, found[other].rating
     if upper is None or lower is None:
         return False
-    if found[one].method == ELO:
+    if METHODS[found[one].method].noise:
         return other in found[one].shown_above
     return upper - lower >= _LEVEL
 
@@ -139,11 +141,13 @@ def disagreement_sentences(rows: Sequence[RatingRow]) -> list[str]:
             f"{_names(a_above)} {_verb(a_above, 'put')} {a} above {b}",
             f"{_names(b_above)} {_verb(b_above, 'put')} {b} above {a}",
         ]
-        if ELO in level:
-            level.remove(ELO)
-            parts.append("Elo tells no difference from order noise")
-        if level:
-            parts.append(f"{_names(level)} {_verb(level, 'rate')} them alike")
+        noisy = [model for model in level if METHODS[model].noise]
+        parts += [
+            f"{METHODS[model].title} tells no difference from {METHODS[model].noise}"
+            for model in noisy
+        ]
+        if alike := [model for model in level if model not in noisy]:
+            parts.append(f"{_names(alike)} {_verb(alike, 'rate')} them alike")
         sentences.append(f"{'; '.join(parts)}.")
     if sentences:
         return sentences
@@ -182,9 +186,9 @@ def comparison_notes(rows: Sequence[RatingRow]) -> list[str]:
     """
     groups: dict[tuple[str, bool], dict[str, list[str]]] = {}
     found = _by_method(rows)
-    # Bradley-Terry's interval here is the sandwich's, which has a note where there is none.
+    # The method that gives the interval has a note where there is none.
     for model in compared_methods():
-        for row in found.get(SANDWICH if model == BRADLEY_TERRY else model, {}).values():
+        for row in found.get(METHODS[model].interval or model, {}).values():
             if row.note is not None:
                 group = groups.setdefault((row.note, row.rating is None), {})
                 group.setdefault(model, []).append(row.entrant_id)

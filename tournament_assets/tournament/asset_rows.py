@@ -189,10 +189,10 @@ class RatingRow:
     """An entrant's rating by one method, on one basis, over one stratum of the prompts."""
 
     dimension: Annotated[str, "the quality that was judged"]
-    method: Annotated[str, "how it is rated; docs/methodology.md has the methods"]
+    method: Annotated[str, "how it is rated; docs/tables.md has the methods"]
     basis: Annotated[str, "whose battles, or which of them: all is every judged pair"] = "all"
     stratum: Annotated[str, "the prompts it is over: all, or `source: …`"] = "all"
-    entrant_id: Annotated[str, "the entrant; of ties, style_effect and judge_weight, what has it"]
+    entrant_id: Annotated[str, "the entrant, or the feature or judge that the number is of"]
     rating: Annotated[float | None, "on the Elo scale, or what the method measures"] = None
     standard_error: Annotated[float | None, "of the rating, prompts as clusters"] = None
     low: Annotated[float | None, "lower end of its interval; absent without a bound"] = None

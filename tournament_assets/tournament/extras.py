@@ -11,6 +11,7 @@ are called after the kind of row, each with one value `ROWS`. A missing folder a
 | `assets` | rows of the graph's table | `graph/table.py` |
 | `loaders` | subclasses of `WrittenEntrant` or `EntrantSpec` | `tournament/entrants.py` |
 | `measures` | measures with a light | `trust/measures.py` |
+| `methods` | rating methods | `ratings/rating_methods.py` |
 | `sections` | sections of the report | `reports/run/section_table.py` |
 | `formats` | battle formats | `battles/registry.py` |
 | `preflight` | functions that refuse input that cannot be read | `runs/preflight.py` |
@@ -33,7 +34,14 @@ def installed_extras() -> tuple[str, ...]:
 
 def rows_of_extras(
     kind: Literal[
-        "assets", "formats", "ledger_tables", "loaders", "measures", "preflight", "sections"
+        "assets",
+        "formats",
+        "ledger_tables",
+        "loaders",
+        "measures",
+        "methods",
+        "preflight",
+        "sections",
     ],
 ) -> tuple[Any, ...]:
     """Return what the extras add of a kind; only the modules of that kind are imported."""

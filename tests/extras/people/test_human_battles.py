@@ -14,6 +14,7 @@ from tournament_assets.definitions import build_plan, load_project
 from tournament_assets.extras.people.human_battles import human_battles
 from tournament_assets.graph.automation.jobs import build_stages
 from tournament_assets.project.config_files import load_config
+from tournament_assets.ratings.rating_methods import METHODS
 from tournament_assets.tournament.errors import InputError
 
 NEW_ASSETS = {
@@ -230,6 +231,8 @@ def test_with_human_battles_every_stage_and_job_has_them(tmp_path: Path) -> None
 
 def test_people_correct_the_judge_in_ratings_of_their_own(finished: SmallProject) -> None:
     rows = rows_of(finished, "people_ratings/calibration/headline")
+    own = {name for name, each in METHODS.items() if each.asset == "people_ratings"}
+    assert {row["method"] for row in rows} == own
     found = {
         (row["basis"], row["entrant_id"]): row
         for row in rows

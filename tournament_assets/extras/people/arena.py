@@ -21,10 +21,10 @@ from tournament_assets.battles.columns import (
     of_dimension,
 )
 from tournament_assets.battles.files import FormatOptions
-from tournament_assets.battles.rating import BattleRatings, rate_battles
+from tournament_assets.battles.rating import BattleRatings, anchor_ratings, rate_battles
 from tournament_assets.battles.registry import read_battles
+from tournament_assets.extras.people.methods import ARENA
 from tournament_assets.project.plan import TournamentPlan
-from tournament_assets.ratings.rating_tables import anchor_shift
 from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError, Problems
@@ -182,8 +182,6 @@ def join_battles(judged: pa.Table, human: pa.Table, *, dimension: str | None) ->
 Basis = Literal["judge", "human", "both"]
 BASES: tuple[Basis, ...] = ("judge", "human", "both")
 
-ARENA = "arena"
-"""Bradley-Terry among the models of an arena that people compared."""
 OWN_SCALE = "on a scale of its own: compare within the basis alone"
 _NO_BATTLE: Mapping[Basis, str] = {
     "judge": "no judged pair",
@@ -247,27 +245,19 @@ def place_in_arena(
     rows: list[RatingRow] = []
     for basis in BASES:
         n_battles = battles_per_model(tables[basis][0])
-        shift, anchor = 0.0, anchors[basis]
+        found, anchor = rated[basis], anchors[basis]
         own = None if basis == "human" or anchor is not None else OWN_SCALE
         if anchor is not None:
-            shift = anchor_shift(
-                list(ratings[basis]),
-                list(ratings[basis].values()),
-                model=anchor,
-                rating=ratings["human"][anchor],
-            )
+            found = anchor_ratings(found, model=anchor, rating=ratings["human"][anchor])
         rows.extend(
             replace(
                 row,
-                method=ARENA,
+                method=ARENA.name,
                 basis=basis,
-                rating=_moved(row.rating, shift),
-                low=_moved(row.low, shift),
-                high=_moved(row.high, shift),
                 n=n_battles.get(row.entrant_id, 0),
                 note=(row.note or own) if row.entrant_id in n_battles else _NO_BATTLE[basis],
             )
-            for row in rated[basis].ratings
+            for row in found.ratings
         )
     return ArenaPlaces(
         rows=tuple(rows),
@@ -301,10 +291,6 @@ def _find_anchors(
 
 def _ratings_of(found: BattleRatings) -> dict[str, float]:
     return {row.entrant_id: row.rating for row in found.ratings if row.rating is not None}
-
-
-def _moved(value: float | None, shift: float) -> float | None:
-    return None if value is None else value + shift
 
 
 def load_human_battles(plan: TournamentPlan) -> HumanBattles | None:

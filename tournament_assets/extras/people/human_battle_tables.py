@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from tournament_assets.extras.people.human_agreement import HumanAgreement
 from tournament_assets.extras.people.judge_calibration import JUDGE
 from tournament_assets.extras.people.measures import HUMAN_AGREEMENT
-from tournament_assets.extras.people.prediction_powered import JUDGE_WEIGHT, MIN_RATERS, POWERED
+from tournament_assets.extras.people.methods import JUDGE_WEIGHT, POWERED
+from tournament_assets.extras.people.prediction_powered import MIN_RATERS
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.ladder import (
     axis_span,
@@ -148,7 +149,7 @@ def _of(rows: Sequence[Row], dimension: str) -> list[Row]:
 
 def _rated_by(rows: Sequence[RatingRow]) -> list[RatingRow]:
     """Return the ratings by labels, the judge and both; not those of an arena."""
-    return [row for row in rows if row.method == POWERED]
+    return [row for row in rows if row.method == POWERED.name]
 
 
 def _agreed(
@@ -314,7 +315,8 @@ def _how_far(
     calibration: Sequence[MeasureRow],
     confidence: float,
 ) -> str:
-    weights = (row.rating for row in powered if (row.method, row.basis) == (JUDGE_WEIGHT, "both"))
+    by_both = (JUDGE_WEIGHT.name, "both")
+    weights = (row.rating for row in powered if (row.method, row.basis) == by_both)
     right = (row.estimate for row in calibration if row.measure == "right")
     counts = Counter({row.subject: row.n for row in calibration if row.measure == "count"})
     return _say("how_far", dimension, counts, next(right, None), next(weights, None), confidence)

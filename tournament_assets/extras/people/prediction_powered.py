@@ -23,10 +23,11 @@ from tournament_assets.extras.people.labelled_pairs import (
     connected_entrants,
     require_labelled,
 )
+from tournament_assets.extras.people.methods import JUDGE_WEIGHT, POWERED
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
 from tournament_assets.ratings.intervals import BootstrapRatings, two_sided_quantile
 from tournament_assets.ratings.matches import require_confidence
-from tournament_assets.ratings.rating_methods import rows_of_ratings
+from tournament_assets.ratings.rating_tables import rows_of_ratings
 from tournament_assets.ratings.sandwich import contrast_inverse
 from tournament_assets.ratings.significance import SeparatedEntrants, separate_entrants
 from tournament_assets.tournament.asset_rows import RatingRow
@@ -524,10 +525,6 @@ def _surprise(design: PairDesign, expected: Floats) -> Floats:
     return factors
 
 
-POWERED, JUDGE_WEIGHT = "prediction_powered", "judge_weight"
-"""Ratings as people would give them, and how much the judge counts in those by both."""
-
-
 def powered_rows(
     fits: Mapping[str, PoweredFit], *, dimension: str, settings: RatingSettings
 ) -> list[RatingRow]:
@@ -542,7 +539,7 @@ def powered_rows(
         separated = separate_powered(fit, resampling=settings.resampling)
         rated = {
             row.entrant_id: replace(row, basis=basis, rank=None)
-            for row in rows_of_ratings(fit.ratings, POWERED)
+            for row in rows_of_ratings(fit.ratings, POWERED.name)
         }
         for rank, place in enumerate(separated.ranks, start=1):
             rated[place.entrant] = replace(
@@ -555,5 +552,5 @@ def powered_rows(
             )
         rows += rated.values()
         weight = Rating(fit.weight, n=fit.n_prompts, entrant="judge")
-        rows += [replace(rows_of_ratings([weight], JUDGE_WEIGHT)[0], basis=basis, rank=None)]
+        rows += [replace(rows_of_ratings([weight], JUDGE_WEIGHT.name)[0], basis=basis, rank=None)]
     return [replace(row, dimension=dimension) for row in rows]

@@ -17,15 +17,14 @@ from tournament_assets.graph.outputs import (
 from tournament_assets.graph.rows import Step
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.matches import code_judgments, code_samples, pairwise_winrates
+from tournament_assets.ratings.rating_evidence import Evidence
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
-    EFFECT,
     METHODS,
     STYLE,
     TIES,
-    Evidence,
     rating_rows,
-    stand,
+    rows_by,
 )
 from tournament_assets.ratings.rating_tables import claimed, elo_rows, trace_elo
 from tournament_assets.reports import rating_method_tables as tables
@@ -152,24 +151,21 @@ def ratings(step: Step, inputs: RatingInputs) -> Made[list[RatingRow]]:
     matches = code_judgments(judgments, entrants=config.entrant_ids)
     evidence = Evidence(
         matches=matches,
+        settings=settings_of_run(config, mode=step.mode),
         samples=code_samples(judgments, entrants=config.entrant_ids),
         traces=inputs.elo_traces,
         responses=response_texts(inputs.entrant_responses),
         tells_apart=True,
         decided=_decided(inputs.judging_decisions),
     )
-    rows = rating_rows(
-        evidence,
-        tuple(METHODS),
-        dimension=step.name,
-        settings=settings_of_run(config, mode=step.mode),
-    )
+    own = [name for name, each in METHODS.items() if each.rate is not None]
+    rows = rating_rows(evidence, own, dimension=step.name)
     return Made(rows, metadata=_rating_metadata(rows))
 
 
 def _rating_metadata(rows: Sequence[RatingRow]) -> Metadata:
     order = [row.entrant_id for row in rows if row.method == BRADLEY_TERRY]
-    style = [row for row in rows if row.method in (STYLE, EFFECT)]
+    style = rows_by(rows, STYLE)
     columns = ("method", "entrant_id", "rating", "low", "high", "note")
     return {
         "side_by_side": report_table(tables.side_by_side_cells(rows, order)),
@@ -212,12 +208,12 @@ def win_rates(
     ratings, or on the judging's own decisions where pairs stop early.
     """
     judgments = list(judgments_of(judge_verdicts))
-    found = stand(
-        code_judgments(judgments, entrants=config.entrant_ids),
-        settings_of_run(config, mode=mode),
+    evidence = Evidence(
+        matches=code_judgments(judgments, entrants=config.entrant_ids),
+        settings=settings_of_run(config, mode=mode),
         decided=_decided(judging_decisions),
     )
-    rows = claimed(pairwise_winrates(judgments), found)
+    rows = claimed(pairwise_winrates(judgments), evidence.standings)
     columns = ("entrant_a", "entrant_b", "claim", "win_rate_a", *_COUNTS)
     picture = png_markdown(win_rate_matrix_figure(rows, config.entrant_ids), "win-rate matrix")
     return Made(

@@ -8,6 +8,7 @@ import pandas as pd
 
 from tournament_assets.audits.fair_comparison import (
     fair_comparison_rows,
+    is_in_ratings,
     without_entrants,
 )
 from tournament_assets.audits.missingness import (
@@ -360,20 +361,30 @@ def fair_comparison(
     selected_prompts: pd.DataFrame,
     entrant_responses: Frames,
     judge_verdicts: LargeTables,
+    ratings: Frames,
 ) -> Made[list[RatingRow]]:
-    """The entrants on the prompts that all share, on all judged pairs, and on all planned ones.
+    """The entrants on the prompts that all share, on all planned ones, and on strata of them.
 
-    Where the three disagree on who is ahead, missing data decides, not quality.
+    Where these and `ratings`, on all judged pairs, disagree on who is ahead, missing data decides,
+    not quality.
     """
     rows = fair_rows(
-        plan, mode, selected=selected_prompts, responses=entrant_responses, verdicts=judge_verdicts
+        plan,
+        mode,
+        selected=selected_prompts,
+        responses=entrant_responses,
+        verdicts=judge_verdicts,
+        ratings=ratings,
     )
     metadata: dict[str, Any] = {}
     for dimension, families in families_of(plan.config, mode, judge_verdicts).items():
         own = Compared.of([row for row in rows if row.dimension == dimension], families)
         metadata[f"finding_{dimension}"] = " ".join(fair_sentences(own, dimension=dimension))
         metadata[f"comparison_{dimension}"] = report_table(fair_table(own))
-    return Made(rows, metadata={**metadata, "judge": plan.config.label_of(mode)})
+    return Made(
+        [row for row in rows if not is_in_ratings(row)],
+        metadata={**metadata, "judge": plan.config.label_of(mode)},
+    )
 
 
 def fair_rows(
@@ -383,14 +394,16 @@ def fair_rows(
     selected: pd.DataFrame,
     responses: Frames,
     verdicts: Mapping[str, AnyTable],
+    ratings: Frames | None = None,
     excluded: Sequence[str] = (),
 ) -> list[RatingRow]:
-    """Return the rows of table "fair_comparison" of one mode.
+    """Return the rows of tables "fair_comparison" and "ratings" that compare a mode's entrants.
 
     Args:
         selected: The table `selected_prompts`.
         responses: The table `entrant_responses` of every entrant.
         verdicts: The table `judge_verdicts` of every dimension.
+        ratings: The table `ratings` of every dimension, if nobody is left out.
         excluded: Entrants to leave out, as if they had not taken part.
 
     Raises:
@@ -418,6 +431,7 @@ def fair_rows(
             ],
             answered=answered,
             settings=settings_of_run(config, mode=mode),
+            ratings=() if ratings is None else rows_of(RatingRow, ratings[dimension]),
         )
         rows += found
     return rows

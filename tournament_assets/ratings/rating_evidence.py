@@ -1,0 +1,109 @@
+"""What the entrants of a dimension are rated by, and what a method of rating is."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tournament_assets.ratings.elo_traces import EloTraces
+from tournament_assets.ratings.matches import Matches
+from tournament_assets.ratings.standings import Standings, stand_entrants
+from tournament_assets.tournament.asset_rows import RatingRow
+from tournament_assets.tournament.battles import RatingSettings
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.prompts import AnswerKey
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """The data from which the entrants of a dimension are rated, and how.
+
+    Attributes:
+        matches: Who met whom; a tie, or a preference, is a share of a win.
+        settings: How they are rated.
+        outcomes: The same for Davidson, which takes only wins, losses and ties, if different from
+            the matches.
+        samples: The same with one match per sample of a prompt, if different from the matches.
+        traces: Elo ratings of many orderings of the matches.
+        responses: Every response, by entrant and what it answers.
+        tells_apart: Whether Bradley-Terry reports who is better than whom.
+        decided: Who was decided to be above whom while judging, where pairs stopped early.
+    """
+
+    matches: Matches
+    settings: RatingSettings
+    outcomes: Matches | None = None
+    samples: Matches | None = None
+    traces: EloTraces | None = None
+    responses: Mapping[tuple[str, AnswerKey], str] | None = None
+    tells_apart: bool = False
+    decided: Collection[tuple[str, str]] | None = None
+
+    @cached_property
+    def standings(self) -> Standings:
+        """The entrants rated, ordered and compared as the settings say; see `stand_entrants`."""
+        return stand_entrants(
+            self.matches,
+            resampling=self.settings.resampling,
+            equivalent_within=self.settings.equivalent_within,
+            initial_rating=self.settings.initial_rating,
+            decided=self.decided,
+        )
+
+    @property
+    def by_sample(self) -> Matches:
+        """One match for every sample of a prompt."""
+        return self.matches if self.samples is None else self.samples
+
+
+@dataclass(frozen=True, slots=True)
+class RatingMethod:
+    """One way to rate.
+
+    Attributes:
+        name: Its name in tables.
+        title: Its display name.
+        meaning: What its number is.
+        rate: Returns its rows, given the evidence; None if a separate asset, or the method beside
+            which they stand, makes them.
+        counts: What it does with pairs without a winner, to follow its title. Methods that say so
+            need nothing but the matches, and stand side by side.
+        needs: What it needs beside the matches: a field of the evidence, or a separate asset's
+            input.
+        asset: The asset whose table holds everyone's ratings by it, over all prompts.
+        noise: What a difference must exceed to be one, so that its rows say who is above whom;
+            elsewhere all differences count.
+        interval: The method that gives the interval beside its ratings, if it is another one.
+        beside: The method whose fit gives it as well; its rows rate no entrants.
+    """
+
+    name: str
+    title: str
+    meaning: str
+    rate: Callable[[Evidence], Iterable[RatingRow]] | None = None
+    counts: str = ""
+    needs: str = ""
+    asset: str = "ratings"
+    noise: str = ""
+    interval: str = ""
+    beside: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.title} {self.counts}"
+
+    def can_rate(self, evidence: Evidence) -> bool:
+        """Whether the evidence has what it needs."""
+        return self.rate is not None and getattr(evidence, self.needs or "matches") is not None
+
+    def rows(self, evidence: Evidence) -> Iterable[RatingRow]:
+        """Return its rows, without a dimension.
+
+        Raises:
+            InputError: If the evidence lacks what it needs, or a judged response is missing.
+            RatingError: If a likelihood could not be maximised.
+        """
+        if self.rate is None or not self.can_rate(evidence):
+            raise InputError(
+                f"nothing rates by {self.name!r} here; expected {self.needs or self.beside} beside "
+                "the matches; give them, or leave the method out"
+            )
+        return self.rate(evidence)
