@@ -4,9 +4,8 @@ Draws tournaments from known strengths, computes every interval the project can 
 how often each contains its estimand, one at a time: for Bradley-Terry the ratings it tends to as
 prompts are added, and for the order noise of Elo, which is no sampling error, the mean of
 permutation-averaged Elo over tournaments of the same design. Then draws tournaments with equals in
-them and counts in how many anything false is claimed of two entrants, all pairs together. With
-`--raters`, counts instead how often ratings by labels of people who differ hold those raters'
-opinion, and people's. Prints tables in Markdown; the same options print the same.
+them and counts in how many anything false is claimed of two entrants, all pairs together. Prints
+tables in Markdown; the same options print the same.
 """
 
 import argparse
@@ -19,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.simulated_raters import RaterDesign, rater_coverage
 from benchmarks.simulated_tournaments import (
     INITIAL_RATING,
     K_FACTOR,
@@ -59,7 +57,6 @@ TOGETHER = tuple(
 )
 """Worlds in which some entrants are equal, by name."""
 
-RATERS = (1, 2, 3, 5, 6, 12)
 N_PERMUTATIONS = 500
 _SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
 DESIGNS = tuple(Design(n, sigma) for n in (50, 143) for sigma in (0.0, 1.0, 2.0))
@@ -273,28 +270,6 @@ def print_claims(*, n_tournaments: int, n_bootstraps: int, seed: int) -> None:
         print("| " + " | ".join(cells) + " |", flush=True)
 
 
-def print_raters(*, n_draws: int, seed: int) -> None:
-    """Measure how often intervals hold raters' opinion, and people's, and print one table."""
-    sigma = RaterDesign(1, 1).sigma
-    print(f"\n{n_draws} draws of raters and labels; raters differ by {sigma} logits\n")
-    print("| raters | labels | these raters | people |\n|---:|---:|---:|---:|")
-    for n_raters in RATERS:
-        for n_labels in (300, 1000):
-            found = rater_coverage(
-                RaterDesign(n_raters, n_labels),
-                opinions=("these_raters", "people"),
-                n_draws=n_draws,
-                seed=seed,
-            )
-            cells = (
-                f"{100 * np.mean(held):.1f} ± {100 * np.std(held) / math.sqrt(len(held)):.1f} %"
-                if held
-                else "refused"
-                for held in found.values()
-            )
-            print(f"| {n_raters} | {n_labels} | " + " | ".join(cells) + " |", flush=True)
-
-
 def main() -> None:
     """Measure every design and print both tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -306,13 +281,7 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--together", action="store_true", help="only what is claimed of every two")
-    parser.add_argument(
-        "--raters", action="store_true", help="only intervals of ratings as people would give them"
-    )
     options = parser.parse_args()
-    if options.raters:
-        print_raters(n_draws=options.tournaments, seed=options.seed)
-        return
     if not options.together:
         print_coverage(
             n_tournaments=options.tournaments,

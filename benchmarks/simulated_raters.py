@@ -1,5 +1,11 @@
-"""Labels of simulated raters who differ, and how often intervals hold what they should."""
+"""How often intervals hold what raters say: `python -m benchmarks.simulated_raters`.
 
+Draws raters and their labels, and counts how often ratings by them hold those raters' opinion, and
+people's. Prints a table in Markdown; the same options print the same.
+"""
+
+import argparse
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -9,11 +15,12 @@ from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
 
 from benchmarks.simulated_tournaments import STRENGTHS
+from tournament_assets.extras.people.config_keys import Opinion
 from tournament_assets.extras.people.labelled_pairs import LabelledPair
 from tournament_assets.extras.people.prediction_powered import rate_prediction_powered
-from tournament_assets.tournament.config import Opinion
 
 CONFIDENCE = 0.95
+RATERS = (1, 2, 3, 5, 6, 12)
 ENTRANTS = tuple(f"entrant_{index}" for index in range(len(STRENGTHS)))
 _PAIRS = tuple(combinations(range(len(STRENGTHS)), 2))
 _GAPS = np.array([STRENGTHS[first] - STRENGTHS[second] for first, second in _PAIRS])
@@ -113,3 +120,38 @@ def rater_coverage(
             if found:
                 held[opinion].append(float(np.mean(found)))
     return held
+
+
+def print_raters(*, n_draws: int, seed: int) -> None:
+    """Measure how often intervals hold raters' opinion, and people's, and print one table."""
+    sigma = RaterDesign(1, 1).sigma
+    print(f"\n{n_draws} draws of raters and labels; raters differ by {sigma} logits\n")
+    print("| raters | labels | these raters | people |\n|---:|---:|---:|---:|")
+    for n_raters in RATERS:
+        for n_labels in (300, 1000):
+            found = rater_coverage(
+                RaterDesign(n_raters, n_labels),
+                opinions=("these_raters", "people"),
+                n_draws=n_draws,
+                seed=seed,
+            )
+            cells = (
+                f"{100 * np.mean(held):.1f} ± {100 * np.std(held) / math.sqrt(len(held)):.1f} %"
+                if held
+                else "refused"
+                for held in found.values()
+            )
+            print(f"| {n_raters} | {n_labels} | " + " | ".join(cells) + " |", flush=True)
+
+
+def main() -> None:
+    """Measure every number of raters and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=400, help="of raters and labels, per row")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    print_raters(n_draws=options.draws, seed=options.seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -3,16 +3,28 @@
 `python -m tests.golden.test_defaults` writes the defaults down: for keys that are added or go.
 """
 
+import inspect
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from pydantic_core import to_jsonable_python
 
 from tournament_assets.tournament import config
+from tournament_assets.tournament.extras import installed_extras
 from tournament_assets.tournament.places import Frozen
 
-FROZEN = Path(__file__).with_name("defaults.json")
+TESTS = Path(__file__).parents[1]
+FROZEN = {
+    (config.__package__ or ""): TESTS / "golden" / "defaults.json",
+    **{
+        f"tournament_assets.extras.{extra}": path
+        for extra in installed_extras()
+        if (path := TESTS / "extras" / extra / "defaults.json").exists()
+    },
+}
+"""Where the defaults of the keys that a package defines are, by the package."""
 
 
 def _models(base: type[Frozen]) -> Iterator[type[Frozen]]:
@@ -21,19 +33,28 @@ def _models(base: type[Frozen]) -> Iterator[type[Frozen]]:
         yield from _models(model)
 
 
-def _defaults() -> dict[str, object]:
-    """Return the default of every optional key of a tournament, by class and key."""
+def _defaults(package: str) -> dict[str, object]:
+    """Return the default of every optional key that a package defines, by class and key."""
     return {
         f"{model.__name__}.{name}": to_jsonable_python(field.get_default(call_default_factory=True))
         for model in sorted(_models(Frozen), key=lambda model: model.__name__)
-        if model.__module__.startswith(config.__package__ or config.__name__)
+        if model.__module__.startswith(package)
         for name, field in sorted(model.model_fields.items())
-        if not field.is_required()
+        if not field.is_required() and _definer(model, name).startswith(package)
     }
 
 
-def test_a_default_changes_only_where_somebody_says_what_becomes_of_old_results() -> None:
-    frozen, found = json.loads(FROZEN.read_text()), json.loads(json.dumps(_defaults()))
+def _definer(model: type[Frozen], name: str) -> str:
+    """Return the module of the class that a key of a model comes from."""
+    return next(each.__module__ for each in model.__mro__ if name in inspect.get_annotations(each))
+
+
+@pytest.mark.parametrize("package", FROZEN)
+def test_a_default_changes_only_where_somebody_says_what_becomes_of_old_results(
+    package: str,
+) -> None:
+    frozen = json.loads(FROZEN[package].read_text())
+    found = json.loads(json.dumps(_defaults(package)))
     changed = {key: found[key] for key in frozen if key in found and found[key] != frozen[key]}
     assert not changed, (
         "results made by the old default would pass for results of the new one: give the new "
@@ -43,4 +64,5 @@ def test_a_default_changes_only_where_somebody_says_what_becomes_of_old_results(
 
 
 if __name__ == "__main__":
-    FROZEN.write_text(json.dumps(_defaults(), indent=1, sort_keys=True) + "\n")
+    for each, path in FROZEN.items():
+        path.write_text(json.dumps(_defaults(each), indent=1, sort_keys=True) + "\n")

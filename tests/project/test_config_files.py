@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from tournament_assets.project.config_files import ConfigFile, find_project, load_config
 from tournament_assets.tournament.entrants import OpenAiApiEntrant
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.extras import installed_extras
 from tournament_assets.tournament.judges import Judge
 
 GOOD = """\
@@ -257,47 +258,10 @@ def test_entrants_that_are_no_list_of_entrants_are_refused(path: Path, written: 
     assert all(problem.startswith("14: entrants") for problem in problems)
 
 
-ARENA = """\
-human_battles:
-  file: {path: arena.jsonl}
-  format: lmarena
-  min_battles: 50
-  names:
-    ada-7b: ada
-    bob-13b: bob
-"""
-
-
-def test_human_battles_are_read_and_may_be_absent(path: Path) -> None:
-    found = load(path, f"{GOOD}{ARENA}").config.human_battles
-    assert found is not None
-    assert (found.file.path, found.format, found.min_battles) == ("arena.jsonl", "lmarena", 50)
-    assert found.names == {"ada-7b": "ada", "bob-13b": "bob"}
-    assert load(path, GOOD).config.human_battles is None
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "problem"),
-    [
-        ("  format: lmarena", "  formt: lmarena", "did you mean 'format'?"),
-        ("{path: arena.jsonl}", "{pth: arena.jsonl}", "unknown key 'human_battles.file.pth'"),
-        ("lmarena", "chatbot", "30: human_battles.format is 'chatbot'; expected one of tourn"),
-        ("min_battles: 50", "min_battles: 0", "31: human_battles.min_battles is 0; expected it to"),
-        (
-            "ada-7b: ada",
-            "ada-7b: eve",
-            "33: 'ada-7b' stands for entrant 'eve'; expected one of ada",
-        ),
-        ("bob-13b: bob", "bob-13b: ada", "34: 'bob-13b' and 'ada-7b' both stand for entrant 'ada'"),
-        ("  file: {path: arena.jsonl}\n", "", "human_battles.file is missing; add it"),
-    ],
-)
-def test_what_is_wrong_with_human_battles_is_told_with_its_line(
-    path: Path, old: str, new: str, problem: str
-) -> None:
-    assert ARENA.count(old) == 1
-    problems = problems_of(path, GOOD + ARENA.replace(old, new))
-    assert [each for each in problems if problem in each], problems
+def test_an_unknown_key_is_told_with_the_extras_that_could_have_added_it(path: Path) -> None:
+    (problem,) = problems_of(path, f"{GOOD}polls: {{}}\n")
+    assert "unknown key 'polls'; expected one of " in problem
+    assert problem.endswith(f"installed extras are {', '.join(installed_extras()) or 'none'}")
 
 
 SERVED = """\

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from tournament_assets.graph import settings
+from tournament_assets.graph.table import ASSETS
 from tournament_assets.project.config_files import config_problems
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import Project
@@ -19,19 +20,6 @@ from tournament_assets.tournament.entrants import RecordedEntrant, VanillaHfEntr
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.places import FROM_LIST
 
-SETTINGS = (
-    "draw_settings",
-    "pairing_settings",
-    "asking_settings",
-    "reading_settings",
-    "stopping_settings",
-    "jury_settings",
-    "rating_settings",
-    "people_rating_settings",
-    "noticing_settings",
-    "trusting_settings",
-    "comparing_settings",
-)
 VALUES: dict[str, Any] = {
     "tournament_id": "tiny",
     "prompt_bank": {"path": "bank.jsonl"},
@@ -125,9 +113,9 @@ def test_a_key_that_is_added_with_a_default_changes_no_hash() -> None:
     given = values(entrants=[ada, {**ada, "entrant_id": "bob", "format": "alpaca-eval"}])
     older, newer = TournamentConfig.model_validate(given), _NewerConfig.model_validate(given)
     assert newer.fingerprint == older.fingerprint
-    for name in SETTINGS:
-        count = getattr(settings, name)
-        assert count(plan_of(newer)) == count(plan_of(older)), name
+    for row in ASSETS:
+        if row.settings is not None:
+            assert row.settings(plan_of(newer)) == row.settings(plan_of(older)), row.name
     for before, after in zip(older.entrants, newer.entrants, strict=True):
         assert after.fingerprint("content") == before.fingerprint("content")
     changed = newer.model_copy(update={"colour": "bright"})

@@ -22,7 +22,7 @@ from pydantic_core import PydanticUndefined
 from tournament_assets.project.config_files import write_new_project
 from tournament_assets.project.project_files import prepare_dagster_home
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.extras import named_rows_of_extras
+from tournament_assets.tournament.extras import named_rows_of_extras, rows_of_extras
 from tournament_assets.tournament.judge_services import ServiceName
 
 _INTRODUCTION = """\
@@ -82,9 +82,15 @@ def render_page() -> str:
 def _models_below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
     """Yield a model and all models in its fields, parents first, some of them twice."""
     yield model
-    for field in model.model_fields.values():
+    for _, field in _fields_of(model):
         for inner in _models_in(field.annotation):
             yield from _models_below(inner)
+
+
+def _fields_of(model: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
+    """Return the keys of a model, those that extras add to it last."""
+    added = {key for keys in rows_of_extras("config_keys") for key in keys.model_fields}
+    return sorted(model.model_fields.items(), key=lambda item: item[0] in added)
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
@@ -105,7 +111,7 @@ def _section(model: type[BaseModel], *, is_root: bool) -> str:
     rows = [
         f"| {_shown_key(name, field)} | {_escape(_shown_type(field.annotation, field.metadata))} | "
         f"{_escape(_shown_default(field))} | {_escape(meanings[name])} |"
-        for name, field in model.model_fields.items()
+        for name, field in _fields_of(model)
     ]
     head = "" if is_root else f"### {model.__name__}\n\n"
     return (

@@ -8,6 +8,7 @@ from typing import Any
 from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.reports.run.section_table import SECTIONS
 from tournament_assets.tournament.json_lines import JsonObject
 
 
@@ -97,21 +98,17 @@ def rating_settings(plan: TournamentPlan) -> Any:
     return plan.config.ratings.changed()
 
 
-def people_rating_settings(plan: TournamentPlan) -> Any:
-    """Return what decides ratings by people: how ratings are made, and whose opinion is meant."""
-    return {**plan.config.ratings.changed(), **plan.config.labels.changed()}
-
-
 def noticing_settings(plan: TournamentPlan) -> Any:
     """Return what decides what is said first of a run: where its checks turn red."""
     return plan.config.checks.changed()
 
 
 def reporting_settings(plan: TournamentPlan) -> Any:
-    """Return what decides what the page says of the tables: checks, labels, title and families."""
-    config = plan.config
-    said = {**config.checks.changed(), **config.labels.changed(), **config.report.changed()}
-    return [said, config.families]
+    """Return what decides what the page says of the tables: checks, title, keys of sections."""
+    said = {**plan.config.checks.changed(), **plan.config.report.changed()}
+    for row in SECTIONS:
+        said |= row.settings(plan.config)
+    return [said, plan.config.families]
 
 
 def trusting_settings(plan: TournamentPlan) -> Any:

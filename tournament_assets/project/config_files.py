@@ -13,12 +13,11 @@ from pathlib import Path, PurePosixPath
 from string import Template
 from typing import Any
 
-from tournament_assets.battles.registry import FORMATS
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.extras import installed_extras
-from tournament_assets.tournament.yaml_files import KeyPath, YamlDocument, read_yaml
+from tournament_assets.tournament.extras import rows_of_extras
+from tournament_assets.tournament.yaml_files import YamlDocument, read_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +85,7 @@ def _load_component(document: YamlDocument, path: Path) -> ConfigFile:
 def _validate(document: YamlDocument, path: Path, project: Path) -> ConfigFile:
     others = [
         *config_problems(document.values),
-        *_format_problems(document.values),
-        *_extra_problems(document.values),
+        *(each for find in rows_of_extras("config_problems") for each in find(document.values)),
     ]
     config = document.validate(TournamentConfig, what="the config", others=others)
     return ConfigFile(config=config, path=path, project=project)
@@ -129,7 +127,6 @@ def config_problems(values: Mapping[str, object]) -> list[tuple[tuple[str | int,
     return [
         *problems,
         *_family_problems(values, seen),
-        *_name_problems(values, seen),
         *_gate_problems(values, seen),
     ]
 
@@ -157,35 +154,6 @@ def _family_problems(
     ]
 
 
-def _name_problems(
-    values: Mapping[str, object], entrant_ids: Sequence[Any]
-) -> list[tuple[tuple[str | int, ...], str]]:
-    """Find names in the arena's file that map to no entrant, or to one that is already named."""
-    human_battles = values.get("human_battles")
-    names = human_battles.get("names") if isinstance(human_battles, Mapping) else None
-    problems: list[tuple[tuple[str | int, ...], str]] = []
-    first_names: dict[str, str] = {}
-    for name, entrant_id in names.items() if isinstance(names, Mapping) else ():
-        where = ("human_battles", "names", str(name))
-        if not isinstance(name, str) or not isinstance(entrant_id, str):
-            continue  # the field's own problem says so
-        if entrant_id not in entrant_ids:
-            known = ", ".join(str(each) for each in entrant_ids if each is not None)
-            problems.append(
-                (where, f"{name!r} stands for entrant {entrant_id!r}; expected one of {known}")
-            )
-        elif entrant_id in first_names:
-            problems.append(
-                (
-                    where,
-                    f"{name!r} and {first_names[entrant_id]!r} both stand for entrant "
-                    f"{entrant_id!r}; expected one name an entrant; remove one",
-                )
-            )
-        first_names.setdefault(entrant_id, name)
-    return problems
-
-
 def _gate_problems(
     values: Mapping[str, object], entrant_ids: Sequence[Any]
 ) -> list[tuple[tuple[str | int, ...], str]]:
@@ -208,32 +176,6 @@ def _gate_problems(
             found = f"gate.dimensions has {name!r}; expected one of {', '.join(map(str, judged))}"
             problems.append((("gate", "dimensions", index), found))
     return problems
-
-
-def _format_problems(values: Mapping[str, object]) -> list[tuple[KeyPath, str]]:
-    human_battles = values.get("human_battles")
-    name = human_battles.get("format") if isinstance(human_battles, Mapping) else None
-    if not isinstance(name, str):
-        return []
-    # It reads Arrow tables, which definitions do without unless a config names human battles.
-
-    if name in FORMATS:
-        return []
-    problem = f"human_battles.format is {name!r}; expected one of {', '.join(FORMATS)}"
-    return [(("human_battles", "format"), problem)]
-
-
-_EXTRA_OF = {"human_battles": "people", "labels": "people"}
-"""Keys that only an extra reads."""
-
-
-def _extra_problems(values: Mapping[str, Any]) -> list[tuple[KeyPath, str]]:
-    """Find keys that nothing here would read."""
-    return [
-        ((key,), f"{key} is set, which the extra {extra!r} reads, and it is not installed")
-        for key, extra in _EXTRA_OF.items()
-        if values.get(key) is not None and extra not in installed_extras()
-    ]
 
 
 _CONFIG, _IGNORED = "config.yaml", "gitignore"

@@ -24,6 +24,7 @@ from tournament_assets.storage.tables import (
 )
 from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.config import CheckThresholds, Mode, TournamentConfig
+from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.judges import AdaptiveConfig
 from tournament_assets.trust.measures import LIGHT_TABLES, lights_of
 
@@ -69,6 +70,7 @@ class SectionRow:
         part: The part of the page that it stands in.
         doubts: Returns doubts about the numbers.
         remarks: Returns remarks for the first screen and the verdict.
+        settings: Returns what it reads of the config, besides what decides every page.
     """
 
     name: str
@@ -77,6 +79,7 @@ class SectionRow:
     part: Part = "wins"
     doubts: Callable[..., Sequence[Doubt]] | None = None
     remarks: Callable[..., Remarks] | None = None
+    settings: Callable[[TournamentConfig], JsonObject] = lambda _: {}
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -1,19 +1,19 @@
 """The one configuration of a tournament: every number that changes a result, validated once.
 
-Among them: the modes and when they run again, where checks turn red, families of models, and where
-human battles come from. How YAML is read and a problem's line is told stands in
-`yaml_files.py`.
+Among them: the modes and when they run again, where checks turn red, and families of models. Extras
+add keys of their own. How YAML is read and a problem's line is told stands in `yaml_files.py`.
 """
 
 import difflib
 import zoneinfo
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, create_model, field_validator, model_validator
 
 from tournament_assets.tournament.entrants import AnyEntrant
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Resampling
+from tournament_assets.tournament.extras import rows_of_extras
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judges import (
     AdaptiveConfig,
@@ -130,41 +130,6 @@ class GateConfig(Frozen):
     margin: float = Field(default=20.0, gt=0)
     confidence: float = Field(default=0.95, gt=0.5, lt=1)
     min_coverage: float = Field(default=0.98, ge=0, le=1)
-
-
-class HumanBattlesConfig(Frozen):
-    """An arena: battles that people decided, beside which the entrants are placed.
-
-    Attributes:
-        file: The file of battles.
-        format: Its format, one of those of `tournament battles import`; detected from its first row
-            if None.
-        min_battles: Entrants with fewer battles than this among the entrants kept are left out, and
-            listed.
-        names: The entrant_id for each name in the file. A name that is an entrant_id need not be
-            listed.
-    """
-
-    file: Location
-    format: str | None = None
-    min_battles: int = Field(default=30, ge=1)
-    names: dict[str, str] = Field(default_factory=dict)
-
-
-Opinion = Literal["these_raters", "people"]
-"""Whose opinion labels estimate."""
-
-
-class LabelsConfig(Frozen):
-    """What labels of people are taken for.
-
-    Attributes:
-        about: Whose opinion is estimated: `these_raters`, those who labelled, on other prompts, or
-            `people`, of whom those are a random draw. About people, intervals also know how raters
-            differ, and there is none with fewer than five raters.
-    """
-
-    about: Opinion = "these_raters"
 
 
 Mode = str
@@ -323,7 +288,13 @@ class ReportConfig(Frozen):
     question: Annotated[str, Field(max_length=300)] = ""
 
 
-class TournamentConfig(Frozen):
+if TYPE_CHECKING:
+    _KeysOfExtras = Frozen
+else:
+    _KeysOfExtras = create_model("_KeysOfExtras", __base__=(*rows_of_extras("config_keys"), Frozen))
+
+
+class TournamentConfig(_KeysOfExtras):
     """Everything that decides a tournament's result.
 
     Attributes:
@@ -338,8 +309,6 @@ class TournamentConfig(Frozen):
         generation: How responses are generated.
         ratings: How judgments become ratings.
         checks: Where an asset check turns red.
-        human_battles: Battles that people decided; None if there are none.
-        labels: Whose opinion people's labels stand for.
         report: What stands at the top of reports. Does not affect results.
         gate: The gate that a finished run must pass; None for no gate. Does not affect results.
         families: Families of models, by entrant or judge model, where the names do not show them.
@@ -360,8 +329,6 @@ class TournamentConfig(Frozen):
     generation: GenerationConfig = GenerationConfig()
     ratings: RatingsConfig = RatingsConfig()
     checks: CheckThresholds = CheckThresholds()
-    human_battles: HumanBattlesConfig | None = None
-    labels: LabelsConfig = LabelsConfig()
     report: ReportConfig = ReportConfig()
     gate: GateConfig | None = None
     families: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)

@@ -7,6 +7,8 @@ are called after the kind of row, each with one value `ROWS`. A missing folder a
 |---|---|---|
 | `commands` | by name, where a command is and what the list says of it | `cli` |
 | `configs` | by title, the model of a file of its own | `tournament configuration` |
+| `config_keys` | models of keys of a tournament's config | `tournament/config.py` |
+| `config_problems` | functions that find problems across keys | `project/config_files.py` |
 | `ledger_tables` | metadata of tables in the ledger | `ledger/database.py` |
 | `assets` | rows of the graph's table | `graph/table.py` |
 | `loaders` | subclasses of `WrittenEntrant` or `EntrantSpec` | `tournament/entrants.py` |
@@ -35,6 +37,8 @@ def installed_extras() -> tuple[str, ...]:
 def rows_of_extras(
     kind: Literal[
         "assets",
+        "config_keys",
+        "config_problems",
         "formats",
         "ledger_tables",
         "loaders",

@@ -16,6 +16,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.extras import installed_extras
 
 KeyPath = tuple[str | int, ...]
 """The keys and positions that lead to a value."""
@@ -184,6 +185,8 @@ def _explain(detail: Any, model: type[BaseModel], what: str) -> tuple[KeyPath, s
         known = sorted({key for member in beside for key in _fields_of(member)})
         close = difflib.get_close_matches(str(shown[-1]), known, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
+        if len(shown) == 1 and not close:  # an extra may have added it to a config's own keys
+            hint = f"; installed extras are {', '.join(installed_extras()) or 'none'}"
         return shown, f"unknown key {name!r}; expected one of {', '.join(known)}{hint}"
     if kind == "missing":
         return shown, f"{name} is missing; add it"

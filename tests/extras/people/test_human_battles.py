@@ -11,7 +11,7 @@ import pytest
 
 from tests.projects import SmallProject, bank_rows, make_project, write_json_lines
 from tournament_assets.definitions import build_plan, load_project
-from tournament_assets.extras.people.human_battles import human_battles
+from tournament_assets.extras.people.assets import human_battles
 from tournament_assets.graph.automation.jobs import build_stages
 from tournament_assets.project.config_files import load_config
 from tournament_assets.ratings.rating_methods import METHODS

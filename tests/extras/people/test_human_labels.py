@@ -17,7 +17,7 @@ from tests.graph.test_edits import out_of_date
 from tests.projects import FinishedPilot, SmallProject, make_project
 from tournament_assets.cli import main
 from tournament_assets.definitions import build_plan, default_ledger_url
-from tournament_assets.extras.people.human_battles import label_versions
+from tournament_assets.extras.people.assets import label_versions
 from tournament_assets.extras.people.label_records import (
     LabelRecords,
     LabelSample,

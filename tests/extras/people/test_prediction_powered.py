@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 from benchmarks.simulated_raters import RaterDesign, rater_coverage
+from tournament_assets.extras.people.config_keys import Opinion
 from tournament_assets.extras.people.labelled_pairs import LabelledPair
 from tournament_assets.extras.people.prediction_powered import (
     PoweredFit,
@@ -20,7 +21,6 @@ from tournament_assets.extras.people.prediction_powered import (
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
-from tournament_assets.tournament.config import Opinion
 from tournament_assets.tournament.errors import InputError, RatingError
 from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome

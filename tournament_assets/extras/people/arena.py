@@ -23,6 +23,7 @@ from tournament_assets.battles.columns import (
 from tournament_assets.battles.files import FormatOptions
 from tournament_assets.battles.rating import BattleRatings, anchor_ratings, rate_battles
 from tournament_assets.battles.registry import read_battles
+from tournament_assets.extras.people.config_keys import people_keys
 from tournament_assets.extras.people.methods import ARENA
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.asset_rows import RatingRow
@@ -299,7 +300,7 @@ def load_human_battles(plan: TournamentPlan) -> HumanBattles | None:
     Raises:
         InputError: With everything that is wrong with the file, or with the config's names for it.
     """
-    arena = plan.config.human_battles
+    arena = people_keys(plan.config).human_battles
     if arena is None:
         return None
     return read_human_battles(

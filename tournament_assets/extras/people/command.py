@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import click
 
 from tournament_assets.cli.options import config_option
-from tournament_assets.extras.people.human_battles import label_worths
+from tournament_assets.extras.people.assets import label_worths
 from tournament_assets.extras.people.label_records import LabelRecords, LabelSample, clean_rater
 from tournament_assets.extras.people.page import LabelDesk, write_label_page
 from tournament_assets.extras.people.sampling import (

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from tournament_assets.extras.people.config_keys import Opinion, people_keys
 from tournament_assets.extras.people.human_agreement import HumanAgreement
 from tournament_assets.extras.people.judge_calibration import JUDGE
 from tournament_assets.extras.people.measures import HUMAN_AGREEMENT
@@ -35,7 +36,7 @@ from tournament_assets.tournament.asset_rows import (
     MeasureRow,
     RatingRow,
 )
-from tournament_assets.tournament.config import CheckThresholds, Mode, Opinion, TournamentConfig
+from tournament_assets.tournament.config import CheckThresholds, Mode, TournamentConfig
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import (
     ABSENT,
@@ -134,7 +135,7 @@ def people_sentences(
         leaderboard: Rows of the table by dimension, best entrant first.
         config: Says whose opinion is estimated.
     """
-    about = config.labels.about
+    about = people_keys(config).labels.about
     labelled = {row.dimension for row in people_measures if row.measure == "count"}
     return {
         name: (_agreed(_of(people_ratings, name), _of(people_measures, name), rows, name, about),)
@@ -256,7 +257,7 @@ def people_section(
             *(sentence for each in said.values() for sentence in each),
             *(_how_far(name, rated[name], measured[name], confidence) for name in said),
             judge_sentence(config, mode, judge_models),
-            *render_part(_TEMPLATE, "meaning", config.labels.about),
+            *render_part(_TEMPLATE, "meaning", people_keys(config).labels.about),
         ),
         tuple(
             (name, _powered_table(rows, interval))

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.extras.people.config_keys import Opinion
 from tournament_assets.extras.people.labelled_pairs import (
     Floats,
     LabelledPair,
@@ -32,7 +33,6 @@ from tournament_assets.ratings.sandwich import contrast_inverse
 from tournament_assets.ratings.significance import SeparatedEntrants, separate_entrants
 from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.config import Opinion
 from tournament_assets.tournament.errors import InputError, RatingError
 from tournament_assets.tournament.estimates import Rating, Resampling
 
