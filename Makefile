@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help pilot headline ui docs quick test e2e check format bench gpu coverage browser postgresql redis torture fuzz clean
+.PHONY: help pilot headline ui docs quick test core e2e check format bench gpu coverage browser postgresql redis torture fuzz clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -46,6 +46,11 @@ quick: $(VENV)/.dev  ## lint, import contracts, and the tests of the folders tha
 
 test: $(VENV)/.dev postgresql  ## run the tests that need no browser, daemon or other machine
 	@$(PYTEST) -m "not e2e"
+
+core: $(VENV)/.dev postgresql  ## run the tests of a copy of the package without its extras
+	@rm -rf build/core && mkdir -p build/core && git ls-files -z | tar c --null -T - | tar x -C build/core
+	@rm -rf build/core/tests/extras build/core/tournament_assets/extras/*/
+	@cd build/core && PYTHONPATH=$$PWD $(CURDIR)/$(PYTEST) -m "not e2e"
 
 e2e: $(VENV)/.dev browser postgresql redis  ## run the others: browser, daemon, machines, kills, fuzz, the whole demo
 	@$(PYTEST) -m e2e

@@ -14,15 +14,14 @@ from sqlalchemy import Engine, event
 from tests.demo import DemoRun, copy_project, finish_once, run_demo, shorten_pilot
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
     from tests.chat_server import ChatServer
     from tests.postgresql import PostgresServer
     from tests.projects import FinishedPilot
 
 
-END_TO_END = (
-    *("browser", "daemon", "fuzz", "machines", "torture"),
-    *("test_demo.py", "test_demo_edits.py"),
-)
+END_TO_END = ("daemon", "fuzz", "machines", "torture", "test_demo.py", "test_demo_edits.py")
 """Folders and files whose tests are all marked `e2e`."""
 LONGEST = (
     "test_demo.py",
@@ -96,6 +95,15 @@ def postgresql() -> "Iterator[PostgresServer]":
 
     with running_server() as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    """Run a browser for the tests of a module that look at pages."""
+    from tests.browser.pages import running_browser
+
+    with running_browser() as launched:
+        yield launched
 
 
 @pytest.fixture(scope="session")

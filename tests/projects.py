@@ -5,6 +5,8 @@ import pickle
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from tournament_assets.launching import StageListener, run_tournament
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import plan_of
 from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.extras import installed_extras
 
 N_WITH_GOLD = 8
 N_CURATED = 4
@@ -139,6 +142,12 @@ def merge(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
         both = isinstance(old, Mapping) and isinstance(value, Mapping)
         merged[key] = merge(old, value) if both else value  # type: ignore[arg-type]
     return merged
+
+
+def modules_of_extras(name: str) -> list[Any]:
+    """Import the modules of a name from the tests of the extras that are there and have one."""
+    places = (f"tests.extras.{extra}.{name}" for extra in installed_extras())
+    return [import_module(place) for place in places if find_spec(place) is not None]
 
 
 @dataclass(frozen=True)

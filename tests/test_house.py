@@ -18,30 +18,6 @@ def modules_by_folder() -> dict[str, set[str]]:
     return found
 
 
-def drawn_in_the_architecture() -> tuple[set[str], set[str]]:
-    """Return the folders and the modules beside them that the drawing names."""
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    drawing = re.search(r"```text\n(extras/ .*?)```", text, flags=re.DOTALL)
-    assert drawing is not None
-    folders, modules, outer = set(), set(), ""
-    for line in drawing[1].splitlines():
-        name = line.split()[0]
-        if line.startswith(" "):
-            folders.add(outer + name)
-        elif name.endswith("/"):
-            outer = name
-            folders.add(name)
-        else:
-            modules.add(name)
-    return folders, modules
-
-
-def test_the_house_stands_as_it_is_drawn() -> None:
-    by_folder = modules_by_folder()
-    modules = by_folder.pop(".")
-    assert drawn_in_the_architecture() == ({f"{name}/" for name in (*by_folder, "extras")}, modules)
-
-
 def test_no_folder_is_crowded() -> None:
     assert max(map(len, modules_by_folder().values())) <= 20
 
@@ -55,16 +31,6 @@ def test_every_folder_has_its_floor() -> None:
     assert folders | modules == floors
 
 
-def test_the_files_that_contributors_are_told_of_are_there() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    named = re.findall(r"`([a-z_]+(?:/[a-z_]+)*(?:\.py|/))`", text)
-    assert len(named) > 20
-    missing = [
-        name for name in named if not (PACKAGE / name).exists() and not (ROOT / name).exists()
-    ]
-    assert missing == []
-
-
 def test_a_wheel_holds_every_file_of_the_package() -> None:
     config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     patterns = config["tool"]["setuptools"]["package-data"]["tournament_assets"]
@@ -73,10 +39,16 @@ def test_a_wheel_holds_every_file_of_the_package() -> None:
     assert [each for each in files - held if "__pycache__" not in each.parts] == []
 
 
+def test_the_tests_of_the_core_know_no_extra() -> None:
+    tests = ROOT / "tests"
+    imports = re.compile(r"^\s*(?:from|import) (?:tests|tournament_assets)\.extras\b", re.MULTILINE)
+    found = [path for path in tests.rglob("*.py") if imports.search(path.read_text("utf-8"))]
+    assert [path for path in found if not path.is_relative_to(tests / "extras")] == []
+
+
 def test_a_changed_file_leads_to_its_tests() -> None:
     expected = {
         "tournament_assets/ratings/elo.py": ["tests/ratings"],
-        "tournament_assets/extras/site/site.py": ["tests/extras/site"],
         "tournament_assets/judging/costs/prices.py": ["tests/judging"],
         "tests/ratings/builders.py": ["tests/ratings"],
         "tests/test_demo.py": ["tests/test_demo.py"],

@@ -3,12 +3,14 @@
 import os
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from tests.projects import SmallProject
@@ -39,12 +41,26 @@ ABOUT_THE_NETWORK = (
 """How begins what Chromium itself says on a console, of lost connections above all."""
 
 USES_CHROMIUM = [
+    pytest.mark.e2e,
     pytest.mark.timeout(900),
     pytest.mark.skipif(
         CHROMIUM is None and not os.environ.get("CI"),
         reason="chromium is not installed; Debian's package chromium has it",
     ),
 ]
+
+
+@contextmanager
+def running_browser() -> Iterator[Browser]:
+    assert CHROMIUM is not None, "chromium is not installed; make e2e installs it as root"
+    SCREENSHOTS.mkdir(exist_ok=True)
+    expect.set_options(timeout=PATIENCE_MS)
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=list(QUIET_CHROMIUM), timeout=3 * PATIENCE_MS
+        )
+        yield launched
+        launched.close()
 
 
 def open_page(browser: Browser, **options: Any) -> Page:

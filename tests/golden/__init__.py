@@ -1,4 +1,5 @@
-"""The numbers of six small tournaments and archives as they were stored once, which must not move.
+"""The numbers of small tournaments and archives as they were stored once, which must not move.
 
-`numbers/<case>/<table>.csv` has them. After a change on purpose: `python -m tests.golden.freeze`.
+`numbers/<case>/<table>.csv` beside a case's module has them; `python -m tests.golden.freeze` writes
+them anew, after a change on purpose.
 """

@@ -8,12 +8,13 @@ import tempfile
 from pathlib import Path
 
 from tests.golden import frozen_tables
-from tests.golden.cases import CASES, FROZEN
+from tests.golden.cases import every_case, frozen
 
 if __name__ == "__main__":
-    for case in sys.argv[1:] or CASES:
+    cases = every_case()
+    for case in sys.argv[1:] or cases:
         with tempfile.TemporaryDirectory() as folder:
-            found = CASES[case](Path(folder) / "project")
-        moved = frozen_tables.moved(frozen_tables.read(FROZEN / case), found)
-        frozen_tables.write(FROZEN / case, found)
+            found = cases[case](Path(folder) / "project")
+        moved = frozen_tables.moved(frozen_tables.read(frozen(cases[case])), found)
+        frozen_tables.write(frozen(cases[case]), found)
         sys.stdout.write("\n  ".join([f"{case}: {len(moved)} moved", *moved]) + "\n")

@@ -11,10 +11,8 @@ import pytest
 import yaml
 
 import tournament_assets as ta
-from tests.extras.people.test_human_battles import arena_rows
-from tests.extras.people.test_human_labels import label
 from tests.graph.paid_projects import paid_project
-from tests.projects import SmallProject, make_project, write_json_lines
+from tests.projects import SmallProject, make_project, modules_of_extras
 from tests.torture.rounds import ADAPTIVE, make_larger
 from tournament_assets.storage.tables import StoredTable, rows_of
 from tournament_assets.tournament.asset_rows import MatchRow, PromptRow, VerdictRow, WinRateRow
@@ -22,11 +20,6 @@ from tournament_assets.tournament.errors import InputError, WorkError
 
 JURY = (("loopback-pilot", 1.0), ("loopback-b", 1.0), ("loopback-c", 0.5))
 NIGHTLY = {"strata": {"recall": 5}, "draw_seed": 4}
-ARENA = {
-    "file": {"path": "arena.jsonl"},
-    "min_battles": 5,
-    "names": {"careful-7b": "careful"},
-}
 
 
 def tournament(project: SmallProject) -> ta.Tournament:
@@ -56,14 +49,10 @@ def draw_project(folder: Path, seed: int) -> tuple[SmallProject, str]:
         generation={"n_samples": 2 if kind == "samples" else 1},
     )
     mode = str(rng.choice(["pilot", "headline", "nightly"]))
-    if kind == "one judge" and rng.random() < 0.7:
-        write_json_lines(folder / "arena.jsonl", arena_rows())
-        project.edit_config(human_battles=ARENA)
     if kind != "samples" and rng.random() < 0.7:
         mode = "pilot"
-        tournament(project).tables(mode, until="match_list", folder=folder / "storage")
-        votes = [("ann", {0: "a", 1: "tie"}), ("bo", {0: "a", 2: "b"})]
-        label(project, votes, dimension=dimensions[0], frame=dimensions[0])
+        for extra in modules_of_extras("additions"):
+            extra.add_to(project, dimensions[0])
     return project, mode
 
 

@@ -15,9 +15,7 @@ import pytest
 
 import tournament_assets as ta
 from tests.battles.builders import fight, problems_of, read
-from tests.extras.people.test_human_battles import arena_rows
-from tests.extras.people.test_human_labels import label
-from tests.projects import ENTRANTS, make_project, write_json_lines
+from tests.projects import ENTRANTS, make_project, modules_of_extras
 from tournament_assets.audits.fair_comparison import COMPARED
 from tournament_assets.battles.columns import make_battle_table
 from tournament_assets.battles.rating import rate_battles
@@ -48,15 +46,13 @@ from tournament_assets.trust.lights import Measure
 from tournament_assets.trust.measures import LIGHT_TABLES, MEASURES, lights_of
 from tournament_assets.trust.panel import JudgeEvidence
 
-ARENA = {"file": {"path": "arena.jsonl"}, "min_battles": 5, "names": {"careful-7b": "careful"}}
-VOTES = [("ann", {0: "a", 1: "tie"}), ("bo", {0: "a", 2: "b"})]
 ON_REQUEST = ("judge_repeats", "judge_controls", "judge_agreement")
 PAGE = "report"
 
 
 @dataclass(frozen=True)
 class Pilot:
-    """A pilot that ran to its end, with people's votes and tests of the judge."""
+    """A pilot that ran to its end, with tests of the judge and what extras add."""
 
     tournament: ta.Tournament
     values: Mapping[tuple[str, str], Any]
@@ -75,11 +71,9 @@ class Pilot:
 @pytest.fixture(scope="module")
 def pilot(tmp_path_factory: pytest.TempPathFactory) -> Pilot:
     project = make_project(tmp_path_factory.mktemp("rows") / "project", dimensions=("factuality",))
-    write_json_lines(project.folder / "arena.jsonl", arena_rows())
-    project.edit_config(human_battles=ARENA)
+    for extra in modules_of_extras("additions"):
+        extra.add_to(project, "factuality")
     small, folder = ta.load(project.config_path, environment={}), project.folder / "storage"
-    small.tables("pilot", until="match_list", folder=folder)
-    label(project, VOTES)
     values = small.tables("pilot", folder=folder).values
     for name in ON_REQUEST:
         values |= small.tables("pilot", until=name, given=values).values

@@ -46,7 +46,12 @@ def arena_rows() -> list[dict[str, Any]]:
 
 def make_arena_project(folder: Path, **changes: Any) -> SmallProject:
     project = make_project(folder, dimensions=("calibration",))
-    write_json_lines(folder / "arena.jsonl", arena_rows())
+    add_arena(project, **changes)
+    return project
+
+
+def add_arena(project: SmallProject, **changes: Any) -> None:
+    write_json_lines(project.folder / "arena.jsonl", arena_rows())
     human_battles = {
         "file": {"path": "arena.jsonl"},
         "min_battles": 5,
@@ -54,7 +59,6 @@ def make_arena_project(folder: Path, **changes: Any) -> SmallProject:
         **changes,
     }
     project.edit_config(human_battles=human_battles)
-    return project
 
 
 def rows_of(project: SmallProject, name: str) -> list[dict[str, Any]]:
