@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -11,6 +12,7 @@ from tests.browser.pages import (
     SCREENSHOTS,
     USES_CHROMIUM,
     complaints_of,
+    find_violations,
     open_page,
 )
 from tests.reports.builders import audit_row, battle_tables, page_of, render_pages, section_row
