@@ -35,7 +35,14 @@ UNTOLD = re.compile(
     "request_key_(ab|ba)|rubric_hash|(started|finished)_at|versions|project_commit|inputs|command|"
     "config|rerun|meaning|advice|(judge|entrant|same)_family"
 )
-LEFT_OUT = {"prompt_bank", "selected_prompts", "match_list", "report", "run_comparison"}
+LEFT_OUT = {
+    "prompt_bank",
+    "selected_prompts",
+    "match_list",
+    "report",
+    "report.json",
+    "run_comparison",
+}
 KEYS = (
     "path ordering dimension k_factor method measure kind subject other stratum basis "
     "model verdicts goal round prompt_id source entrants entrant_id entrant_a entrant_b name "
@@ -62,7 +69,7 @@ def read_run(storage: Path, mode: str, directory: Path) -> Numbers:
             tables[f"elo_per_perm.npz.{name}"] = frame.to_dict("records")
     kept = {name: rows for name, rows in tables.items() if rows and name not in LEFT_OUT}
     numbers = {name: [*map(_row, rows)] for name, rows in kept.items()}
-    for path in sorted(directory.glob("*.json")):
+    for path in sorted({*directory.glob("*.json")} - {directory / name for name in LEFT_OUT}):
         numbers |= read_json(path.name, path.read_text())
     return numbers
 

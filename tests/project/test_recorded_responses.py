@@ -363,7 +363,7 @@ def test_a_task_that_was_scored_by_likelihoods_holds_no_responses(tmp_path: Path
 
 def test_what_tells_no_format_is_refused_with_the_formats(tmp_path: Path) -> None:
     (problem,) = problems_of(jsonl(tmp_path / "x.jsonl", {"a": 1, "b": 2}))
-    assert re.search(r"\ba, b .*alpaca-eval", problem)
+    assert re.search(r"unknown format .*\ba, b\); .*alpaca-eval", problem)
     (problem,) = problems_of(jsonl(tmp_path / "x.jsonl", ALPACA), format="chess")
     assert re.search(r"'chess'; .* tournament, alpaca-eval", problem)
 
