@@ -169,7 +169,7 @@ def test_both_reports_show_the_table_and_every_sentence() -> None:
     assert sentence in markdown
     assert "| ada | 1400 (1) | 1400 (1) | 1400 (1) | \N{EN DASH} |" in markdown
     assert "33 % of" in markdown
-    page = render_html(given).split("<h2>Models side by side</h2>")[1].split("<h2>")[0]
+    page = render_html(given).split("<h3>Models side by side</h3>")[1].split("<h3>")[0]
     assert sentence in page
     assert ">1400 (1)</td>" in page
 
