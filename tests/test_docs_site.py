@@ -51,7 +51,9 @@ def test_the_example_is_small_whole_and_of_no_particular_machine() -> None:
     assert sum(path.stat().st_size for path in files) < 1_500_000
     for page in example.glob("*.html"):
         for link in re.findall(r'href="([^"]+)"', page.read_text()):
-            assert (example / link).is_file()
+            file, _, anchor = link.partition("#")
+            assert (example / file).is_file()
+            assert not anchor or f'id="{anchor}"' in (example / file).read_text()
     for path in files:
         assert not re.search(r"/(?:home|tmp|root|work|Users)/", path.read_text()), path
 

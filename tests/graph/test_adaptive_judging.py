@@ -122,7 +122,7 @@ def test_an_adaptive_headline_asks_less_says_so_and_asks_nothing_again(tmp_path:
         assert "who would win if every prompt of this bank were judged" in report
         assert f"{2 * n_saved} of 330" in report
         # What is decided while judging has an interval of its own, and nothing was limited.
-        assert "prompts resampled" not in report.partition("\n## Where")[0]
+        assert "prompts resampled" not in report.partition("\n## ")[0]
         assert "--limit-pairs" not in report
         assert "PARTIAL" not in report
         asked, files = paid.n_asked, paid.project.stored_files()

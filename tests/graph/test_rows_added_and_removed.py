@@ -50,6 +50,15 @@ ON_REQUEST = ("judge_repeats", "judge_controls", "judge_agreement")
 PAGE = "report"
 
 
+def take_out(monkeypatch: pytest.MonkeyPatch, rows: Mapping[str, Any], name: str) -> None:
+    """Delete a row until the test ends; then the rows are back, in the order they had."""
+    kept = {each: row for each, row in rows.items() if each != name}
+    for each in reversed([*rows]):
+        monkeypatch.delitem(rows, each)
+    for each, row in kept.items():
+        monkeypatch.setitem(rows, each, row)
+
+
 @dataclass(frozen=True)
 class Pilot:
     """A pilot that ran to its end, with tests of the judge and what extras add."""
@@ -167,7 +176,7 @@ def test_one_more_section(pilot: Pilot, monkeypatch: pytest.MonkeyPatch) -> None
 )
 def test_a_rating_method(name: str, pilot: Pilot, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the fair comparison stay; the leaderboard and the page go by Bradley-Terry, too."""
-    monkeypatch.delitem(METHODS, name)
+    take_out(monkeypatch, METHODS, name)
     made = pilot.remake("ratings", "measures", "leaderboard", PAGE)
     methods = set(made.frame("ratings", "factuality")["method"])
     assert {each for each, row in METHODS.items() if row.rate is not None} <= methods
@@ -177,7 +186,7 @@ def test_a_rating_method(name: str, pilot: Pilot, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_a_measure(name: str, pilot: Pilot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(MEASURES, name)
+    take_out(monkeypatch, MEASURES, name)
     made = pilot.remake(*LIGHT_TABLES, PAGE)
     lights = lights_of(made.frame(asset, "factuality") for asset in LIGHT_TABLES)
     assert {row.measure for row in lights} <= set(MEASURES)
@@ -188,7 +197,7 @@ def test_a_measure(name: str, pilot: Pilot, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_format(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(FORMATS, name)
+    take_out(monkeypatch, FORMATS, name)
     for other in WRITTEN_FORMATS:
         path = tmp_path / f"{other}.{'csv' if other == 'csv' else 'jsonl'}"
         if other != name:

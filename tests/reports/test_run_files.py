@@ -26,7 +26,7 @@ def test_orderings_of_whoever_has_no_rating_are_missing_in_the_arrays() -> None:
     traces = EloTraces(("ada", "bob"), np.full((3, 2), 1400.0), np.array([4, 4]), 16.0, 0, 1400.0)
     table = elo_table({"ada": 1450.0, "bob": 1350.0})
     table.loc[table["entrant_id"] == "ada", "mean"] = np.nan
-    tables: Any = SimpleNamespace(traces={"tone": traces}, elo={"tone": table})
+    tables: Any = SimpleNamespace(elo_traces={"tone": traces}, elo_ratings={"tone": table})
     with np.load(io.BytesIO(run_files._elo_per_perm(tables))) as arrays:
         assert np.isnan(arrays["tone__data"][:, 0]).all()
         assert (arrays["tone__data"][:, 1] == 1400.0).all()
