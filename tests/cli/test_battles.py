@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from tests.battles.builders import write_lines
 from tournament_assets.battles.columns import make_battle_table
 from tournament_assets.battles.registry import write_battles
 from tournament_assets.cli import battles as command
@@ -25,7 +26,7 @@ def run(*arguments: str | Path) -> str:
 
 def votes(folder: Path) -> Path:
     path = folder / "votes.jsonl"
-    row = {"question_id": "q1", "model_a": "ada", "model_b": "bob", "language": "English"}
+    row = {"question_id": "q1", "model_a": "ada", "model_b": "bob", "source": "human"}
     rows = [{**row, "winner": winner} for winner in ("model_a", "tie (bothbad)", None, "model_b")]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
@@ -49,7 +50,7 @@ def test_every_command_explains_itself(name: str) -> None:
 def test_importing_counts_what_is_left_out(tmp_path: Path) -> None:
     out = tmp_path / "ours.parquet"
     printed = run("import", votes(tmp_path), "--out", out)
-    assert "3 battles, lmarena" in printed
+    assert "3 battles, judgearena" in printed
     assert "no verdict: 1" in printed
     assert printed.count("3 battles") == 2
     assert "3 battles, tournament" in run("rate", out, *QUICK)
@@ -152,12 +153,10 @@ def test_an_anchor_moves_every_rating_by_the_same(tmp_path: Path) -> None:
 
 
 def test_rating_a_file_by_the_column_of_its_prompts(tmp_path: Path) -> None:
-    path = tmp_path / "pairs.csv"
-    rows = ["left,right,winner,task", *(f"ada,bob,left,t{n % 3}" for n in range(9))]
-    path.write_text("\n".join([*rows, ""]))
-    printed = " ".join(run("rate", path, "--source", "human", *QUICK).split())
-    assert "--prompt-column" in printed
-    printed = run("rate", path, "--source", "human", "--prompt-column", "task", *QUICK)
+    row = {"model_a": "ada", "model_b": "bob", "winner": "model_a", "source": "human"}
+    path = write_lines(tmp_path / "pairs.jsonl", *({**row, "task": f"t{n % 3}"} for n in range(9)))
+    assert "--prompt-column" in run("rate", path, *QUICK)
+    printed = run("rate", path, "--prompt-column", "task", *QUICK)
     assert "on 3 prompts" in printed
 
 

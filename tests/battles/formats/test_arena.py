@@ -35,14 +35,6 @@ ROW = {
     "question_id": "q1",
     "judge_model": "judge-1",
 }
-VOTE = {
-    "question_id": "q1",
-    "model_a": "ada",
-    "model_b": "bob",
-    "winner": "tie (bothbad)",
-    "conversation_a": [{"role": "user", "content": "hello"}],
-    "language": "English",
-}
 SETTINGS = RatingSettings(arena="demo/pilot", entrants=("bob", "ada", "eve"), k_factor=32.0)
 
 
@@ -182,32 +174,6 @@ def test_judgearena_files_come_back_and_what_they_cannot_hold_is_counted(
     )
     assert "(style, facts, none)" in problem
     assert not (tmp_path / f"d.{kind}").exists()
-
-
-def test_lmarena_votes_are_human_and_keep_what_kind_of_tie_it_was(tmp_path: Path) -> None:
-    path = write_lines(
-        tmp_path / "votes.jsonl",
-        VOTE,
-        {**VOTE, "question_id": None, "id": "v2", "winner": "both_bad"},
-        {**VOTE, "winner": "tie", "turn": 1, "judge": "arena_user_9"},
-    )
-    file = read(path)
-    assert file.format == "lmarena"
-    assert list(battles_of(file.table)) == [
-        Battle("ada", "bob", "tie (bothbad)", "human", "q1"),
-        Battle("ada", "bob", "tie (bothbad)", "human", "v2"),
-        Battle("ada", "bob", "tie", "human", "q1"),
-    ]
-
-
-def test_arena_parquet_with_conversations_is_read_without_them(tmp_path: Path) -> None:
-    rows = [{**VOTE, "question_id": number} for number in range(3)]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "votes.parquet")
-    assert [battle.question_id for battle in read_all(tmp_path / "votes.parquet")] == [
-        "0",
-        "1",
-        "2",
-    ]
 
 
 def test_pandas_reads_what_we_write(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@ from typing import Any
 import pytest
 
 from tournament_assets.extras.people.human_agreement import HumanAgreement, measure_human_agreement
+from tournament_assets.extras.people.measures import HUMAN_AGREEMENT
 from tournament_assets.tournament.battles import Battle
+from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Resampling
+from tournament_assets.tournament.estimates import Estimate, Resampling
 
 WINNERS = {"a": "model_a", "b": "model_b", "t": "tie", "x": "tie (bothbad)"}
 
@@ -95,3 +97,10 @@ def test_nothing_shared_has_no_agreement_and_says_so() -> None:
     found = compare([], battles("human", "a"))
     assert (found.overall.share.value, found.overall.kappa.value) == (None, None)
     assert found.overall.kappa.note is not None
+
+
+def test_agreement_is_red_below_its_threshold_and_not_at_it() -> None:
+    threshold = HUMAN_AGREEMENT.threshold(CheckThresholds(min_human_kappa=0.5))
+    assert threshold == 0.5
+    assert HUMAN_AGREEMENT.is_red(Estimate(0.49, 0.48, 0.5), threshold)
+    assert not HUMAN_AGREEMENT.is_red(Estimate(0.5, 0.49, 0.51), threshold)
