@@ -11,6 +11,7 @@ from tests.projects import SmallProject, make_project
 from tournament_assets.definitions import build_definitions, build_plan, load_project
 from tournament_assets.project.config_files import load_config
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.extras import rows_of_extras
 
 ROOT = Path(__file__).parents[1]
 HEAVY = (
@@ -48,6 +49,7 @@ def test_definitions_load_without_the_heavy_libraries() -> None:
 
 def test_every_config_has_every_asset_of_the_graph(definitions: dg.Definitions) -> None:
     keys = {key.to_user_string() for key in definitions.resolve_asset_graph().get_all_asset_keys()}
+    demo = build_plan(load_config(ROOT / "configs" / "demo.yaml"), {})
     names = {
         "prompt_bank",
         "selected_prompts",
@@ -56,7 +58,6 @@ def test_every_config_has_every_asset_of_the_graph(definitions: dg.Definitions) 
         "prompt_file",
         "entrants",
         "price_list",
-        "human_labels",
         "match_list",
         "judging_estimate",
         "judge_requests",
@@ -68,8 +69,6 @@ def test_every_config_has_every_asset_of_the_graph(definitions: dg.Definitions) 
         "elo_traces",
         "elo_ratings",
         "ratings",
-        "people_ratings",
-        "people_measures",
         "measures",
         "win_rates",
         "battles",
@@ -80,6 +79,7 @@ def test_every_config_has_every_asset_of_the_graph(definitions: dg.Definitions) 
         "report",
         "run_artifacts",
         "run_comparison",
+        *(row.name for row in rows_of_extras("assets") if row.when(demo)),
     }
     assert keys == {f"{tid}/{name}" for tid in ("demo", "tournament1") for name in names}
 

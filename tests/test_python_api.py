@@ -88,7 +88,7 @@ def test_a_name_that_is_not_exported_is_an_attribute_error() -> None:
         ),
         (
             "from tournament_assets import cli; "
-            "[cli.main.get_command(None, name) for name in 'battles compare gate site'.split()]",
+            "[cli.main.get_command(None, name) for name in 'battles compare gate'.split()]",
             ("dagster", "torch", "matplotlib", "anthropic"),
         ),
     ],

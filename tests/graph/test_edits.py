@@ -26,6 +26,7 @@ from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.asset_rows import JudgeReplyRow
+from tournament_assets.tournament.extras import rows_of_extras
 
 RATED = [
     "judge_replies",
@@ -35,8 +36,7 @@ RATED = [
     "ratings",
     "win_rates",
     "measures",
-    "people_ratings",
-    "people_measures",
+    *(row.name for row in rows_of_extras("assets") if row.job == "judging"),
 ]
 
 
@@ -233,8 +233,9 @@ def test_what_no_run_has_observed_is_observed_at_the_first_tick(tmp_path: Path) 
     Path(made.environment["DAGSTER_HOME"]).mkdir()
     watcher = Watcher(made)
     observed, checks = watcher.tick()
-    n_labels = 2 * 2  # people's labels, by mode and dimension
-    assert len(observed) == 1 + 3 + 2 + 1 + n_labels
+    # Each of an extra's has versions by mode and dimension.
+    n_of_extras = sum(row.stored_as == "file" for row in rows_of_extras("assets")) * 2 * 2
+    assert len(observed) == 1 + 3 + 2 + 1 + n_of_extras
     assert checks == {}
     assert watcher.tick() == ([], {})
 

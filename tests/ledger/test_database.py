@@ -9,6 +9,7 @@ from tests.postgresql import PostgresServer
 from tournament_assets.ledger import Ledger
 from tournament_assets.ledger.database import _turn_on_write_ahead_log
 from tournament_assets.tournament.errors import LedgerError
+from tournament_assets.tournament.extras import rows_of_extras
 
 from .at_once import run_at_once
 from .builders import begin_batch, change, failed_with, select, success, texts
@@ -21,9 +22,7 @@ LEDGER_TABLES = {
     "judge_replies",
     "judge_paid_twice",
     "judge_failures",
-    "label_draws",
-    "label_pairs",
-    "label_votes",
+    *(table for metadata in rows_of_extras("ledger_tables") for table in metadata.tables),
 }
 
 

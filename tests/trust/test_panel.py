@@ -31,6 +31,7 @@ NOTHING: dict[str, Any] = {
 STRICT = CheckThresholds(
     min_retest_agreement=0.9,
     min_judge_kappa=0.5,
+    min_human_kappa=0.5,
     max_length_effect=20,
     min_identical_ties=0.9,
     min_corrupted_wins=0.9,

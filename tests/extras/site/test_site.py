@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.reports.builders import leader_row
+from tests.test_python_api import test_what_is_not_used_is_not_imported as check_imports
 from tournament_assets.cli import main
 from tournament_assets.extras.site.site import MOST_RUNS, read_runs, site_pages, write_site
 from tournament_assets.reports.sections import Doubt
@@ -185,3 +186,10 @@ def test_the_command_says_where_the_site_is(runs: Path, tmp_path: Path) -> None:
     assert str(out / "index.html") in result.output
     nothing = CliRunner().invoke(main, ["site", "--runs", str(tmp_path / "none")])
     assert nothing.exit_code == 2
+
+
+def test_the_command_needs_neither_the_graph_nor_its_libraries() -> None:
+    check_imports(
+        "from tournament_assets import cli; cli.main.get_command(None, 'site')",
+        ("dagster", "torch", "matplotlib", "anthropic"),
+    )

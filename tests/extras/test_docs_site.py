@@ -1,5 +1,6 @@
 """The documentation: pages that come from the code are current, and every link leads somewhere."""
 
+import json
 import re
 import shlex
 import shutil
@@ -13,10 +14,36 @@ import pytest
 
 from tournament_assets.cli import main as tournament
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
+_RENDER = """
+import json, runpy
+pages = runpy.run_path("scripts/reference_docs.py")["PAGES"]
+print(json.dumps({name: render() for name, render in pages.items()}))
+"""
+
 with_mkdocs = pytest.mark.skipif(
     find_spec("mkdocs") is None, reason="mkdocs is not installed; `make test` installs it"
 )
+
+
+def test_the_pages_of_commands_and_tables_are_what_the_code_says() -> None:
+    # In a process of its own: a command keeps the help option of whoever asked it first.
+    written = subprocess.run([sys.executable, "-c", _RENDER], cwd=ROOT, capture_output=True)
+    pages = json.loads(written.stdout)
+    assert sorted(pages) == ["commands.md", "tables.md"]
+    for name, page in pages.items():
+        assert (ROOT / "docs" / name).read_text() == page, "run: scripts/reference_docs.py"
+
+
+def test_every_page_says_how_it_is_made_and_knows_every_command_and_table() -> None:
+    commands = (ROOT / "docs" / "commands.md").read_text()
+    tables = (ROOT / "docs" / "tables.md").read_text()
+    for command in ("run", "site", "battles import", "ledger"):
+        assert f"## tournament {command}\n" in commands
+    for table in ("judge_replies", "leaderboard", "elo_traces"):
+        assert f"## {table}\n" in tables
+    assert "| `response_tokens` |" in tables
+    assert "| `ratings` |" in tables
 
 
 def build(project: Path, out: Path) -> "subprocess.CompletedProcess[str]":
