@@ -288,6 +288,7 @@ class ReportConfig(Frozen):
     question: Annotated[str, Field(max_length=300)] = ""
 
 
+# A type checker does not know which extras are installed; each reads its own keys by its own model.
 if TYPE_CHECKING:
     _KeysOfExtras = Frozen
 else:

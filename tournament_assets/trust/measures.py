@@ -258,6 +258,7 @@ def pool(measure: Measure, rows: Sequence[MeasureRow]) -> list[MeasureRow]:
         measure: What they measure.
         rows: A row per dimension.
     """
+    # An end at 0 is where shares end, whatever the sample: the other end tells it.
     parts = {
         row.dimension: (row.value, row.n, measure.precision(row.value, row.low or row.high))
         for row in rows

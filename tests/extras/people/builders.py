@@ -3,8 +3,8 @@
 from typing import Any
 
 from tournament_assets.extras.people.label_records import pair_identity
-from tournament_assets.extras.people.page import LabelDesk
-from tournament_assets.extras.people.sampling import draw_label_sample
+from tournament_assets.extras.people.labelling.page import LabelDesk
+from tournament_assets.extras.people.labelling.sampling import draw_label_sample
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.tournament.judges import Rubric
 

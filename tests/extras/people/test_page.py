@@ -11,7 +11,7 @@ import pytest
 
 from tests.extras.people.builders import desk, row
 from tournament_assets.extras.people.label_records import LabelRecords, LabelVote
-from tournament_assets.extras.people.page import LabelDesk, write_label_page
+from tournament_assets.extras.people.labelling.page import LabelDesk, write_label_page
 from tournament_assets.extras.people.votes import import_votes
 from tournament_assets.tournament.fingerprints import fingerprint_text
 

@@ -12,7 +12,11 @@ import pytest
 
 from tests.extras.people.builders import SCOPE, desk, row
 from tournament_assets.extras.people.label_records import LabelRecords
-from tournament_assets.extras.people.server import create_label_app, require_access, serve_labelling
+from tournament_assets.extras.people.labelling.server import (
+    create_label_app,
+    require_access,
+    serve_labelling,
+)
 from tournament_assets.loopback.running import ThreadedServer
 from tournament_assets.tournament.errors import InputError
 

@@ -14,8 +14,8 @@ import pytest
 from tests.extras.people.builders import SCOPE, desk, pairs, row
 from tournament_assets.extras.people import votes as label_votes
 from tournament_assets.extras.people.label_records import LabelRecords, LabelVote, clean_rater
-from tournament_assets.extras.people.page import LabelDesk
-from tournament_assets.extras.people.sampling import draw_label_sample
+from tournament_assets.extras.people.labelling.page import LabelDesk
+from tournament_assets.extras.people.labelling.sampling import draw_label_sample
 from tournament_assets.extras.people.votes import (
     ImportedLabels,
     ReadingOptions,

@@ -11,13 +11,17 @@ import click
 from tournament_assets.cli.options import config_option
 from tournament_assets.extras.people.assets import label_worths
 from tournament_assets.extras.people.label_records import LabelRecords, LabelSample, clean_rater
-from tournament_assets.extras.people.page import LabelDesk, write_label_page
-from tournament_assets.extras.people.sampling import (
+from tournament_assets.extras.people.labelling.page import LabelDesk, write_label_page
+from tournament_assets.extras.people.labelling.sampling import (
     draw_label_sample,
     extend_by_worth,
     pairs_to_label,
 )
-from tournament_assets.extras.people.server import create_label_app, require_access, serve_labelling
+from tournament_assets.extras.people.labelling.server import (
+    create_label_app,
+    require_access,
+    serve_labelling,
+)
 from tournament_assets.extras.people.votes import (
     ReadingOptions,
     import_foreign_votes,

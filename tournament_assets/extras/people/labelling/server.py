@@ -20,7 +20,7 @@ from tournament_assets.extras.people.label_records import (
     LabelRecords,
     clean_rater,
 )
-from tournament_assets.extras.people.page import LabelDesk, label_page
+from tournament_assets.extras.people.labelling.page import LabelDesk, label_page
 from tournament_assets.extras.people.votes import (
     read_votes,
 )
