@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.reports.builders import audit_row
 from tournament_assets.graph.resources import NpzIOManager, ParquetIOManager
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.tables import (
@@ -14,7 +15,7 @@ from tournament_assets.storage.tables import (
     rows_of,
     write_table,
 )
-from tournament_assets.tournament.asset_rows import BattleRow
+from tournament_assets.tournament.asset_rows import BattleRow, CoverageRow
 
 BATTLE: dict[str, Any] = {"model_a": "ada", "model_b": "bob", "winner": "tie", "source": "human"}
 TRACES = EloTraces(
@@ -28,7 +29,7 @@ TRACES = EloTraces(
 
 
 ROWS = [BattleRow(**BATTLE, inconsistent=False, weight=1.0)]
-HUMAN_ROWS = [BattleRow(**BATTLE, inconsistent=False, weight=0.5)]
+AUDIT_ROWS = [audit_row("ada"), audit_row("bob", pairs=90)]
 
 
 @dg.asset(key=["t", "battles"], io_manager_key="parquet_io_manager")
@@ -36,9 +37,9 @@ def battles() -> Any:
     return write_table(BattleRow, ROWS)
 
 
-@dg.asset(key=["t", "human_battles"], io_manager_key="parquet_io_manager")
-def human_battles() -> pd.DataFrame:
-    return make_table(BattleRow, HUMAN_ROWS)
+@dg.asset(key=["t", "audit"], io_manager_key="parquet_io_manager")
+def audit() -> pd.DataFrame:
+    return make_table(CoverageRow, AUDIT_ROWS)
 
 
 @dg.asset(key=["t", "elo_traces"], io_manager_key="npz_io_manager")
@@ -64,7 +65,7 @@ def test_tables_and_traces_come_back_as_they_were(scheme: str, tmp_path: Path) -
     @dg.asset(
         ins={
             "streamed": dg.AssetIn(key=["t", "battles"]),
-            "table": dg.AssetIn(key=["t", "human_battles"]),
+            "table": dg.AssetIn(key=["t", "audit"]),
             "traces": dg.AssetIn(key=["t", "elo_traces"]),
         }
     )
@@ -72,9 +73,9 @@ def test_tables_and_traces_come_back_as_they_were(scheme: str, tmp_path: Path) -
         seen.update(streamed=list(rows_of(BattleRow, streamed)), table=table, traces=traces)
         assert len(streamed) == 1
 
-    assert materialise(base_path, battles, human_battles, elo_traces, reading).success
+    assert materialise(base_path, battles, audit, elo_traces, reading).success
     assert seen["streamed"] == ROWS
-    pd.testing.assert_frame_equal(seen["table"], make_table(BattleRow, HUMAN_ROWS))
+    pd.testing.assert_frame_equal(seen["table"], make_table(CoverageRow, AUDIT_ROWS))
     np.testing.assert_array_equal(seen["traces"].ratings, TRACES.ratings)
     assert seen["traces"].entrants == TRACES.entrants
     assert (seen["traces"].k_factor, seen["traces"].seed) == (16.0, 3)
