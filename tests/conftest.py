@@ -1,15 +1,16 @@
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from filelock import FileLock
 from hypothesis import settings
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, create_engine, event
 
 from tests.demo import DemoRun, copy_project, finish_once, run_demo, shorten_pilot
 
@@ -138,22 +139,38 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_process_follows_the_output_of_a_step() -> Iterator[None]:
-    """Let what a step prints go to Dagster's file of it alone, where the tests run the step.
+def _dagster_does_once_what_it_does_for_every_event() -> Iterator[None]:
+    """Let Dagster keep what it makes anew for every event, and follow the output of no step.
 
-    Dagster starts four processes a step that repeat the file on the terminal: an eighth of a run.
+    For every statement it makes an engine, which compiles it anew, and for every file it reads the
+    history of its tables: a third of a run. Four processes a step repeat its file of the step's
+    output on the terminal: an eighth.
     """
     if "dagster" not in sys.modules:
         yield
         return
+    from alembic.script import ScriptDirectory
     from dagster._core.execution import compute_logs
+    from dagster._core.storage.event_log.sqlite import sqlite_event_log
+    from dagster._core.storage.runs.sqlite import sqlite_run_storage
+    from dagster._core.storage.schedules.sqlite import sqlite_schedule_storage
 
     @contextmanager
     def follow_nothing(path: str, stream: object) -> Iterator[tuple[None, None]]:
         yield None, None
 
+    @lru_cache(maxsize=64)
+    def engine_of(url: str, timeout: float, **options: Any) -> Engine:
+        return create_engine(url, connect_args={"timeout": timeout}, **options)
+
+    def kept_engine(url: str, connect_args: Mapping[str, float] = {}, **options: Any) -> Engine:
+        return engine_of(url, connect_args.get("timeout", 5.0), **options)
+
     with pytest.MonkeyPatch.context() as dagster:
         dagster.setattr(compute_logs, "tail_to_stream", follow_nothing)
+        dagster.setattr(ScriptDirectory, "from_config", cache(ScriptDirectory.from_config))
+        for storage in (sqlite_event_log, sqlite_run_storage, sqlite_schedule_storage):
+            dagster.setattr(storage, "create_engine", kept_engine)
         yield
 
 

@@ -13,7 +13,8 @@ PACKAGE = Path(tournament_assets.__file__).parent
 
 def copy_of_package(folder: Path) -> Path:
     copy = folder / "copy" / PACKAGE.name
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    # With what Python has compiled, which it takes as long to make anew as to run a tournament.
+    shutil.copytree(PACKAGE, copy)
     return copy
 
 

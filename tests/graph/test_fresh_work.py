@@ -16,7 +16,7 @@ from tournament_assets.graph.run_summaries import RunSummary
 
 @pytest.fixture(scope="module")
 def narrow(tmp_path_factory: pytest.TempPathFactory) -> FinishedPilot:
-    """A pilot of one dimension that ran, for edits that concern every dimension alike."""
+    """A pilot of one dimension that ran, for edits that need no second one."""
     folder = tmp_path_factory.mktemp("narrow") / "project"
     project = make_project(folder, dimensions=("factuality",))
     return FinishedPilot(project, project.run_recorded())
@@ -76,8 +76,10 @@ def delete_table(project: SmallProject) -> None:
 
 
 Edit = Callable[[SmallProject], None]
-EDITS: list[Edit] = [edit_rubric, edit_responses, delete_table]
-EDITS_OF_EVERY_DIMENSION: list[Edit] = [edit_bank, edit_k_factor, edit_threshold, edit_description]
+EDITS: list[Edit] = [
+    *(edit_rubric, edit_responses, delete_table),
+    *(edit_bank, edit_k_factor, edit_threshold, edit_description),
+]
 
 
 def test_a_run_with_nothing_changed_runs_nothing_and_shows_the_run_before(
@@ -117,11 +119,12 @@ def test_a_run_with_nothing_changed_runs_nothing_and_shows_the_run_before(
     assert ("judging", "calibration · pilot") in ran
 
 
-@pytest.mark.parametrize("change", [*EDITS, *EDITS_OF_EVERY_DIMENSION])
+@pytest.mark.parametrize("change", EDITS)
 def test_after_an_edit_a_run_that_skips_stores_what_one_of_everything_would(
     finished_pilot: FinishedPilot, narrow: FinishedPilot, tmp_path: Path, change: Edit
 ) -> None:
-    finished = narrow if change in EDITS_OF_EVERY_DIMENSION else finished_pilot
+    # An edited rubric is the one edit that leaves another dimension as it was.
+    finished = finished_pilot if change is edit_rubric else narrow
     project = finished.copy(tmp_path / "project")
     change(project)
     ran, _ = run(project)
