@@ -56,6 +56,16 @@ TOGETHER = tuple(
     for undecided in (0.0, 0.85)
 )
 """Worlds in which some entrants are equal, by name."""
+_UNEVEN = tuple(0.8 * place / 11 for place in range(12))
+UNEVEN = tuple(
+    (world, Design(n_prompts, 1.0, strengths=strengths, ties_of=_UNEVEN, missing=0.3))
+    for world, strengths in (
+        ("12 equals", (0.0,) * 12),
+        ("6 × 2 equals", tuple(float(level) for level in range(6) for _ in range(2))),
+    )
+    for n_prompts in (50, 143)
+)
+"""Larger worlds: 30 % of the pairs are missing, and 0 to 80 % of an entrant's are undecided."""
 
 N_PERMUTATIONS = 500
 _SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
@@ -246,7 +256,9 @@ def _share(share: float, n_tournaments: int) -> str:
     return f"{100 * share:.1f} ± {100 * error:.1f} %"
 
 
-def print_claims(*, n_tournaments: int, n_bootstraps: int, seed: int) -> None:
+def print_claims(
+    worlds: Sequence[tuple[str, Design]], *, n_tournaments: int, n_bootstraps: int, seed: int
+) -> None:
     """Measure every world with equals in it, and print one table."""
     print(
         f"\n{n_tournaments} tournaments, {n_bootstraps} resamples each, {_SIGMA} = 1; something "
@@ -255,7 +267,7 @@ def print_claims(*, n_tournaments: int, n_bootstraps: int, seed: int) -> None:
     heads = ("entrants", "prompts", "ties", "one at a time", "together", "equivalent", "places")
     print("| " + " | ".join([*heads, "shown"]) + " |")
     print("|---" * 8 + "|")
-    for world, design in TOGETHER:
+    for world, design in worlds:
         claims = measure_claims(
             design, n_tournaments=n_tournaments, n_bootstraps=n_bootstraps, seed=seed
         )
@@ -263,7 +275,7 @@ def print_claims(*, n_tournaments: int, n_bootstraps: int, seed: int) -> None:
         cells = (
             world,
             str(design.n_prompts),
-            f"{100 * design.undecided:.0f} %",
+            f"{100 * design.tied.mean():.0f} %",
             *(_share(share, n_tournaments) for share in shares),
             "–" if math.isnan(claims.shown) else f"{100 * claims.shown:.0f} %",
         )
@@ -281,14 +293,18 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--together", action="store_true", help="only what is claimed of every two")
+    parser.add_argument(
+        "--uneven", action="store_true", help="only of twelve, with missing pairs and unequal ties"
+    )
     options = parser.parse_args()
-    if not options.together:
+    if not options.together and not options.uneven:
         print_coverage(
             n_tournaments=options.tournaments,
             n_bootstraps=options.bootstraps or 499,
             seed=options.seed,
         )
     print_claims(
+        UNEVEN if options.uneven else TOGETHER,
         n_tournaments=options.tournaments,
         n_bootstraps=options.bootstraps or 999,
         seed=options.seed,

@@ -22,11 +22,14 @@ class Design:
     """How tournaments are drawn.
 
     Attributes:
-        n_prompts: Prompts, on each of which all pairs are judged.
+        n_prompts: Prompts, on each of which all pairs are judged but for the missing ones.
         sigma: Standard deviation of what a prompt adds to each entrant's logit.
         strengths: Logits of the entrants.
         undecided: Share of the pairs that are undecided, whoever plays.
         n_samples: How often each prompt is answered; what a prompt adds is the same each time.
+        ties_of: What replaces `undecided` where entrants differ: a pair is undecided as often as
+            the mean of its two says.
+        missing: Share of the pairs that are not judged, whoever plays.
     """
 
     n_prompts: int
@@ -34,30 +37,43 @@ class Design:
     strengths: tuple[float, ...] = STRENGTHS
     undecided: float = 0.25
     n_samples: int = 1
+    ties_of: tuple[float, ...] = ()
+    missing: float = 0.0
 
     @property
     def entrants(self) -> tuple[str, ...]:
         """Names of the entrants."""
         return tuple(f"entrant_{index}" for index in range(len(self.strengths)))
 
+    @property
+    def tied(self) -> NDArray[np.float64]:
+        """How often every two are undecided, shape (n, n)."""
+        of = np.array(self.ties_of or (self.undecided,) * len(self.strengths))
+        return np.asarray((of[:, None] + of[None, :]) / 2)
+
 
 def draw_tournament(design: Design, generator: np.random.Generator) -> Matches:
-    """Judge every pair on every prompt, in every sample of it."""
+    """Judge every pair on every prompt, in every sample of it, but for the missing ones."""
     pairs = np.array(list(combinations(range(len(design.strengths)), 2)))
     size = (design.n_prompts, design.n_samples, len(pairs))
     effects = design.sigma * generator.normal(size=(design.n_prompts, len(design.strengths)))
     skills = np.array(design.strengths) + effects
     gap = (skills[:, pairs[:, 0]] - skills[:, pairs[:, 1]])[:, None, :]
     first_wins = generator.random(size) < 1 / (1 + np.exp(-gap))
-    is_tied = generator.random(size) < design.undecided
+    is_tied = generator.random(size) < design.tied[pairs[:, 0], pairs[:, 1]]
     prompt, sample, pair = (place.ravel() for place in np.indices(size))
+    preference = np.where(is_tied, 0.5, first_wins.astype(np.float64)).ravel()
+    if design.missing:
+        is_judged = generator.random(pair.size) >= design.missing
+        prompt, sample, pair = prompt[is_judged], sample[is_judged], pair[is_judged]
+        preference = preference[is_judged]
     return Matches(
         entrants=design.entrants,
         prompts=tuple(f"prompt_{index}" for index in range(design.n_prompts)),
         first=pairs[pair, 0],
         second=pairs[pair, 1],
         prompt_index=prompt,
-        preference=np.where(is_tied, 0.5, first_wins.astype(np.float64)).ravel(),
+        preference=preference,
         weight=np.ones(prompt.size),
         sample=sample + 1 if design.n_samples > 1 else sample[:0],
     )
@@ -105,6 +121,6 @@ def limit_of_bradley_terry(design: Design) -> NDArray[np.float64]:
     # Two entrants' effects on one prompt are independent, so the gap's variance is twice sigma's.
     shifted = gaps[..., None] + np.sqrt(2.0) * design.sigma * nodes
     won = (1 / (1 + np.exp(-shifted))) @ (weights / weights.sum())
-    wins = design.undecided / 2 + (1 - design.undecided) * won
+    wins = design.tied / 2 + (1 - design.tied) * won
     np.fill_diagonal(wins, 0.0)
     return INITIAL_RATING + ELO_PER_NAT * log_strengths(wins)

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations, permutations
 
 import numpy as np
@@ -11,13 +12,16 @@ from tournament_assets.audits.judge_consistency import (
     PositionBias,
     Transitivity,
     distinct_requests,
+    measure_circles,
     measure_longer_wins,
     measure_position_bias,
     measure_transitivity,
 )
 from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
+from tournament_assets.ratings.bradley_terry import PromptResamples
 from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 A, B, TIE = Verdict.A, Verdict.B, Verdict.TIE
@@ -321,3 +325,94 @@ def test_the_same_seed_gives_the_same_and_the_order_of_the_judgments_leaves_no_t
 def test_simulations_that_are_none_are_refused() -> None:
     with pytest.raises(InputError, match="n_simulations"):
         measure_cycles([], n_simulations=0)
+
+
+RESAMPLING = Resampling(199, 3, 0.95)
+
+
+def circling(share: float, seed: int, *, n_prompts: int = 40, n: int = 4) -> Matches:
+    """Draw verdicts of whose log odds, all of one size, a share of the variance runs in circles.
+
+    Args:
+        share: Of the variance.
+        seed: Of the draws.
+    """
+    generator = np.random.default_rng([11, seed])
+    pairs = np.array(list(combinations(range(n), 2)))
+    incidence = np.zeros((len(pairs), n))
+    incidence[np.arange(len(pairs)), pairs[:, 0]] = 1
+    incidence[np.arange(len(pairs)), pairs[:, 1]] = -1
+    scale = incidence @ np.linspace(1.0, -1.0, n)
+    loose = np.linspace(1.0, -1.0, len(pairs)) ** 2 - 0.4
+    circle = loose - incidence @ np.linalg.lstsq(incidence, loose, rcond=None)[0]
+    odds = np.sqrt(1 - share) * scale / np.linalg.norm(scale)
+    odds += np.sqrt(share) * circle / np.linalg.norm(circle)
+    chance = 1 / (1 + np.exp(-1.5 * odds))
+    wins = generator.random((n_prompts, len(pairs))) < chance
+    return Matches(
+        entrants=NAMES[:n],
+        prompts=tuple(f"p{number}" for number in range(n_prompts)),
+        first=np.tile(pairs[:, 0], n_prompts),
+        second=np.tile(pairs[:, 1], n_prompts),
+        prompt_index=np.repeat(np.arange(n_prompts), len(pairs)),
+        preference=wins.astype(np.float64).ravel(),
+        weight=np.ones(wins.size),
+    )
+
+
+def slow_circles(matches: Matches, resampling: Resampling) -> float:
+    """Split the log odds pair by pair and resample by resample, by weighted least squares."""
+    wins = matches.wins
+    pairs = [(a, b) for a, b in combinations(range(len(wins)), 2) if wins[a, b] + wins[b, a] > 0]
+    weights = [1 / (1 / (wins[a, b] + 0.5) + 1 / (wins[b, a] + 0.5)) for a, b in pairs]
+    rows = np.zeros((len(pairs), len(wins)))
+    for place, (a, b) in enumerate(pairs):
+        rows[place, a], rows[place, b] = 1, -1
+    roots = np.sqrt(weights)
+
+    def odds(table: np.ndarray) -> np.ndarray:
+        return np.array([np.log((table[a, b] + 0.5) / (table[b, a] + 0.5)) for a, b in pairs])
+
+    def parts(odds: np.ndarray) -> tuple[float, float]:
+        ratings = np.linalg.lstsq(rows * roots[:, None], odds * roots, rcond=None)[0]
+        rest = odds - rows @ ratings
+        return float(weights @ rest**2), float(weights @ (rows @ ratings) ** 2)
+
+    drawn = [
+        odds(table) for table in PromptResamples(matches, seed=resampling.seed).draw(resampling.n)
+    ]
+    middle = np.mean(drawn, axis=0)
+    noise = np.mean([parts(each - middle) for each in drawn], axis=0)
+    circles, scale = np.maximum(np.array(parts(odds(wins))) - noise, 0)
+    return float(circles / (circles + scale))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_circles_are_what_least_squares_leaves_of_the_log_odds(seed: int) -> None:
+    matches = circling(0.1 * (seed + 1), seed, n=4 + seed % 2, n_prompts=80)
+    found = measure_circles(matches, RESAMPLING)
+    assert found.value == pytest.approx(slow_circles(matches, RESAMPLING), abs=1e-9)
+    assert found == measure_circles(matches, RESAMPLING)
+    other = measure_circles(matches, replace(RESAMPLING, seed=4))
+    assert other != found
+
+
+def test_no_share_of_the_noise_is_counted_as_circles() -> None:
+    for share in (0.0, 0.5, 1.0):
+        found = [measure_circles(circling(share, seed), RESAMPLING).value for seed in range(60)]
+        known = [each for each in found if each is not None]
+        assert np.mean(known) == pytest.approx(share, abs=0.12)
+
+
+def test_the_interval_of_circles_holds_their_share() -> None:
+    for share in (0.3, 0.7):
+        found = [measure_circles(circling(share, seed), RESAMPLING) for seed in range(60)]
+        held = [(each.low or 0.0) <= share <= (each.high or 0.0) for each in found]
+        assert np.mean(held) > 0.87
+
+
+def test_circles_take_three_that_met_and_more_than_noise() -> None:
+    assert measure_circles(circling(0.0, 0, n=2), RESAMPLING).value is None
+    level = coins(0, n=3, n_prompts=4)
+    even = replace(level, preference=np.full(level.n_matches, 0.5))
+    assert measure_circles(even, RESAMPLING).value is None

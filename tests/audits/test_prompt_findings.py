@@ -13,7 +13,6 @@ from tournament_assets.audits.prompt_findings import (
     leave_one_prompt_out,
     measure_noise,
     measure_signal,
-    prompts_behind_lead,
 )
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
@@ -106,25 +105,6 @@ def test_nobody_is_rated_and_nothing_can_move() -> None:
     assert leave_one_prompt_out(code_judgments([], entrants=ENTRANTS)) == []
     unbeaten = [judge("p1", "ada", "bob")]
     assert leave_one_prompt_out(code_judgments(unbeaten, entrants=ENTRANTS)) == []
-
-
-def lead(*outcomes: Outcome) -> tuple[str, ...]:
-    judgments = [
-        Judgment(f"p{number}", "factuality", "ada", "bob", outcome)
-        for number, outcome in enumerate(outcomes)
-    ]
-    cells = code_judgments(judgments, entrants=("ada", "bob"))
-    return prompts_behind_lead(cells, leader="ada", runner_up="bob")
-
-
-def test_the_prompts_that_a_lead_rests_on_are_named() -> None:
-    win, loss, tie, same = Outcome.A_WINS, Outcome.B_WINS, Outcome.TIE, Outcome.SAME_TEXT
-    assert lead(tie, win, same, same) == ("p1",)
-    assert lead(win, loss, win, tie) == ("p0", "p2")
-    assert lead(win, win, loss, win, win) == ()
-    # An entrant that won everything has no rating that could move.
-    assert lead(win) == ("p0",)
-    assert lead(win, win) == ()
 
 
 def test_mean_squares_of_three_entrants_by_hand() -> None:

@@ -1,6 +1,7 @@
 """Small tables with numbers that can be checked by hand, for the tests of the reports."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,13 @@ import pandas as pd
 
 from tests.rows import table_of
 from tests.tournament.test_config import load
-from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, ELO, SANDWICH, compared_methods
+from tournament_assets.ratings.rating_methods import (
+    BRADLEY_TERRY,
+    ELO,
+    SANDWICH,
+    WIN_SHARE,
+    compared_methods,
+)
 from tournament_assets.reports.battle_pages import BattleTables
 from tournament_assets.reports.leaderboard import build_leaderboard
 from tournament_assets.reports.report_tables import ReportSection
@@ -54,6 +61,7 @@ def leader_row(
     note: str | None = None,
     same_answers_as: Sequence[str] = (),
     lead_rests_on: Sequence[str] = (),
+    lead_rests_on_at_least: int | None = None,
 ) -> LeaderboardRow:
     """Build a row of table "leaderboard"; `above` are the entrants that it is better than.
 
@@ -80,6 +88,7 @@ def leader_row(
         note=note,
         same_answers_as=tuple(same_answers_as),
         lead_rests_on=tuple(lead_rests_on),
+        lead_rests_on_at_least=lead_rests_on_at_least,
         judge_model="judge-1",
         judge=LOOPBACK,
     )
@@ -145,6 +154,31 @@ def ratings_table(
                 row = replace(row, shown_above=below)
             rows.append(row)
     return make_table(RatingRow, rows)
+
+
+def win_shares(pairs: Sequence[WinRateRow]) -> pd.DataFrame:
+    """Build the rows of table "ratings" that hold everyone's share of its pairs."""
+    won: defaultdict[str, float] = defaultdict(float)
+    n: defaultdict[str, int] = defaultdict(int)
+    for row in pairs:
+        share = 0.5 if row.win_rate_a is None else row.win_rate_a
+        for name, own in ((row.entrant_a, share), (row.entrant_b, 1 - share)):
+            won[name] += own * row.judged
+            n[name] += row.judged
+    dimension = pairs[0].dimension if pairs else ""
+    return make_table(
+        RatingRow,
+        [
+            rating_row(
+                name,
+                WIN_SHARE,
+                won[name] / met if met else None,
+                1,
+                dimension=dimension,
+            )
+            for name, met in n.items()
+        ],
+    )
 
 
 def rating_row(
@@ -275,7 +309,9 @@ def page_of(
     for dimension, means in standings.items():
         width = (half_widths or {}).get(dimension, 30.0)
         ratings[dimension] = ratings_table(means, dimension=dimension, half_width=width)
-        pairs[dimension] = make_table(WinRateRow, _pairs(means, dimension=dimension))
+        met = _pairs(means, dimension=dimension)
+        pairs[dimension] = make_table(WinRateRow, met)
+        ratings[dimension] = pd.concat([ratings[dimension], win_shares(met)])
         leaders += build_leaderboard(
             elo_ratings=elo_table(means, dimension=dimension),
             ratings=ratings[dimension],

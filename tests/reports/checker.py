@@ -442,14 +442,22 @@ class Facts:
         require((it.lower() == "it") == (len(shared) == 1), f"{it!r} is one of {len(shared)}")
         require(it.lower() in ("it", self.leader), f"{it!r} is not {self.leader}")
 
-    def prove_fragile(self, number: str, prompts: str, below: str) -> None:
-        """Prove on which prompts the lead rests."""
-        rests = self.by_name[self.leader].lead_rests_on
-        require(below == self.runner_up, f"the next is {self.runner_up}")
+    def prove_fragile(self, number: str, prompts: str, it: str, fewer: str) -> None:
+        """Prove on which prompts the first place rests, and that no fewer do, if that is said."""
+        first = self.by_name[self.leader]
+        rests, least = first.lead_rests_on, first.lead_rests_on_at_least or 1
+        require(it == self.leader, f"the first is {self.leader}")
         require(len(rests) == int(number), f"it rests on {len(rests)} prompts")
         said = prompts.removesuffix(", …")
         require((said != prompts) == (len(rests) > 3), f"{prompts!r} of {len(rests)}")
         require(said == ", ".join(rests[:3]), f"{prompts!r} are others")
+        if fewer == "no fewer are enough":
+            require(least == len(rests), f"{least} may be enough")
+        elif fewer == "fewer may be enough":
+            require(least == 1 < len(rests), f"it takes {least}")
+        else:
+            require(fewer == f"fewer than {least} are not enough", f"it takes {least}")
+            require(1 < least < len(rests), f"it takes {least}")
 
     def prove_nothing_judged(self) -> None:
         """Prove that nothing can be said."""
@@ -585,13 +593,13 @@ def patterns(dimension: str) -> list[tuple[str, str, Callable[..., None]]]:
         ),
         (
             "one prompt",
-            rf"The lead over ({NAME}) rests on one prompt: (.*?)\.",
-            lambda facts, below, prompt: facts.prove_fragile("1", prompt, below),
+            rf"The first place rests on one prompt: without ([^ ]*) ({NAME}) is not first alone\.",
+            lambda facts, prompt, it: facts.prove_fragile("1", prompt, it, "no fewer are enough"),
         ),
         (
             "prompts without",
-            r"Without any one of (\d+) prompts \(([^()]*)\) it would not be ahead of "
-            rf"({NAME})\.",
+            rf"The first place rests on (\d+) prompts: without (.*?) ({NAME}) is not first alone; "
+            r"(no fewer are enough|fewer than \d+ are not enough|fewer may be enough)\.",
             Facts.prove_fragile,
         ),
         (

@@ -7,9 +7,10 @@ from itertools import combinations
 import numpy as np
 
 from tests.reports.checker import Facts
+from tournament_assets.audits.first_place import FirstPlaceSupport
 from tournament_assets.ratings.matches import code_judgments, code_samples, pairwise_winrates
 from tournament_assets.ratings.rating_evidence import Evidence
-from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, rating_rows
+from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, WIN_SHARE, rating_rows
 from tournament_assets.ratings.rating_tables import claimed, elo_rows, trace_elo
 from tournament_assets.reports.claims import STOPS_EARLY
 from tournament_assets.reports.leaderboard import build_leaderboard
@@ -218,7 +219,7 @@ def board_of(judgments: list[Judgment], names: list[str], shape: Shape, draws: D
         tells_apart=True,
         decided=shape.decided,
     )
-    ratings = rating_rows(evidence, [BRADLEY_TERRY], dimension=DIMENSION)
+    ratings = rating_rows(evidence, [BRADLEY_TERRY, WIN_SHARE], dimension=DIMENSION)
     win_rates = claimed(pairwise_winrates(judgments), evidence.standings)
     elo = elo_rows(
         matches.repeated(),
@@ -226,13 +227,14 @@ def board_of(judgments: list[Judgment], names: list[str], shape: Shape, draws: D
         dimension=DIMENSION,
         settings=settings,
     )
-    prompts = [f"p{index}" for index in range(int(draws.integers(0, 6)))]
+    prompts = tuple(f"p{index}" for index in range(int(draws.integers(0, 6))))
+    at_least = int(draws.integers(1, len(prompts) + 1)) if prompts else 0
     rows = build_leaderboard(
         elo_ratings=make_table(EloRow, elo),
         ratings=make_table(RatingRow, ratings),
         win_rates=make_table(WinRateRow, win_rates),
         judge_model="judge-1",
         judge_label="judge" if shape.decided is None else f"judge; {STOPS_EARLY}",
-        lead_rests_on=prompts,
+        support=FirstPlaceSupport(prompts, at_least),
     )
     return Facts(rows, win_rates, DIMENSION)

@@ -209,13 +209,24 @@ def test_copies_are_not_compared_and_share_the_first_place() -> None:
     assert "nobody is first" in alone
 
 
-def test_a_lead_that_rests_on_few_prompts_names_them() -> None:
-    def said(*prompts: str) -> str:
-        first = leader_row("ada", 1450.0, places=(1, 2), above=["cy"], lead_rests_on=prompts)
+def test_a_first_place_that_rests_on_few_prompts_names_them() -> None:
+    def said(*prompts: str, at_least: int | None = None) -> str:
+        first = leader_row(
+            "ada",
+            1450.0,
+            places=(1, 2),
+            above=["cy"],
+            lead_rests_on=prompts,
+            lead_rests_on_at_least=at_least,
+        )
         return verdict([first, *ROWS[1:]], PAIRS)
 
-    assert re.findall(r"p\d", said("p7")) == ["p7"]
-    assert "4 prompts (p1, p2, p3, …)" in said("p1", "p2", "p3", "p4")
+    assert re.findall(r"p\d", said("p7", at_least=1)) == ["p7"]
+    four = ("p1", "p2", "p3", "p4")
+    assert "4 prompts: without p1, p2, p3, … ada" in said(*four, at_least=4)
+    assert "no fewer are enough" in said(*four, at_least=4)
+    assert "fewer than 3 are not enough" in said(*four, at_least=3)
+    assert "fewer may be enough" in said(*four, at_least=1)
     assert re.findall(r"\bp\d", said()) == []
 
 

@@ -7,9 +7,12 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from rich.console import Console
 
+from tournament_assets.audits.first_place import FirstPlaceSupport
+from tournament_assets.ratings.rating_methods import WIN_SHARE
 from tournament_assets.reports.leaderboard import (
     build_leaderboard,
     interval_notes,
@@ -19,13 +22,14 @@ from tournament_assets.reports.leaderboard import (
     print_leaderboard,
 )
 from tournament_assets.storage.tables import make_table
-from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
+from tournament_assets.tournament.asset_rows import LeaderboardRow, RatingRow, WinRateRow
 
 from .builders import (
     LOOPBACK,
     elo_table,
     leader_row,
     pair_row,
+    rating_row,
     ratings_table,
 )
 
@@ -69,15 +73,17 @@ def test_rows_fit_the_table_and_name_the_judge() -> None:
     assert set(frame["judge_model"]) == {"judge-1"}
 
 
-def test_ties_and_inconsistent_pairs_count_half_in_the_win_rate() -> None:
+def test_the_win_rate_is_the_win_share_of_the_ratings_whatever_the_pairs_weigh() -> None:
+    shares = {"ada": 0.4371, "bob": 0.625, "cy": 0.5}
+    rows = [rating_row(name, WIN_SHARE, share, 1) for name, share in shares.items()]
+    ratings = pd.concat([ratings_table(MEANS), make_table(RatingRow, rows)])
     pairs = [
         pair_row("ada", "bob", wins_a=2, wins_b=4, ties=1, inconsistent=1, unjudged=5),
         pair_row("ada", "cy", wins_a=4, wins_b=4),
     ]
-    rates = {
-        row.entrant_id: row.win_rate for row in _build(win_rates=make_table(WinRateRow, pairs))
-    }
-    assert rates == {"ada": 7 / 16, "bob": 5 / 8, "cy": 4 / 8}
+    found = _build(ratings=ratings, win_rates=make_table(WinRateRow, pairs))
+    assert {row.entrant_id: row.win_rate for row in found} == shares
+    assert {row.entrant_id: row.n for row in found} == {"ada": 16, "bob": 8, "cy": 8}
 
 
 def test_an_entrant_without_a_judged_pair_has_no_win_rate() -> None:
@@ -183,7 +189,7 @@ def test_ranks_are_those_of_the_ratings_and_copies_name_one_another() -> None:
                 pair_row("ada", "cy", wins_a=4, ties=1, inconsistent=1, same_text=2, unjudged=1),
             ],
         ),
-        lead_rests_on=("p1",),
+        support=FirstPlaceSupport(("p1",), 1),
     )
     assert [(row.rank, row.entrant_id) for row in rows] == [
         (1, "ada"),
@@ -194,6 +200,7 @@ def test_ranks_are_those_of_the_ratings_and_copies_name_one_another() -> None:
     ada, _, cy, dee = rows
     assert (cy.same_answers_as, dee.same_answers_as) == (("dee",), ("cy",))
     assert (ada.lead_rests_on, cy.lead_rests_on) == (("p1",), ())
+    assert (ada.lead_rests_on_at_least, cy.lead_rests_on_at_least) == (1, None)
 
 
 SIGNS = r"a&b%c$d#e_f{g}h~i^j\k"

@@ -63,6 +63,8 @@ def panel(
     return {(row.measure, row.subject): row for row in rows}
 
 
+NEVER_LIT = ("not_needed", "sampling_luck", "circular_share")
+"""Measures without a threshold."""
 ENOUGH = 60
 """As many of anything, all alike, tell."""
 
@@ -114,6 +116,7 @@ def test_a_judge_without_fault_is_green_where_it_was_measured() -> None:
     )
     for measure in ("flip_direction", "longer_wins"):
         assert found.pop((measure, None)).state == TrustState.NOT_MEASURED
+    assert found.pop(("circular_share", None)).state == TrustState.NO_THRESHOLD
     assert {line.state for line in found.values()} == {TrustState.GREEN}
     assert found["judge_agreement", "another"].value == pytest.approx(1, abs=0.02)
 
@@ -152,6 +155,9 @@ def test_a_judge_with_every_fault_is_red_everywhere() -> None:
     )
     # One triple of majorities says nothing, and nobody counted these responses' words.
     assert found.pop(("transitivity_of_majorities", None)).state == TrustState.GREEN
+    circles = found.pop(("circular_share", None))
+    assert circles.value is not None
+    assert circles.value > 0.9
     assert found.pop(("longer_wins", None)).state == TrustState.NOT_MEASURED
     assert {key: line.state for key, line in found.items()} == dict.fromkeys(found, TrustState.RED)
     assert found["position_bias", None].value == pytest.approx(180 / 240)
@@ -183,7 +189,7 @@ def test_every_measure_is_red_on_its_own_side_of_the_threshold_and_not_at_it() -
         "transitivity_of_majorities": (0.009,),
     }
     own = MEASURES.keys() - {each.name for each in rows_of_extras("measures")}
-    assert {*beyond, "not_needed", "sampling_luck"} == own  # two are never red
+    assert {*beyond, *NEVER_LIT} == own
     assert MEASURES["not_needed"].threshold(STRICT) is None
     for measure, values in beyond.items():
         threshold = MEASURES[measure].threshold(STRICT)

@@ -13,6 +13,13 @@ https://doi.org/10.1093/biomet/31.3-4.324). So cycles are compared with simulati
 outcomes on one scale: every decisive pair is redrawn many times with the odds of a Bradley-Terry
 fit to all of them. The p-value counts the observation among the simulations, so it is never 0:
 Phipson and Smyth, https://doi.org/10.2202/1544-6115.1585.
+
+The share that runs in circles: the log odds of every two entrants are split into differences of one
+rating each, by least squares weighted with their precision, and what no ratings can say. These are
+the gradient and the residual of a Hodge decomposition, and their sums of squares add up: Jiang,
+Lim, Yao and Ye, "Statistical ranking and combinatorial Hodge theory",
+https://doi.org/10.1007/s10107-010-0419-x. Noise fills both parts, equals above all, so what prompts
+drawn again add to each is taken off.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,9 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.audits.agreement import measure_by_prompt
-from tournament_assets.ratings.bradley_terry import find_groups, log_strengths
+from tournament_assets.ratings.bradley_terry import PromptResamples, find_groups, log_strengths
+from tournament_assets.ratings.intervals import expanded_percentile_interval
 from tournament_assets.ratings.matches import Matches, require_count
-from tournament_assets.tournament.estimates import Estimate
+from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 
@@ -135,6 +143,66 @@ def measure_longer_wins(pairs: Iterable[JudgedPair], *, confidence: float = 0.95
         ),
         confidence=confidence,
     )
+
+
+def measure_circles(matches: Matches, resampling: Resampling) -> Estimate:
+    """Measure the share of the variance between entrants that runs in circles.
+
+    0 is a judge whose verdicts follow one scale, 1 is one for whom nobody is above anybody else.
+
+    Args:
+        matches: Who beat whom on which prompt; a tie is half a win for each.
+        resampling: Of the prompts, for what noise adds and for the interval.
+
+    Returns:
+        Without a value where no three entrants all met, or nothing but noise tells them apart;
+        `n` counts prompts.
+    """
+    wins = matches.wins
+    first, second = np.nonzero(np.triu(wins + wins.T) > 0)
+    incidence = np.zeros((first.size, len(matches.entrants)))
+    incidence[np.arange(first.size), first] = 1.0
+    incidence[np.arange(first.size), second] = -1.0
+    n_prompts = len(matches.prompts)
+    if first.size <= np.linalg.matrix_rank(incidence):
+        return Estimate(None, n=n_prompts, note="no circle of entrants met one another")
+    # Half a win for each side keeps the odds finite.
+    won, lost = wins[first, second] + 0.5, wins[second, first] + 0.5
+    scale = np.sqrt(1 / (1 / won + 1 / lost))
+    fit = scale[:, None] * incidence
+    gradient = fit @ np.linalg.pinv(fit)  # (n_pairs, n_pairs), a projection
+
+    def parts(odds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sums of squares in circles and in all, shape (2, n)."""
+        whole = (odds**2).sum(axis=1)
+        return np.stack([((odds - odds @ gradient) ** 2).sum(axis=1), whole])
+
+    tables = PromptResamples(matches, seed=resampling.seed).draw(resampling.n)
+    drawn = np.log((tables[:, first, second] + 0.5) / (tables[:, second, first] + 0.5)) * scale
+    noise = parts(drawn - drawn.mean(axis=0)).mean(axis=1, keepdims=True)
+    value = float(_share(parts((np.log(won / lost) * scale)[None]) - noise)[0])
+    if np.isnan(value):
+        return Estimate(None, n=n_prompts, note="no more tells the entrants apart than noise would")
+    # A resample has the noise of the prompts and that of drawing them again.
+    shares = _share(parts(drawn) - 2 * noise)
+    found = expanded_percentile_interval(
+        # One in which there is nothing but noise says nothing of the share.
+        np.stack([np.nan_to_num(shares, nan=0.0), np.nan_to_num(shares, nan=1.0)], axis=1),
+        confidence=resampling.confidence,
+        n_units=n_prompts,
+    )
+    low, high = float(found.low[0]), float(found.high[1])
+    if not np.isfinite(low + high):
+        return Estimate(value, n=n_prompts)
+    return Estimate(value, min(low, value), max(high, value), n_prompts)
+
+
+def _share(parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return circles over all of both, shape (n,), within 0 and 1; NaN where there is neither."""
+    circles, rest = np.maximum(parts[0], 0.0), np.maximum(parts[1] - parts[0], 0.0)
+    whole = circles + rest
+    found = np.divide(circles, whole, out=np.full_like(whole, np.nan), where=whole > 0)
+    return np.asarray(found, dtype=np.float64)
 
 
 _WORK = 3e9

@@ -97,7 +97,7 @@ def leave_one_prompt_out(matches: Matches) -> list[PromptInfluence]:
     if rated.sum() < 2:
         return []
     names = [name for name, is_rated in zip(matches.entrants, rated, strict=True) if is_rated]
-    by_prompt = _wins_by_prompt(matches)[:, rated][:, :, rated]  # (n_prompts, n, n)
+    by_prompt = matches.wins_by_prompt()[:, rated][:, :, rated]  # (n_prompts, n, n)
     everything = by_prompt.sum(axis=0)
     without = everything - by_prompt
     connected = are_strongly_connected(without)
@@ -112,32 +112,6 @@ def leave_one_prompt_out(matches: Matches) -> list[PromptInfluence]:
         _influence(prompt_id, row - full, row, full, order, names, bool(is_connected))
         for prompt_id, row, is_connected in zip(matches.prompts, ratings, connected, strict=True)
     ]
-
-
-def prompts_behind_lead(matches: Matches, *, leader: str, runner_up: str) -> tuple[str, ...]:
-    """Return the prompts such that without any single one the leader would not be ahead.
-
-    Ahead is by Bradley-Terry, as in `leave_one_prompt_out`. Where that rates nobody, a lead rests
-    on a prompt if the leader won on no other.
-
-    Args:
-        matches: Who beat whom on which prompt; a tie is half a win for each.
-        leader: Who is ahead.
-        runner_up: Who is next.
-
-    Raises:
-        RatingError: If a likelihood could not be maximised.
-    """
-    found = tuple(
-        each.prompt_id
-        for each in leave_one_prompt_out(matches)
-        if (leader, runner_up) in each.swaps
-    )
-    if found or leader not in matches.entrants:
-        return found
-    won = matches.decisive()
-    where = np.unique(won.prompt_index[won.first == matches.entrants.index(leader)])
-    return (matches.prompts[int(where[0])],) if where.size == 1 else ()
 
 
 def _influence(
@@ -166,17 +140,6 @@ def _influence(
 
 def _sign(gap: float) -> int:
     return 0 if abs(gap) < _LEAST_GAP else (1 if gap > 0 else -1)
-
-
-def _wins_by_prompt(matches: Matches) -> NDArray[np.float64]:
-    n_entrants, n_prompts = len(matches.entrants), len(matches.prompts)
-    wins = matches.as_wins()
-    flat = np.bincount(
-        (wins.prompt_index * n_entrants + wins.first) * n_entrants + wins.second,
-        weights=wins.weight,
-        minlength=n_prompts * n_entrants * n_entrants,
-    )
-    return flat.astype(np.float64).reshape(n_prompts, n_entrants, n_entrants)
 
 
 _BY_CHANCE = 0.05

@@ -142,6 +142,16 @@ class Matches:
         gained = self.table(self.weight * self.preference)
         return gained + self.table(self.weight * (1 - self.preference)).T
 
+    def wins_by_prompt(self) -> NDArray[np.float64]:
+        """Return `wins` of every prompt, shape (n_prompts, n_entrants, n_entrants)."""
+        n, won = len(self.entrants), self.as_wins()
+        flat = np.bincount(
+            (won.prompt_index * n + won.first) * n + won.second,
+            weights=won.weight,
+            minlength=len(self.prompts) * n * n,
+        )
+        return flat.astype(np.float64).reshape(len(self.prompts), n, n)
+
     @property
     def outright_wins(self) -> NDArray[np.float64]:
         """How often the row's entrant beat the column's outright; ties are in `ties`."""

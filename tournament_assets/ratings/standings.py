@@ -27,6 +27,7 @@ from tournament_assets.ratings.bradley_terry import (
     bootstrap_bradley_terry,
     chains_of_wins,
     find_groups,
+    find_standing,
     fit_bradley_terry,
     log_strengths,
     rate_resamples,
@@ -52,6 +53,8 @@ _BISECTIONS = 30
 """The number of prompts is then found to a part in a thousand million."""
 _SMALL = 1e-6
 """Elo points. Fits stop within a small part of this, so smaller differences are none."""
+_LEAST_GAP = 1e-4
+"""Elo points. A smaller lead is none; far above the error of a fit."""
 _MOST_PROMPTS = 100_000
 """A difference that needs more prompts than these is not said to need any number."""
 
@@ -273,6 +276,27 @@ def _order(wins: NDArray[np.float64], ratings: Sequence[float | None]) -> _Order
     above = (reaches & ~reaches.T) | (mutual & (shown[:, None] > shown))
     above &= is_placed & is_placed[:, None]
     return _Order(above, np.where(is_placed, 1 + above.sum(axis=0), 0), is_placed)
+
+
+def stands_alone(wins: NDArray[np.float64], entrant: int) -> bool:
+    """Return whether an entrant is above everybody else that has a rank, by the ratings alone.
+
+    Args:
+        wins: How often the row's entrant beat the column's, shape (n, n).
+        entrant: Its row.
+
+    Raises:
+        RatingError: If the likelihood could not be maximised.
+    """
+    placed = _are_placed(wins, find_standing(wins).rated.tolist())
+    reaches = chains_of_wins(wins)
+    group = reaches[entrant] & reaches[:, entrant]
+    is_above = reaches[entrant] & ~group
+    if group.sum() > 1:
+        strengths = log_strengths(wins[np.ix_(group, group)]) * ELO_PER_NAT
+        is_above[group] = strengths[int(group[:entrant].sum())] - strengths > _LEAST_GAP
+    is_above[entrant] = True
+    return bool(placed[entrant] and is_above[placed].all())
 
 
 def _are_placed(wins: NDArray[np.float64], is_rated: Sequence[bool]) -> NDArray[np.bool_]:

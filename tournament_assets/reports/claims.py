@@ -513,17 +513,28 @@ def _fragile_lead(leader: LeaderboardRow, runner_up: LeaderboardRow) -> list[str
     if not prompts or leader.rank == runner_up.rank:
         return []
     if len(prompts) == 1:
-        return [f"The lead over {runner_up.entrant_id} rests on one prompt: {prompts[0]}."]
+        return [
+            f"The first place rests on one prompt: without {prompts[0]} {leader.entrant_id} is not "
+            "first alone."
+        ]
     named = ", ".join(prompts[:_MOST_PROMPTS])
     more = ", …" if len(prompts) > _MOST_PROMPTS else ""
+    least = leader.lead_rests_on_at_least or 1
+    fewer = (
+        "no fewer are enough"
+        if least == len(prompts)
+        else f"fewer than {least} are not enough"
+        if least > 1
+        else "fewer may be enough"
+    )
     return [
-        f"Without any one of {len(prompts)} prompts ({named}{more}) it would not be ahead of "
-        f"{runner_up.entrant_id}."
+        f"The first place rests on {len(prompts)} prompts: without {named}{more} "
+        f"{leader.entrant_id} is not first alone; {fewer}."
     ]
 
 
 def _nothing_to_say(rows: Sequence[LeaderboardRow], *, dimension: str) -> str:
-    if all(row.win_rate is None for row in rows):
+    if not any(row.n for row in rows):
         return (
             f"On {dimension}, nothing can be said: no pair has been judged. "
             "See the audit for what is missing, then run the tournament again."

@@ -1,12 +1,14 @@
 """The leaderboard, also in LaTeX: who leads on a dimension, and how certain that is."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 
 import pandas as pd
 
+from tournament_assets.audits.first_place import NOT_FIRST, FirstPlaceSupport
 from tournament_assets.ratings.comparison_bars import comparison_bars
-from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
+from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, WIN_SHARE
 from tournament_assets.reports.claims import Statements, pair_records, verdict_sentence
 from tournament_assets.reports.report_tables import (
     Cell,
@@ -36,23 +38,24 @@ def build_leaderboard(
     win_rates: pd.DataFrame,
     judge_model: str,
     judge_label: str,
-    lead_rests_on: Sequence[str] = (),
+    support: FirstPlaceSupport = NOT_FIRST,
 ) -> list[LeaderboardRow]:
     """Return the rows of table "leaderboard" for one dimension, best entrant first.
 
     Args:
         elo_ratings: Table "elo_ratings"; only the primary K-factor is used.
-        ratings: Table "ratings", whose Bradley-Terry ratings order the entrants.
+        ratings: Table "ratings", whose Bradley-Terry ratings order the entrants and whose win
+            shares stand beside them.
         win_rates: Table "win_rates".
         judge_label: The kind of judge.
-        lead_rests_on: Prompts such that without any single one of them the leader would not be
-            ahead.
+        support: What the first place rests on.
 
     Raises:
         ValueError: If the tables hold more than one dimension.
     """
     elo = {row.entrant_id: row for row in rows_of(EloRow, elo_ratings) if row.is_primary}
-    strengths = [row for row in rows_of(RatingRow, ratings) if row.method == BRADLEY_TERRY]
+    everything = list(rows_of(RatingRow, ratings))
+    strengths = [row for row in everything if row.method == BRADLEY_TERRY]
     pairs = list(rows_of(WinRateRow, win_rates))
     dimensions = {
         *(row.dimension for row in elo.values()),
@@ -74,6 +77,11 @@ def build_leaderboard(
         for row in strengths
     }
     first = next((row.entrant_id for row in strengths if row.rank == 1), None)
+    shares = {row.entrant_id: row for row in everything if row.method == WIN_SHARE}
+    settled = Counter[str]()
+    for pair in pairs:
+        for name in (pair.entrant_a, pair.entrant_b):
+            settled[name] += pair.judged + pair.same_text
     rows = [
         LeaderboardRow(
             dimension=row.dimension,
@@ -86,18 +94,19 @@ def build_leaderboard(
             rank_worst=row.rank_worst,
             shown_above=row.shown_above,
             group=row.group,
-            win_rate=won / n if n else None,
-            n=n,
+            win_rate=shares[row.entrant_id].rating if row.entrant_id in shares else None,
+            n=settled[row.entrant_id],
             elo=elo[row.entrant_id].mean,
             elo_sem=elo[row.entrant_id].sem,
             note=row.note,
             same_answers_as=copies[row.entrant_id],
-            lead_rests_on=tuple(lead_rests_on) if row.entrant_id == first else (),
+            lead_rests_on=own.prompts,
+            lead_rests_on_at_least=own.at_least or None,
             judge_model=judge_model,
             judge=judge_label,
         )
         for row in strengths
-        for won, n in (_points(row.entrant_id, pairs),)
+        for own in (support if row.entrant_id == first else NOT_FIRST,)
     ]
     return _with_bars(rows, pairs)
 
@@ -135,20 +144,6 @@ def _with_bars(
         else row
         for row in rows
     ]
-
-
-def _points(entrant_id: str, pairs: Sequence[WinRateRow]) -> tuple[float, int]:
-    """Return how many of its settled pairs an entrant won, ties as halves, and their number."""
-    won, settled = 0.0, 0
-    for pair in pairs:
-        n = pair.judged + pair.same_text
-        for entrant, share in (
-            (pair.entrant_a, pair.win_rate_a),
-            (pair.entrant_b, None if pair.win_rate_a is None else 1 - pair.win_rate_a),
-        ):
-            if entrant == entrant_id and share is not None:
-                won, settled = won + share * n, settled + n
-    return won, settled
 
 
 def leaderboard_cells(rows: Sequence[LeaderboardRow]) -> ReportTable:

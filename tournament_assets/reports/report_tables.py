@@ -202,6 +202,24 @@ def _light(text: str) -> str:
     return _LIGHTS.get(text.strip().lower(), "")
 
 
+class LinkedSentence(str):
+    """A sentence that HTML follows with a link.
+
+    Attributes:
+        link: The words of the link.
+        href: Its address.
+    """
+
+    link: str
+    href: str
+
+    def __new__(cls, sentence: str, *, link: str, href: str) -> "LinkedSentence":
+        """Return the sentence with its link."""
+        self = super().__new__(cls, sentence)
+        self.link, self.href = link, href
+        return self
+
+
 @dataclass(frozen=True, slots=True)
 class ThemedPicture:
     """A figure on a page, whose content is also in a table.

@@ -1,10 +1,11 @@
 """The trust panel as a table: a row per light, in words, with its number and advice."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.report_tables import HtmlCell, ReportSection, ReportTable
 from tournament_assets.reports.sections import Doubt
-from tournament_assets.tournament.asset_rows import MeasureRow
+from tournament_assets.tournament.asset_rows import LeaderboardRow, MeasureRow, WinRateRow
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
@@ -12,7 +13,7 @@ from tournament_assets.tournament.formatting import (
     join_names,
 )
 from tournament_assets.trust.lights import TrustState
-from tournament_assets.trust.measures import ALL_DIMENSIONS, MEASURES, UNJUDGED
+from tournament_assets.trust.measures import ALL_DIMENSIONS, CIRCLES, MEASURES, UNJUDGED
 
 _NAMED_LIGHTS = 3
 """Most red lights that one line names."""
@@ -216,6 +217,28 @@ def trust_doubts(lights: Sequence[MeasureRow]) -> list[Doubt]:
     """Return the red lights as one doubt, if there are any."""
     found = red_sentences(lights)
     return [Doubt(red_summary(lights), " ".join(found), is_red=True)] if found else []
+
+
+def circle_remarks(
+    measures: Sequence[MeasureRow],
+    leaderboard: Mapping[str, Sequence[LeaderboardRow]],
+    win_rates: Mapping[str, Sequence[WinRateRow]],
+) -> dict[str, tuple[str]]:
+    """Return how much runs in circles on every dimension on which claims go in one.
+
+    Args:
+        measures: Rows of the table, all dimensions.
+        leaderboard: Rows of the table by dimension, best entrant first.
+        win_rates: Rows of the table by dimension.
+    """
+    shares = {
+        row.dimension: row for row in measures if row.measure == CIRCLES and row.value is not None
+    }
+    return {
+        name: (f"Circles are {_with_interval(shares[name])} of the variance between the entrants.",)
+        for name, rows in leaderboard.items()
+        if name in shares and Statements.of(rows, win_rates[name], dimension=name).circle
+    }
 
 
 def trust_matrix(rows: Sequence[MeasureRow]) -> ReportTable:

@@ -264,8 +264,11 @@ class LeaderboardRow:
     note: Annotated[str | None, "why the rating is absent"] = None
     same_answers_as: Annotated[tuple[str, ...], "entrants that wrote the same to every prompt"] = ()
     lead_rests_on: Annotated[
-        tuple[str, ...], "of the first: prompts without any one of which it is not first"
+        tuple[str, ...], "of the first: few prompts; without all of them it is not first alone"
     ] = ()
+    lead_rests_on_at_least: Annotated[
+        int | None, "of the first: no fewer prompts than these are enough for that"
+    ] = None
     judge_model: Annotated[str | None, "the model that judged"] = None
     judge: Annotated[str | None, "what kind of judge that is"] = None
 

@@ -13,7 +13,7 @@ from tournament_assets.trust import panel
 from tournament_assets.trust.lights import Measure, TrustState
 from tournament_assets.trust.panel import JudgeEvidence
 
-UNJUDGED = "unjudged"
+UNJUDGED, CIRCLES = "unjudged", "circular_share"
 ALL_DIMENSIONS = "all dimensions"
 """Stands for the dimension where one light is of all of them."""
 _SLOTS = ("prefers the second slot", "prefers the first slot")
@@ -171,6 +171,16 @@ _IN_ORDER = (
         find=panel.cycles_of_majorities,
         threshold=lambda checks: checks.min_transitivity_p,
         is_exact=True,
+    ),
+    Measure(
+        CIRCLES,
+        "circles",
+        "Of the variance between entrants, without what noise adds, this share runs in circles "
+        "that no single order can show.",
+        "Where it is much, no rating tells who beats whom: read the table of win rates instead.",
+        "share",
+        "prompt",
+        find=panel.circles,
     ),
     Measure(
         "unjudged",

@@ -11,6 +11,7 @@ from tournament_assets.audits.judge_consistency import (
     PositionBias,
     Transitivity,
     distinct_requests,
+    measure_circles,
     measure_longer_wins,
     measure_position_bias,
     measure_transitivity,
@@ -23,11 +24,11 @@ from tournament_assets.audits.judge_tests import (
     measure_repeats,
 )
 from tournament_assets.judging.requests.controls import ControlKind
-from tournament_assets.ratings.matches import code_judgments, code_samples
+from tournament_assets.ratings.matches import Matches, code_judgments, code_samples
 from tournament_assets.ratings.sandwich import SamplingLuck, sampling_luck
 from tournament_assets.storage.tables import AnyTable
 from tournament_assets.tournament.estimates import Estimate, Resampling
-from tournament_assets.tournament.formatting import format_kappa, format_share
+from tournament_assets.tournament.formatting import format_kappa, format_plural, format_share
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 Found = Mapping[str | None, Estimate]
@@ -88,8 +89,12 @@ class JudgeEvidence:
     @cached_property
     def cycles(self) -> Transitivity:
         """Cycles of three."""
-        coded = code_judgments(self.judgments, entrants=self.entrants)
-        return measure_transitivity(coded, seed=self.resampling.seed)
+        return measure_transitivity(self.coded, seed=self.resampling.seed)
+
+    @cached_property
+    def coded(self) -> Matches:
+        """The judged pairs as columns."""
+        return code_judgments(self.judgments, entrants=self.entrants)
 
 
 def _missing(why: str) -> Estimate:
@@ -229,6 +234,16 @@ def _cycles(evidence: JudgeEvidence, found: CycleCount, of: str, more: str = "")
         f"{found.expected:.1f} on average over {evidence.cycles.n_simulations} simulations{more}"
     )
     return Estimate(found.p_value, n=found.triples, note=note)
+
+
+def circles(evidence: JudgeEvidence) -> Found:
+    """Return the share of the variance between entrants that runs in circles; nothing of two."""
+    if len(evidence.entrants) < 3:
+        return {}
+    found = measure_circles(evidence.coded, evidence.resampling)
+    if found.value is None:
+        return {None: found}
+    return {None: _with_note(found, f"over {format_plural(found.n, 'prompt')}")}
 
 
 def unjudged(evidence: JudgeEvidence) -> Found:

@@ -11,6 +11,7 @@ from tournament_assets.audits.fair_comparison import (
     is_in_ratings,
     without_entrants,
 )
+from tournament_assets.audits.first_place import NOT_FIRST, FirstPlaceSupport, support_first_place
 from tournament_assets.audits.missingness import (
     MissingnessCheck,
     Outage,
@@ -21,7 +22,7 @@ from tournament_assets.audits.missingness import (
     measure_coverage,
 )
 from tournament_assets.audits.prompt_audit import audit_prompts
-from tournament_assets.audits.prompt_findings import FindingKind, prompts_behind_lead
+from tournament_assets.audits.prompt_findings import FindingKind
 from tournament_assets.graph.outputs import (
     Check,
     Made,
@@ -161,26 +162,23 @@ def _ranked(
         win_rates=inputs.win_rates[dimension],
         judge_model=judge_model,
         judge_label=f"{config.label_of(step.mode)}{stops}",
-        lead_rests_on=_prompts_behind_lead(config, ratings, inputs.judge_verdicts[dimension]),
+        # Where pairs stop early, places follow decisions, which no prompt can be taken out of.
+        support=(
+            _support(config, ratings, inputs.judge_verdicts[dimension])
+            if adaptive is None
+            else NOT_FIRST
+        ),
     )
 
 
-def _prompts_behind_lead(
+def _support(
     config: TournamentConfig, ratings: pd.DataFrame, verdicts: AnyTable
-) -> tuple[str, ...]:
-    placed = [
-        row
-        for row in rows_of(RatingRow, ratings)
-        if row.method == BRADLEY_TERRY and row.rank is not None
-    ]
-    if len(placed) < 2:
-        return ()
-    first, second, *_ = placed
-    return prompts_behind_lead(
-        code_judgments(judgments_of(verdicts), entrants=config.entrant_ids),
-        leader=first.entrant_id,
-        runner_up=second.entrant_id,
-    )
+) -> FirstPlaceSupport:
+    """Return what the first place rests on; nothing where several share it."""
+    matches = code_judgments(judgments_of(verdicts), entrants=config.entrant_ids)
+    rows = rows_of(RatingRow, ratings)
+    first = [row.entrant_id for row in rows if (row.method, row.rank) == (BRADLEY_TERRY, 1)]
+    return support_first_place(matches, first[0]) if len(first) == 1 else NOT_FIRST
 
 
 def _findings(

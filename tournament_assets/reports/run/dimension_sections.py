@@ -38,6 +38,7 @@ from tournament_assets.reports.rendering import render_sentences
 from tournament_assets.reports.report_tables import (
     Cell,
     HtmlCell,
+    LinkedSentence,
     ReportSection,
     ReportTable,
     ThemedPicture,
@@ -126,6 +127,7 @@ def verdict_section(
     prices: Mapping[str, float | None],
     remarks: Remarks,
     confidence: float,
+    link: BattleLink,
 ) -> ReportSection:
     """Return the section on how clear each lead is, on how many pairs, and what would settle it."""
     sentences = []
@@ -142,13 +144,24 @@ def verdict_section(
                 ratings[name], upper=found.leader.entrant_id, lower=found.runner_up.entrant_id
             ),
         ]
-        sentences.append(" ".join(filter(None, said)))
+        sentences.append(_with_battles(" ".join(filter(None, said)), found, link))
     return ReportSection(
         "Verdict in full",
         tuple(sentences),
         (("The dimensions at a glance", _overview_table(leaderboard, win_rates, prices)),),
         finding="how clear each lead is, on how many pairs, and what would settle it",
     )
+
+
+def _with_battles(sentence: str, found: Statements, link: BattleLink) -> str:
+    """Return a sentence with a link to the battles that the first place rests on, if any."""
+    leader = found.leader
+    if leader is None or not leader.lead_rests_on:
+        return sentence
+    prompts = " ".join(leader.lead_rests_on)
+    href = link(found.dimension, entrant=leader.entrant_id, prompt=prompts)
+    words = f"Read the battles of {leader.entrant_id} that its first place rests on."
+    return LinkedSentence(sentence, link=words, href=href) if href else sentence
 
 
 def numbers_section(leaderboard: Leaders, *, confidence: float) -> ReportSection:

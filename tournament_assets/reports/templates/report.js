@@ -185,7 +185,7 @@
     const count = document.getElementById("count");
     const more = document.getElementById("more");
     const columns = data.battles;
-    const names = ["dimension", "entrant", "versus", "outcome", "orders", "size", "source", "q"];
+    const names = ["dimension", "entrant", "versus", "outcome", "orders", "size", "source", "prompt", "q"];
     const searchable = new Map();
     let found = [];
     let shown = 0;
@@ -257,6 +257,7 @@
       if (state.entrant && !sides.includes(state.entrant)) return false;
       if (state.versus && (state.versus === state.entrant || !sides.includes(state.versus))) return false;
       if (state.source && battle.prompt.source !== state.source) return false;
+      if (state.prompt && ![state.prompt, ...state.prompt.split(/\s+/)].includes(battle.prompt.id)) return false;
       if (OUTCOMES[state.outcome] && !OUTCOMES[state.outcome](battle, state)) return false;
       if (ORDERS[state.orders] && !ORDERS[state.orders](battle)) return false;
       if (LENGTHS[state.size] && !LENGTHS[state.size](battle)) return false;
@@ -384,7 +385,7 @@
     const fill = (body, battle) => {
       const { prompt } = battle;
       const [ownA, ownB] = ownWords(battle);
-      const link = writeHash({ dimension: battle.dimension, entrant: battle.a, versus: battle.b, q: prompt.id });
+      const link = writeHash({ dimension: battle.dimension, entrant: battle.a, versus: battle.b, prompt: prompt.id });
       body.append(
         make("h3", {}, "Prompt"), showPieces([[prompt.text, null]]),
         make("p", { class: "note" },
@@ -497,7 +498,7 @@
     let waiting = 0;
     form.addEventListener("input", (event) => {
       clearTimeout(waiting);
-      if (event.target.name === "q") waiting = setTimeout(searchAndKeep, 150);
+      if (["q", "prompt"].includes(event.target.name)) waiting = setTimeout(searchAndKeep, 150);
       else searchAndKeep();
     });
     form.addEventListener("submit", (event) => event.preventDefault());
