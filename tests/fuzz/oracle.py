@@ -47,8 +47,16 @@ def _word_of_line(line: str) -> str | None:
     value = value.strip(_MARKS)
     if value.endswith("."):
         value = value[:-1].rstrip(_MARKS)
-    value = value.translate(_SMALL)
-    if not colon or word.translate(_SMALL) != "verdict" or not value or set(value) - _LETTERS:
+    for n_brackets in (2, 1):
+        inside = value[n_brackets : len(value) - n_brackets]
+        if value == "[" * n_brackets + inside + "]" * n_brackets and inside:
+            value = inside
+            break
+    value, word = value.translate(_SMALL), word.translate(_SMALL)
+    before, _, last = word.rpartition("final")
+    if not before and last.lstrip(_BLANKS) != last:
+        word = last.lstrip(_BLANKS)
+    if not colon or word != "verdict" or not value or set(value) - _LETTERS:
         return None
     return value
 

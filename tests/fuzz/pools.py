@@ -11,6 +11,8 @@ PROSE = (
     "Le second répond non \N{GREEK SMALL LETTER ALPHA}.",
     "Gateway is restarting",
     "VERDICT: ABSTAIN",
+    "Final verdict: B",
+    "VERDICT: [B]",
     '{"reasoning": "x", "verdict": "B"}',
     "```",
     "```text",
@@ -24,7 +26,7 @@ PROSE = (
 LINE_ENDS = ("\n", "\n", "\n", "\r\n", "\r", "\n\n", "\n \n", "\n```\n")
 FENCES = ("```", "```", "```json", " ``` JSON", "~~~", "~~~~", "```yaml", "``", "So: ```")
 ODD_LINE_ENDS = ("\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\n\r", "")
-WORDS = ("VERDICT", "VERDICT", "VERDICT", "verdict", "Verdict", "vErDiCt")
+WORDS = ("VERDICT", "VERDICT", "VERDICT", "verdict", "Verdict", "vErDiCt", "Final verdict")
 ODD_WORDS = (
     "VERD\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}CT",
     "verd\N{LATIN SMALL LETTER DOTLESS I}ct",
@@ -35,6 +37,12 @@ ODD_WORDS = (
     "MY VERDICT",
     "VER DICT",
     "VERDICT IS",
+    "FINALVERDICT",
+    "NOT THE FINAL VERDICT",
+    "FINAL \nVERDICT",
+    "FINAL* VERDICT",
+    "FINAL FINAL VERDICT",
+    "\u017final verdict",
     "\N{FULLWIDTH LATIN CAPITAL LETTER V}ERDICT",
 )
 COLONS = (":", ":", ": ", ": ", " : ", ":** ", "**: ", ":\t")
@@ -48,7 +56,7 @@ ODD_COLONS = (
     ":\u00a0",
     ":\n",
 )
-VALUES = ("A", "B", "TIE", "a", "b", "tie", "Tie")
+VALUES = ("A", "B", "TIE", "a", "b", "tie", "Tie", "[A]", "[[B]]", "[tie]")
 ODD_VALUES = (
     "t\N{LATIN SMALL LETTER DOTLESS I}e",
     "T\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}E",
@@ -68,7 +76,13 @@ ODD_VALUES = (
     "TIED",
     "TI E",
     "",
-    "[A]",
+    "[A",
+    "[A]]",
+    "[[[A]]]",
+    "[ A ]",
+    "[A][B]",
+    "[A/B]",
+    "(A)",
     '"A"',
     "A VERDICT: B",
 )

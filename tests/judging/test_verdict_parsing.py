@@ -59,6 +59,11 @@ from tournament_assets.tournament.verdicts import Verdict
         ("So:\n```\nVERDICT: A\n```", Verdict.A),
         ("~~~text\nVERDICT: A\n~~~\n", Verdict.A),
         ("Response B ends in\n> VERDICT: B", Verdict.B),
+        ("Final verdict: A", Verdict.A),
+        ("**Final Verdict:** B", Verdict.B),
+        ("VERDICT: [A]", Verdict.A),
+        ("VERDICT: [[B]]", Verdict.B),
+        ("FINAL VERDICT: **[TIE]**.", Verdict.TIE),
     ],
 )
 def test_a_verdict_alone_on_the_last_line_is_read(reply: str, verdict: Verdict) -> None:
@@ -85,6 +90,13 @@ def test_a_verdict_alone_on_the_last_line_is_read(reply: str, verdict: Verdict) 
         "VERDICT: A\nAlthough B is good, too.",
         "VERDICT: A\n---",
         "VERDICT: A VERDICT: B",
+        "VERDICT: [A",
+        "VERDICT: A]",
+        "VERDICT: [[A]",
+        "VERDICT: [A][B]",
+        "VERDICT: [ ]",
+        "FINALVERDICT: A",
+        "Not the final verdict: A",
         "VERDICT: A\n```\n```",
         "```",
         '{"reasoning": "A is truer.", "verdict": "A"}',
@@ -154,6 +166,9 @@ def test_an_empty_reply_is_no_verdict(reply: str) -> None:
         "> verdict: b\nVERDICT: A",
         "VERDICT: ABSTAIN\nVERDICT: A",
         "- Verdict: neither.\n\nVERDICT: TIE",
+        "Final verdict: B\nVERDICT: A",
+        "VERDICT: [B]\nFinal verdict: A",
+        "VERDICT: [[ABSTAIN]]\nVERDICT: A",
     ],
 )
 def test_two_different_verdicts_are_none(reply: str) -> None:
@@ -403,14 +418,15 @@ def test_a_row_is_read_as_by_a_slow_reader_and_says_why_it_has_no_verdict(
     assert (reason is None) is (verdict.is_decided and result_type == "succeeded")
 
 
-READINGS = {3: "86bc9e47c1433621"}
+READINGS = {4: "d45c44454ed86641"}
 """What each version of the reader makes of the same replies, as a hash."""
 
 
 def test_a_reader_that_reads_a_reply_otherwise_has_another_version() -> None:
     befores = ["", "So:\n", "VERDICT: B\n", "VERDICT: ABSTAIN\n", "```\n", '{"reasoning": ', "- "]
-    words = ["VERDICT:", "verdict :", "**Verdict:** ", "My VERDICT: ", '"x", "verdict": ']
-    values = ["A", "b", " TIE", "C", "A.", '"B"', "A or B", ""]
+    words = ["VERDICT:", "verdict :", "**Verdict:** ", "My VERDICT: ", "Final verdict: "]
+    words += ['"x", "verdict": ']
+    values = ["A", "b", " TIE", "C", "A.", '"B"', "A or B", "[A]", "[[B]]", ""]
     afters = ["", "\n", "\n```", "}", "**", "\nOr not."]
     stops = ["end_turn", "max_tokens", "refusal"]
     formats: list[ReplyFormat] = ["line", "json_schema"]

@@ -1,5 +1,6 @@
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,13 @@ def test_other_tables_in_the_database_are_left_alone(ledger_url: str) -> None:
 def test_the_folder_of_a_new_ledger_is_made(tmp_path: Path) -> None:
     Ledger(f"sqlite:///{tmp_path}/a/b/ledger.sqlite").close()
     assert (tmp_path / "a" / "b" / "ledger.sqlite").is_file()
+
+
+def test_only_its_owner_reads_a_new_ledger(tmp_path: Path) -> None:
+    with closing(Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")) as ledger:
+        begin_batch(ledger, "nonce-000001", ["key"])
+        modes = {path.stat().st_mode & 0o777 for path in tmp_path.glob("ledger.sqlite*")}
+        assert (modes, len(list(tmp_path.iterdir()))) == ({0o600}, 3)
 
 
 def test_a_ledger_in_memory_makes_no_folder(

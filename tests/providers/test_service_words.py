@@ -72,6 +72,27 @@ def test_no_text_holds_the_key_afterwards(text: str, key: str) -> None:
         assert key not in hide_key(f"{text}{key}{text}", key).replace("[key]", " ")
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        KEY.upper(),
+        " ".join(KEY),
+        f"{KEY[:9]}\n  {KEY[9:]}",
+        f"{KEY[:9]}\r\n{KEY[9:20]}\t{KEY[20:]}",
+        json.dumps(f"{KEY[:9]}\n\u00a0{KEY[9:]}")[1:-1],
+        html.escape(KEY[:9]) + "&nbsp;&#10;" + html.escape(KEY[9:]).swapcase(),
+        f"{quote(KEY[:9])}%0A%20{quote(KEY[9:])}",
+        f"{KEY[:9]}\u200b{KEY[9:]}",
+    ],
+)
+def test_a_key_is_taken_out_whatever_its_case_and_the_blanks_inside(broken: str) -> None:
+    assert hide_key(f"bad {broken}!", KEY) == "bad [key]!"
+
+
+def test_a_short_key_is_taken_out_only_as_it_is() -> None:
+    assert hide_key("any, Any, a n y", "any") == "[key], Any, a n y"
+
+
 def test_without_a_key_nothing_changes() -> None:
     assert hide_key("no change", None) == hide_key("no change", "") == "no change"
 

@@ -35,6 +35,11 @@ def test_the_name_holds_the_mode_and_the_time() -> None:
     assert run_directory_name("pilot", datetime(2026, 11, 4, 10, 15, tzinfo=UTC)) == NAME
 
 
+def test_only_its_owner_reads_a_run(tmp_path: Path) -> None:
+    folder = write_files(tmp_path / "runs", {"manifest.json": b"{}"})
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
 def test_the_directory_holds_every_file_and_nothing_else_is_left(tmp_path: Path) -> None:
     files: dict[str, FileContent] = {
         "manifest.json": b"{}",

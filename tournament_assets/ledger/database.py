@@ -84,9 +84,14 @@ class LedgerDatabase:
         # Without the query, which may hold a password, as may the part before the host.
         self._where = parsed.set(query={}).render_as_string(hide_password=True)
         with self._explained():
+            path = None
             if parsed.drivername.startswith("sqlite") and _is_file(parsed.database):
-                Path(str(parsed.database)).parent.mkdir(parents=True, exist_ok=True)
+                path = Path(str(parsed.database))
+                path.parent.mkdir(parents=True, exist_ok=True)
             self._engine = sa.create_engine(parsed, pool_pre_ping=True)
+            if path is not None and not path.exists():
+                # Read by its owner alone, as SQLite then makes its other files too.
+                path.touch(mode=0o600)
             if self._engine.dialect.name == "sqlite":
                 sa.event.listen(self._engine, "connect", _prepare_sqlite)
         try:

@@ -6,7 +6,8 @@ import json
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +18,7 @@ from tournament_assets.tournament.places import origin_of
 
 _HIDDEN = "[key]"
 _LINE_BEGINNING = 2000  # bytes of a line that is no row; fewer are kept
+_TEXTS = ("text", "error_type", "error_message", "model", "raw")
 _LOG = logging.getLogger(__name__)
 
 
@@ -33,6 +35,7 @@ class ServiceAnswers(ABC):
     """The answers of a service at an address, read without trust and shown without its key."""
 
     _address: str
+    _keys: Sequence[str] = ()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(base_url={self._address!r})"
@@ -66,10 +69,22 @@ class ServiceAnswers(ABC):
         """
         for line in split_lines(chunks):
             if (row := read(line)) is not None:
-                yield row
+                yield self._without_key(row)
             elif line.endswith(b"\n"):
                 said = self._tidy(line[:_LINE_BEGINNING].decode(errors="backslashreplace"))
                 yield ReplyRow(result_type=UNPARSABLE, error_message=said)
+
+    def _without_key(self, row: ReplyRow) -> ReplyRow:
+        """Hide the keys in a row, which is stored and shown."""
+        is_reply = row.result_type == "succeeded"
+        # Looking for every way of writing a key takes longer than reading a reply.
+        keys = [key for key in self._keys if not is_reply or _is_in_reply(key, row.raw)]
+        if not keys:
+            return row
+        shown = {name: getattr(row, name) for name in _TEXTS}
+        for key in keys:
+            shown = {name: text and hide_key(text, key) for name, text in shown.items()}
+        return replace(row, **shown)
 
     def _unlisted(self, model: str, status_code: int) -> str:
         """Warn that a model could not be looked up: not every gateway has that route."""
@@ -192,15 +207,33 @@ def hide_key(text: str, key: str | None) -> str:
 
     Recognised are plain text, percent-encoding (also of what is encoded already), the escapes of
     JSON, Python and HTML, a mixture of those, hexadecimal digits, and Base64 of anything that holds
-    the key.
+    the key. A key that no text holds by chance is recognised in any case, and with blanks and line
+    ends between its characters.
     """
     return _pattern(key).sub(_HIDDEN, text) if key else text
+
+
+def _is_in_reply(key: str, raw: str) -> bool:
+    """Whether a reply repeats a key; a short key is a word like others."""
+    if len(key) < _UNMISTAKABLE:
+        return False
+    plain = "".join(raw.replace("\\n", "").replace("\\r", "").replace("\\t", "").split())
+    return key.casefold() in plain.casefold()
+
+
+_UNMISTAKABLE = 16
+_GAP = (
+    r"(?:[\s\u00ad\u200b\ufeff]|\\+[nrtfv]|\\+u(?i:00(?:0[9-d]|20|a0|ad)|200b|feff)"
+    r"|%(?:25)*(?i:0[9-d]|20)|&(?:amp;)*(?:nbsp|\#(?:9|10|13|32|160));)*"
+)
+"""A pattern of blanks and line ends, and of the escapes that stand for them."""
 
 
 @lru_cache(maxsize=8)
 def _pattern(key: str) -> re.Pattern[str]:
     content = key.encode("utf-8", "surrogatepass")
-    forms = ["".join(map(_any_writing, key)), f"(?i:{content.hex()})"]
+    gap, case = (_GAP, "i") if len(key) >= _UNMISTAKABLE else ("", "-i")
+    forms = [f"(?{case}:{gap.join(map(_any_writing, key))})", f"(?i:{content.hex()})"]
     for alphabet in (None, b"-_"):
         forms += [re.escape(inside) for inside in _insides_of_base64(content, alphabet) if inside]
     return re.compile("|".join(dict.fromkeys(forms)))

@@ -53,7 +53,8 @@ def write_run_directory(
     temporary = parent / f".{name}.{secrets.token_hex(4)}.partial"
     fingerprints: dict[str, str] = {}
     n_bytes = 0
-    temporary.mkdir()
+    # It holds responses and replies, for its owner to share.
+    temporary.mkdir(mode=0o700)
     try:
         for relative, content in files:
             path = temporary / relative

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from tests.projects import SmallProject, bank_rows, make_project, recorded_responses
 from tournament_assets.cli import main
+from tournament_assets.extras.people.labelling.server import TOKEN_VARIABLE
 
 
 @pytest.fixture
@@ -51,8 +52,7 @@ def pairs_in(page: Path) -> list[str]:
     ("options", "words"),
     [
         (("--dimension", "beauty"), "expected one of factuality, calibration"),
-        (("--host", "192.168.1.4"), "expected a --token beside it"),
-        (("--token", "short"), "expected at least 12"),
+        (("--host", "192.168.1.4"), "expected a secret in the environment"),
         (("--out", "x.html"), "give one --rater"),
         (("--rater", "\x1b[2J"), "the rater is"),
         (("--stratify", "judge"), "needs a --dimension"),
@@ -66,6 +66,15 @@ def test_what_cannot_be_labelled_is_said_before_anything_is_drawn(
     assert code == 2
     assert words in output
     assert CliRunner().invoke(main, ["label"]).exit_code == 2
+
+
+def test_a_token_comes_from_the_environment_and_has_to_be_long(
+    project: SmallProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, "short")
+    code, output = label(project)
+    assert (code, "expected at least 12" in output) == (2, True)
+    assert "No such option" in label(project, "--token", "a token of sixteen")[1]
 
 
 def test_labels_of_another_tool_become_the_sample_if_they_are_a_random_draw(

@@ -345,6 +345,23 @@ def test_the_beginning_of_a_line_that_is_no_row_is_kept_without_the_key(
     assert len(message) < 1000
 
 
+def test_a_row_that_repeats_the_key_is_read_without_it(connect: Opener, impostor: Impostor) -> None:
+    said = f"bad header {KEY[:9]}\n {KEY[9:].upper()}"
+    error = {"type": "error", "error": {"type": "api_error", "message": said}}
+    failed = {"custom_id": "r1", "result": {"type": "errored", "error": error}}
+    repeated = succeeded("r2", content=[{"type": "text", "text": f"{said}\nVERDICT: A"}])
+    rows = rows_of(connect(impostor.url), impostor, failed, repeated)
+    assert rows[0].error_message == "bad header [key]"
+    assert rows[1].text == "bad header [key]\nVERDICT: A"
+    assert all("0123456789" not in row.raw and "[key]" in row.raw for row in rows)
+
+
+def test_in_a_reply_a_short_key_is_a_word_like_others(connect: Opener, impostor: Impostor) -> None:
+    impostor.results = json.dumps(succeeded(model="loopback-lexical")).encode() + b"\n"
+    (row,) = connect(impostor.url, "loopback").iterate_results("b1")
+    assert row.model == "loopback-lexical"
+
+
 @pytest.mark.parametrize("figure", [2**31, 2**63, 2**70, -1, 1.5, "7", True])
 def test_a_bill_with_a_figure_that_cannot_be_one_is_no_bill(
     connect: Opener, impostor: Impostor, figure: object

@@ -357,3 +357,19 @@ def test_results_whose_file_is_gone_are_lost(script: Script) -> None:
     assert fail(script, read, JSONResponse(ended), gone).failure is JudgeFailure.LOST
     begun = JSONResponse({"id": "b1", "status": "in_progress"})
     assert fail(script, read, begun).failure is JudgeFailure.TRANSIENT
+
+
+def test_a_row_that_repeats_the_key_is_read_without_it() -> None:
+    body = {"error": {"code": "invalid_api_key", "message": f"bad key\n{' '.join(KEY)}"}}
+    row = {"custom_id": "r1", "response": {"status_code": 400, "body": body}, "error": None}
+    ended = {"id": "b1", "status": "completed", "error_file_id": "file-3"}
+
+    def connect_with_key(url: str) -> OpenAiBatches:
+        return OpenAiBatches(ServiceConnection(KEY, f"{url}/v1", Path("unused"), "MY_KEY"))
+
+    with run_script(connect_with_key) as script:
+        service = script.give(JSONResponse(ended), PlainTextResponse(json.dumps(row) + "\n"))
+        (found,) = service.iterate_results("b1")
+    assert found.error_message == "bad key\n[key]"
+    assert "0 1 2" not in found.raw
+    assert "[key]" in found.raw

@@ -18,6 +18,7 @@ from tournament_assets.extras.people.labelling.sampling import (
     pairs_to_label,
 )
 from tournament_assets.extras.people.labelling.server import (
+    TOKEN_VARIABLE,
     create_label_app,
     require_access,
     serve_labelling,
@@ -79,8 +80,12 @@ _SAMPLE = 120
     help="Draw N more pairs, mainly those whose labels would narrow the intervals most.",
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True)
-@click.option("--host", default="127.0.0.1", show_default=True, help="Any other needs a --token.")
-@click.option("--token", metavar="SECRET", help="The secret that the address must contain.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help=f"Any other needs a secret in {TOKEN_VARIABLE}.",
+)
 @click.option("--no-browser", is_flag=True, help="Only print the addresses.")
 @click.option(
     "--out",
@@ -96,7 +101,6 @@ def label_group(
     out: Path | None,
     port: int,
     host: str,
-    token: str | None,
     no_browser: bool,
     **drawing: Any,
 ) -> None:
@@ -111,6 +115,8 @@ def label_group(
     if config_path is None or mode is None:
         raise click.UsageError("Missing option '--config' or '--mode'.")
 
+    # Not from the command line, which other users of the machine see.
+    token = os.environ.get(TOKEN_VARIABLE) or None
     require_access(host, token)
     names = [clean_rater(name) for name in raters]
     if out is not None and len(names) != 1:

@@ -106,7 +106,7 @@ class Members(list[tuple[str, Any]]):
     """An object's members in the order they are written, each as often as it is written."""
 
 
-READING_VERSION = 3
+READING_VERSION = 4
 """Increase it whenever a reply is read differently: earlier verdicts are then out of date."""
 
 # Only these end a line. `str.splitlines` would also cut at U+2028, a form feed and others, and a
@@ -115,10 +115,15 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 _BLANK = " \t\u00a0\u202f"
 _MARKS = rf"[*_`#>{_BLANK}\"'\u201c\u201d\u2018\u2019«»]*"
 # ASCII: otherwise the match without case takes a dotless i (U+0131) for the I of TIE.
-_VERDICT_LINE = re.compile(
-    rf"{_MARKS}(?:[-+•]{_MARKS})?VERDICT{_MARKS}:{_MARKS}(?P<verdict>[A-Z]+){_MARKS}(?:\.{_MARKS})?",
-    re.ASCII | re.IGNORECASE,
-)
+_WORD = r"(?P<verdict>[A-Z]+)"
+_VERDICT_LINES = [
+    re.compile(
+        rf"{_MARKS}(?:[-+•]{_MARKS})?(?:FINAL[{_BLANK}]+)?VERDICT{_MARKS}:{_MARKS}"
+        rf"{value}{_MARKS}(?:\.{_MARKS})?",
+        re.ASCII | re.IGNORECASE,
+    )
+    for value in (_WORD, rf"\[{_WORD}\]", rf"\[\[{_WORD}\]\]")
+]
 _CLOSING_FENCE = re.compile(rf"[{_BLANK}]*(?:`{{3,}}|~{{3,}})[{_BLANK}]*")
 _EXPECTED_LINE = "expected 'VERDICT: A', 'VERDICT: B' or 'VERDICT: TIE' alone on the last line"
 
@@ -128,10 +133,11 @@ def parse_verdict(reply: str) -> Verdict:
 
     Case is ignored for ASCII letters. Blanks (no-break ones too), Markdown marks and quotation
     marks around the parts of the line are ignored, and so are a bullet before it, a full stop after
-    it, and a last line that only closes a code fence. Nothing else is ignored: not text after the
-    verdict, a lookalike letter, or a line elsewhere that gives a different verdict, even an
-    undefined one (`VERDICT: ABSTAIN`). Lines end in `\n`, `\r\n` or `\r`. A reply whose last line
-    quotes a response's verdict line is read by that line.
+    it, the word `Final` before `VERDICT`, one or two pairs of brackets around the letter, and a
+    last line that only closes a code fence. Nothing else is ignored: not text after the verdict, a
+    lookalike letter, or a line elsewhere that gives a different verdict, even an undefined one
+    (`VERDICT: ABSTAIN`). Lines end in `\n`, `\r\n` or `\r`. A reply whose last line quotes a
+    response's verdict line is read by that line.
 
     Raises:
         VerdictParseError: If the last line is not a verdict, or the reply holds two different ones.
@@ -155,8 +161,8 @@ def parse_verdict(reply: str) -> Verdict:
 
 def _said_by_line(line: str) -> str | None:
     """Return the word that a line gives as the verdict, valid or not."""
-    match = _VERDICT_LINE.fullmatch(line)
-    return None if match is None else match["verdict"].upper()
+    found = (pattern.fullmatch(line) for pattern in _VERDICT_LINES)
+    return next((match["verdict"].upper() for match in found if match is not None), None)
 
 
 def read_reply(

@@ -120,6 +120,7 @@ class AnthropicBatches(ServiceAnswers):
         base_url, credentials = _split_credentials(base_url)
         is_local = base_url is not None and urlsplit(base_url).hostname in _LOOPBACK_HOSTS
         self._password = credentials[1] if credentials else ""
+        self._keys = [key for key in (api_key, self._password) if key]
         self._client = anthropic.Anthropic(
             base_url=base_url,
             api_key=api_key,
@@ -218,7 +219,7 @@ class AnthropicBatches(ServiceAnswers):
         message = self._post(_MESSAGES_PATH, body, task, seconds=_DIRECT_SECONDS)
         if not isinstance(message.get("content"), list):
             raise self._unexpected(message, task, "a message with its content", may_cost=True)
-        return read_message(request.custom_id, message)
+        return self._without_key(read_message(request.custom_id, message))
 
     def count_tokens(self, params: MessageParams) -> int:
         """Return the input tokens of a request, by the service's free counting route.

@@ -80,6 +80,7 @@ class OpenAiChat(ServiceAnswers):
     def __init__(self, connection: ServiceConnection) -> None:
         base_url = connection.base_url or OWN_URL
         self._key = clean_key(connection.api_key, name=connection.key_variable) or None
+        self._keys = [self._key] if self._key else []
         self._address = origin_of(base_url) or "the server"
         self._seconds = connection.timeout_seconds
         cap = connection.cap or (NEW_CAP if base_url == OWN_URL else OLD_CAP)

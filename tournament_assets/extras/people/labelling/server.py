@@ -32,6 +32,8 @@ from tournament_assets.tournament.json_lines import JsonObject, parse_object
 _MAX_BODY_BYTES = 256 * 1024
 _MAX_RATERS = 200
 _SHORTEST_TOKEN = 12
+TOKEN_VARIABLE = "TOURNAMENT_LABEL_TOKEN"  # noqa: S105  # a variable's name
+"""The environment variable with the secret that an address must contain."""
 _COOKIE = "labels"
 _HEADERS = {
     "X-Tournament": "labels",
@@ -50,13 +52,13 @@ def require_access(host: str, token: str | None) -> None:
     """
     if not is_loopback(host) and token is None:
         raise InputError(
-            f"--host is {host!r}, which other machines can reach; expected a --token beside it, or "
-            "a loopback address such as 127.0.0.1"
+            f"--host is {host!r}, which other machines can reach; expected a secret in the "
+            f"environment variable {TOKEN_VARIABLE}, or a loopback address such as 127.0.0.1"
         )
     if token is not None and (len(token) < _SHORTEST_TOKEN or not token.isascii()):
         raise InputError(
-            f"the token has {len(token)} characters; expected at least {_SHORTEST_TOKEN}, of "
-            "ASCII; python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
+            f"the token in {TOKEN_VARIABLE} has {len(token)} characters; expected at least "
+            f"{_SHORTEST_TOKEN}, of ASCII; python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
         )
 
 
