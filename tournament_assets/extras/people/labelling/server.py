@@ -58,7 +58,8 @@ def require_access(host: str, token: str | None) -> None:
     if token is not None and (len(token) < _SHORTEST_TOKEN or not token.isascii()):
         raise InputError(
             f"the token in {TOKEN_VARIABLE} has {len(token)} characters; expected at least "
-            f"{_SHORTEST_TOKEN}, of ASCII; python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
+            f"{_SHORTEST_TOKEN}, of ASCII; "
+            "python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
         )
 
 
