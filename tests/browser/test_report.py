@@ -248,7 +248,7 @@ def test_everything_is_reached_by_keyboard_and_shows_where_it_is(page: Page) -> 
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.get_by_label("Dimension", exact=True).focus()
     names = []
-    for _ in range(10):
+    for _ in range(11):
         names.append(page.evaluate("document.activeElement.name || document.activeElement.type"))
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
         page.keyboard.press("Tab")
@@ -261,6 +261,7 @@ def test_everything_is_reached_by_keyboard_and_shows_where_it_is(page: Page) -> 
             "orders",
             "size",
             "source",
+            "prompt",
             "q",
             "differing",
         ),

@@ -31,6 +31,7 @@ from tournament_assets.tournament.formatting import (
     format_interval,
     format_plural,
     format_rating,
+    format_share,
 )
 
 DATE_MARK = "<!-- date -->"
@@ -146,6 +147,7 @@ def _opening(
     win_rates: Mapping[str, Sequence[WinRateRow]],
     *,
     economies: Sequence[EntrantEconomy],
+    confidence: float,
 ) -> dict[str, Any]:
     """Return the sentence over all dimensions, if several, what to do next, and the cards."""
     found = [
@@ -155,7 +157,22 @@ def _opening(
         "headline": headline(found) if len(found) > 1 else "",
         "next_steps": next_steps(found, economies),
         "cards": entrant_cards(leaderboard, economies),
+        "scope": _scope(len(found), confidence=confidence),
     }
+
+
+def _scope(n_dimensions: int, *, confidence: float) -> str:
+    """Return what the claims of several dimensions mean together; empty for one.
+
+    The chances of something false add up at most, whatever the dimensions have in common.
+    """
+    if n_dimensions < 2:
+        return ""
+    chance = format_share(min(1.0, n_dimensions * (1 - confidence)), decimals=0)
+    return (
+        f"Claims hold together at {format_confidence(confidence)} within a dimension, not over all "
+        f"{n_dimensions}: something false stands on such a page in up to {chance} of tournaments."
+    )
 
 
 def _answers(
