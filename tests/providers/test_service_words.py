@@ -15,6 +15,7 @@ from tournament_assets.providers.service_words import (
     quote_service,
     split_lines,
 )
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 KEY = "sk-ant-a+b/c=\"d'e&f<g>_0123456789"
 
@@ -106,6 +107,16 @@ def test_blanks_around_a_key_are_left_out_with_a_word(caplog: pytest.LogCaptureF
     assert clean_key(KEY, name="SOME_KEY") == KEY
     assert clean_key("\n", name="SOME_KEY") == ""
     assert caplog.text == ""
+
+
+@pytest.mark.parametrize(
+    "key", ["sk-\N{CYRILLIC SMALL LETTER A}nt-0123", "sk-ant 0123", "sk\x07ant"]
+)
+def test_a_key_that_no_header_can_carry_is_refused_at_once_and_not_repeated(key: str) -> None:
+    with pytest.raises(JudgeError, match="SOME_KEY holds") as caught:
+        clean_key(f"{key}\n", name="SOME_KEY")
+    assert caught.value.failure is JudgeFailure.FATAL
+    assert key not in str(caught.value)
 
 
 def test_lines_are_the_same_however_the_stream_is_cut() -> None:

@@ -190,8 +190,18 @@ def clean_key(key: str, *, name: str) -> str:
     Args:
         key: The key as it was found.
         name: The environment variable that held it.
+
+    Raises:
+        JudgeError: If it holds a character that no key has and no header carries.
     """
     cleaned = key.strip()
+    odd = next((number for number, each in enumerate(cleaned, 1) if not "!" <= each <= "~"), None)
+    if odd is not None:
+        raise JudgeError(
+            f"{name or 'the API key'} holds a character that is not printable ASCII (number {odd});"
+            " expected an API key as the service shows it; copy it again",
+            failure=JudgeFailure.FATAL,
+        )
     if cleaned != key and cleaned:
         _LOG.warning("%s begins or ends in blanks or line ends; they were left out", name)
     return cleaned
