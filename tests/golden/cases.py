@@ -74,6 +74,11 @@ def adaptive_samples(folder: Path) -> Numbers:
     return of_pairs(run_samples(folder, adaptive=STOPPING))
 
 
+def jury_adaptive_samples(folder: Path) -> Numbers:
+    """Three judges of two samples of each prompt, whose pairs stop."""
+    return of_pairs(run_samples(folder, **TOGETHER))
+
+
 TOGETHER: dict[str, Any] = {"judges": PANEL, "adaptive": STOPPING}
 _OF_PAIRS = ("judge_verdicts", "judging_decisions", "jury", "win_rates", "elo_ratings", "ratings")
 
@@ -102,7 +107,16 @@ def run_samples(folder: Path, **more: Any) -> Numbers:
         return run_case(project_of(folder, "clinical_utility", every=2, **changes))
 
 
-_OWN = (demo, jury, adaptive, samples, jury_adaptive, jury_samples, adaptive_samples)
+_OWN = (
+    demo,
+    jury,
+    adaptive,
+    samples,
+    jury_adaptive,
+    jury_samples,
+    adaptive_samples,
+    jury_adaptive_samples,
+)
 
 
 def every_case() -> dict[str, Case]:

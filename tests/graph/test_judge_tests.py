@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tournament_assets.graph.assets.trust import check_light
-from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.trust.measures import MEASURES
 
@@ -129,13 +128,12 @@ def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
 
 
 def test_the_check_of_an_amber_light_passes_and_says_that_it_cannot_tell() -> None:
-    checks = CheckThresholds(min_retest_agreement=0.8)
     for values, state in (
         ((0.9, 0.6, 1.0), "amber (too few to tell)"),
         ((0.9, 0.85, 1.0), "green"),
         ((0.5, 0.4, 0.6), "red"),
     ):
-        row = MEASURES["test_retest"].light(Estimate(*values, 9, "why"), checks, dimension="facts")
+        row = MEASURES["test_retest"].light(Estimate(*values, 9, "why"), 0.8, dimension="facts")
         check = check_light("test_retest", [row], where="facts, pilot")
         assert check.passed is (state != "red")
         assert check.metadata["light"] == state

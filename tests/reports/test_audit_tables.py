@@ -91,7 +91,7 @@ def report(audit: list[CoverageRow], prompts: list[PromptFindingRow]) -> AuditRe
 
 def test_an_audit_names_amber_lights_and_passes() -> None:
     few = Estimate(0.9, 0.6, 1.0, 9, "why")
-    light = MEASURES["swap_consistency"].light(few, CheckThresholds(), dimension="facts")
+    light = MEASURES["swap_consistency"].light(few, 0.65, dimension="facts")
     audit = replace(report([audit_row("ada"), audit_row("bob")], []), trust=[light])
     (said,) = audit.first_sentences
     assert "1 of 1 lights amber, too few to tell: swap consistency (about 4 more pairs)" in said

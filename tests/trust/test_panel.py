@@ -31,7 +31,6 @@ NOTHING: dict[str, Any] = {
 STRICT = CheckThresholds(
     min_retest_agreement=0.9,
     min_judge_kappa=0.5,
-    min_human_kappa=0.5,
     max_length_effect=20,
     min_identical_ties=0.9,
     min_corrupted_wins=0.9,
@@ -298,7 +297,7 @@ def test_no_number_is_named_that_nobody_could_know() -> None:
 
 def flips(dimension: str, n: int, first: int | None = None) -> MeasureRow:
     found = measure_by_prompt([(f"p{k}", k < (n if first is None else first)) for k in range(n)])
-    return MEASURES["flip_direction"].light(found, CheckThresholds(), dimension=dimension)
+    return MEASURES["flip_direction"].light(found, 0.4, dimension=dimension)
 
 
 def pooled(*rows: MeasureRow) -> list[MeasureRow]:

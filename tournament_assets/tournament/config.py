@@ -83,7 +83,6 @@ class CheckThresholds(Frozen):
             first slot.
         min_retest_agreement: Share of pairs settled as before when they are judged again.
         min_judge_kappa: Cohen's kappa with another judge.
-        min_human_kappa: Cohen's kappa with people.
         max_length_effect: Largest effect of a typical difference in length, in Elo points, up or
             down.
         max_longer_wins: Share of decided pairs that the response with more words wins.
@@ -103,7 +102,6 @@ class CheckThresholds(Frozen):
     max_flip_bias: float | None = Field(default=0.4, ge=0, le=0.5)
     min_retest_agreement: float | None = Field(default=None, ge=0, le=1)
     min_judge_kappa: float | None = Field(default=None, ge=-1, le=1)
-    min_human_kappa: float | None = Field(default=None, ge=-1, le=1)
     max_length_effect: float | None = Field(default=100.0, ge=0)
     max_longer_wins: float | None = Field(default=0.9, ge=0, le=1)
     min_identical_ties: float | None = Field(default=None, ge=0, le=1)

@@ -48,7 +48,7 @@ class Measure:
         unit: What its number is: `share`, `kappa`, `points` (Elo) or `p` (a p-value).
         asset: The asset whose table holds it.
         find: Returns the number, or one per entrant or judge; None if a separate asset finds it.
-        threshold: Its limit; None if the config names no threshold.
+        threshold: Its limit among the config's `checks`; None if they name none.
         expected: The side of the threshold on which good numbers lie; `near` is within the
             threshold of `neutral`.
         neutral: The number that shows nothing.
@@ -156,7 +156,7 @@ class Measure:
     def light(
         self,
         found: Estimate,
-        checks: CheckThresholds,
+        threshold: float | None,
         *,
         dimension: str,
         subject: str | None = None,
@@ -165,10 +165,9 @@ class Measure:
 
         Args:
             found: The number.
-            checks: The thresholds of the lights.
+            threshold: Its limit; None if the config names none.
             subject: The entrant or other judge that it is about.
         """
-        threshold = self.threshold(checks)
         return MeasureRow.of(
             found,
             dimension=dimension,

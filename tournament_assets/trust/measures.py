@@ -239,9 +239,9 @@ def measure_judge(
     for measure in MEASURES.values():
         if measure.find is None:
             continue
-        found = measure.find(evidence)
+        found, threshold = measure.find(evidence), measure.threshold(checks)
         for subject, each in ({None: found} if isinstance(found, Estimate) else found).items():
-            yield measure.light(each, checks, dimension=dimension, subject=subject)
+            yield measure.light(each, threshold, dimension=dimension, subject=subject)
 
 
 def lights_of(tables: Iterable[AnyTable]) -> list[MeasureRow]:

@@ -6,7 +6,6 @@ from tests.trust.test_panel import ENOUGH
 from tournament_assets.extras.people.human_agreement import HumanAgreement, measure_human_agreement
 from tournament_assets.extras.people.measures import HUMAN_AGREEMENT
 from tournament_assets.tournament.battles import Battle
-from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.trust.lights import TrustState
@@ -102,8 +101,6 @@ def test_nothing_shared_has_no_agreement_and_says_so() -> None:
 
 
 def test_agreement_is_red_below_its_threshold_and_not_at_it() -> None:
-    threshold = HUMAN_AGREEMENT.threshold(CheckThresholds(min_human_kappa=0.5))
-    assert threshold == 0.5
     below, at = (Estimate(each, each - 0.001, each + 0.001, n=ENOUGH) for each in (0.49, 0.5))
-    assert HUMAN_AGREEMENT.state_of(below, threshold) is TrustState.RED
-    assert HUMAN_AGREEMENT.state_of(at, threshold) is not TrustState.RED
+    assert HUMAN_AGREEMENT.state_of(below, 0.5) is TrustState.RED
+    assert HUMAN_AGREEMENT.state_of(at, 0.5) is not TrustState.RED

@@ -18,7 +18,6 @@ from tournament_assets.extras.people.human_battle_tables import (
 from tournament_assets.reports.report_tables import ReportSection
 from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.battles import Battle, BattleSource, BattleWinner
-from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.estimates import Resampling
 
 WINNERS: dict[str, BattleWinner] = {"a": "model_a", "b": "model_b", "t": "tie"}
@@ -51,7 +50,7 @@ def test_nothing_shared_is_said_and_has_no_number() -> None:
     found = measure_human_agreement(battles("llm-judge", "ab"), battles("human", "a", first=7))
     text = agreement_sentence(found, dimension="x", confidence=0.95)
     assert re.findall(r"\d+", text) == ["2", "1"]
-    rows = {row.measure: row for row in agreement_rows(found, CheckThresholds(), dimension="x")}
+    rows = {row.measure: row for row in agreement_rows(found, min_kappa=0.5, dimension="x")}
     assert (rows["only_judge"].n, rows["only_people"].n) == (2, 1)
     for name in ("human_agreement", "human_agreement_decisive"):
         assert (rows[name].value, rows[name].n) == (None, 0)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.projects import SmallProject, bank_rows, make_project, write_json_lines
 from tournament_assets.definitions import build_plan, load_project
-from tournament_assets.extras.people.assets import human_battles
+from tournament_assets.extras.people.assets import ROWS, human_battles, people_checks
 from tournament_assets.graph.automation.jobs import build_stages
 from tournament_assets.project.config_files import load_config
 from tournament_assets.ratings.rating_methods import METHODS
@@ -80,7 +80,7 @@ def lead(rows: dict[str, dict[str, Any]], first: str, second: str) -> float:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> SmallProject:
-    project = make_arena_project(tmp_path_factory.mktemp("arena") / "project")
+    project = make_arena_project(tmp_path_factory.mktemp("arena") / "project", min_kappa=0.99)
     project.run("headline")
     return project
 
@@ -174,11 +174,26 @@ def test_agreement_is_that_of_the_shared_comparisons_alone(finished: SmallProjec
     assert share["value"] == pytest.approx(observed)
     assert kappa["value"] == pytest.approx((observed - by_chance) / (1 - by_chance))
     assert kappa["low"] < kappa["value"] < kappa["high"]
+    assert (kappa["threshold"], kappa["state"]) == (0.99, "red")
     assert found["human_agreement_decisive_share"]["n"] == len(decisive)
     assert found["human_agreement_decisive_share"]["value"] == pytest.approx(
         sum(first == second for first, second in decisive) / len(decisive)
     )
     assert (found["only_judge"]["n"], found["only_people"]["n"]) == (24, 0)
+
+
+def test_their_limit_adds_a_check_and_another_limit_makes_only_the_measures_out_of_date(
+    tmp_path: Path,
+) -> None:
+    project = make_arena_project(tmp_path / "project")
+    plans = []
+    for limit in (None, 0.2, 0.4):
+        add_arena(project, min_kappa=limit)
+        plans.append(build_plan(load_config(project.config_path), {}))
+    none, low, high = plans
+    assert [*map(len, map(people_checks, (none, low, high)))] == [0, 1, 1]
+    changed = {row.name for row in ROWS if row.settings and row.settings(low) != row.settings(high)}
+    assert changed == {"people_measures"}
 
 
 def test_a_file_that_is_not_there_is_told_before_anything_is_spent_with_all_other_problems(

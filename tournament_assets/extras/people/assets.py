@@ -9,7 +9,7 @@ labelled.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pandas as pd
 import pyarrow as pa
@@ -104,6 +104,16 @@ def has_human_battles(plan: TournamentPlan) -> bool:
 def people_rating_settings(plan: TournamentPlan) -> JsonObject:
     """Return what decides ratings by people: how ratings are made, and whose opinion is meant."""
     return {**plan.config.ratings.changed(), **people_keys(plan.config).labels.changed()}
+
+
+def people_measure_settings(plan: TournamentPlan) -> Any:
+    """Return what decides the measures of the judge by people."""
+    return [*trusting_settings(plan), _min_kappa(plan)]
+
+
+def _min_kappa(plan: TournamentPlan) -> float | None:
+    arena = people_keys(plan.config).human_battles
+    return None if arena is None else arena.min_kappa
 
 
 def human_battles(plan: TournamentPlan) -> Made[Annotated[pd.DataFrame, BattleRow]]:
@@ -277,11 +287,10 @@ def people_measures(
 
 
 def people_checks(plan: TournamentPlan) -> Mapping[str, str]:
-    """Return the check of people's votes, where a config names them and a threshold."""
-    measure = HUMAN_AGREEMENT
-    if not has_human_battles(plan) or measure.threshold(plan.config.checks) is None:
+    """Return the check of people's votes, where a config names a limit for them."""
+    if _min_kappa(plan) is None:
         return {}
-    return {measure.name: f"{measure.title}: {measure.meaning}"}
+    return {HUMAN_AGREEMENT.name: f"{HUMAN_AGREEMENT.title}: {HUMAN_AGREEMENT.meaning}"}
 
 
 def _calibration(
@@ -317,7 +326,7 @@ def _human_agreement(
     )
     said = tables.agreement_sentence(found, dimension=step.name, confidence=ratings.confidence)
     return (
-        tables.agreement_rows(found, config.checks, dimension=step.name),
+        tables.agreement_rows(found, min_kappa=_min_kappa(step.plan), dimension=step.name),
         {"what_it_means": said, **_agreement_numbers(found, counted, on_judged)},
     )
 
@@ -541,5 +550,5 @@ ROWS = (
         note="where the config names a file",
     ),
     _rating(people_ratings, settings=people_rating_settings),
-    _rating(people_measures, settings=trusting_settings, checks=people_checks),
+    _rating(people_measures, settings=people_measure_settings, checks=people_checks),
 )

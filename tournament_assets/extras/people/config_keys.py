@@ -18,12 +18,15 @@ class HumanBattlesConfig(Frozen):
             listed.
         names: The entrant_id for each name in the file. A name that is an entrant_id need not be
             listed.
+        min_kappa: Cohen's kappa of the judge with them below which the check on their agreement
+            turns red; None reports the number without a check.
     """
 
     file: Location
     format: str | None = None
     min_battles: int = Field(default=30, ge=1)
     names: dict[str, str] = Field(default_factory=dict)
+    min_kappa: float | None = Field(default=None, ge=-1, le=1)
 
 
 Opinion = Literal["these_raters", "people"]

@@ -36,7 +36,7 @@ from tournament_assets.tournament.asset_rows import (
     MeasureRow,
     RatingRow,
 )
-from tournament_assets.tournament.config import CheckThresholds, Mode, TournamentConfig
+from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import (
     ABSENT,
@@ -63,12 +63,12 @@ def _say(part: str, *values: Any) -> str:
 
 
 def agreement_rows(
-    found: HumanAgreement, checks: CheckThresholds, *, dimension: str
+    found: HumanAgreement, *, min_kappa: float | None, dimension: str
 ) -> list[MeasureRow]:
     """Return how far the judge and an arena's people agree, row by row, the light first.
 
     Args:
-        checks: Where the light turns red.
+        min_kappa: Where the light turns red; None if the config names no limit.
     """
     overall, decisive = found.overall, found.decisive
     measures: dict[str, tuple[str, Estimate]] = {
@@ -80,7 +80,7 @@ def agreement_rows(
         "without_majority": ("count", Estimate.of_count(found.n_without_majority)),
     }
     return [
-        HUMAN_AGREEMENT.light(agreed(overall.kappa, overall.share), checks, dimension=dimension),
+        HUMAN_AGREEMENT.light(agreed(overall.kappa, overall.share), min_kappa, dimension=dimension),
         *(
             MeasureRow.of(each, dimension=dimension, measure=measure, unit=unit)
             for measure, (unit, each) in measures.items()

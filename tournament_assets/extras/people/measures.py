@@ -11,6 +11,5 @@ HUMAN_AGREEMENT = Measure(
     "differently, and change the rubric, the judge, or the claim.",
     "kappa",
     asset="people_measures",
-    threshold=lambda checks: checks.min_human_kappa,
 )
 ROWS = (HUMAN_AGREEMENT,)

@@ -194,9 +194,9 @@ def _control_metadata(step: Step, results: Sequence[SettledControl]) -> Metadata
         "injection_controls": injection_share(results, confidence=confidence),
     }
     lights = [
-        MEASURES[name].light(each, config.checks, dimension=step.name)
-        for name, each in found.items()
-        if name in MEASURES
+        measure.light(found[name], measure.threshold(config.checks), dimension=step.name)
+        for name, measure in MEASURES.items()
+        if name in found
     ]
     return {
         **known({name: each.value for name, each in found.items()}),
