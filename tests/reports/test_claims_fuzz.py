@@ -17,7 +17,6 @@ from tournament_assets.reports.claims import (
     pairs_sentence,
     verdict_sentence,
 )
-from tournament_assets.reports.run.headline import outcome
 from tournament_assets.tournament.formatting import join_names
 
 N_DRAWS = 100_000 if "FUZZ" in os.environ else 2_000
@@ -58,7 +57,7 @@ def test_no_sentence_about_a_drawn_tournament_is_false(first: int) -> None:
 def unlike(answer: str, facts: Facts) -> bool:
     """Whether the headline says something else of a dimension than its answer does."""
     found = Statements.of(facts.rows, facts.met, dimension=facts.dimension)
-    ended, names = outcome(found)
+    ended, names = found.outcome
     listed, verb = join_names(names), "is" if len(names) == 1 else "are"
     starts = {
         "best": rf"{listed} {verb} best on tone\b",

@@ -9,29 +9,24 @@ that does not matter, and *undecided* of everything else.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from tournament_assets.ratings.standings import Claim
+from tournament_assets.reports.rendering import render_part
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import (
     format_confidence,
-    format_gap,
     format_interval,
-    format_plural,
-    format_share,
-    join_names,
 )
 
 STOPS_EARLY = "pairs stop early"
 """The leaderboard's note on a judge that is not asked about every pair."""
 
-_MOST_NAMES = 4
-"""Most entrants that a short sentence names."""
-
-
 PairWord = Literal["better", "worse", "equivalent", "undecided"]
 """What is claimed of the first of two."""
+Outcome = Literal["best", "equivalent", "undecided", "circle", "nothing"]
+"""How a dimension ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +61,6 @@ class PairRecord:
         """Whether all their responses are the same, so that nothing can tell the two apart."""
         return self.same_text > 0 and self.same_text == self.settled + self.unjudged
 
-    @property
-    def sentence(self) -> str:
-        """The win share with its counts; ties count half."""
-        rest = {"inconsistent": self.inconsistent, "same text": self.same_text}
-        named = "".join(f", {name} {count}" for name, count in rest.items() if count)
-        return (
-            f"a win share of {format_share(self.share)} "
-            f"(wins {self.wins}, loses {self.losses}, ties {self.ties}{named} of {self.settled})"
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class PairStatement:
@@ -109,23 +94,6 @@ class PairStatement:
             for each in (self.difference.value, self.difference.low, self.difference.high)
         )
         return Estimate(value, low, high, self.difference.n)
-
-    @property
-    def in_brackets(self) -> str:
-        """The numbers of the claim, in brackets; nothing where the two never met."""
-        if not self.is_decided and self.expected.value is not None:
-            found = self.expected
-            said = f"{self.upper}'s expected win share is {format_share(found.value, decimals=0)}"
-            if found.low is not None and found.high is not None:
-                ends = (format_share(end, decimals=0) for end in (found.low, found.high))
-                said += f", {'–'.join(ends).replace(' %–', '–')}"
-            if self.more_prompts is not None:
-                said += f"; about {self.more_prompts:,} more prompts would decide"
-            return f" ({said})"
-        if self.record.share is None:
-            return ""
-        share = format_share(self.record.share, decimals=0)
-        return f" ({share} of {format_plural(self.record.settled, 'settled pair')})"
 
 
 def expected_share(points: float) -> float:
@@ -250,6 +218,40 @@ class Statements:
         equals = (row for row in alike if {*leader.shown_above} <= {*row.shown_above})
         return (leader.entrant_id, *(row.entrant_id for row in equals))
 
+    @property
+    def outcome(self) -> tuple[Outcome, tuple[str, ...]]:
+        """How the dimension ended, and the entrants that this is about."""
+        leader = self.leader
+        if leader is None or self.runner_up is None:
+            return "nothing", ()
+        if self.nobody_is_first:
+            return "circle", self.circle
+        if self.best:
+            return "best", self.best
+        top = tuple(row.entrant_id for row in self.top)
+        if {*top} <= {leader.entrant_id, *leader.same_answers_as}:
+            return "undecided", ()
+        claims = {self.pairs[pair].claim for pair in combinations(top, 2)}
+        return ("equivalent" if claims == {"equivalent"} else "undecided"), top
+
+    @property
+    def stops_early(self) -> bool:
+        """Whether the judge was not asked about every pair."""
+        return self.leader is not None and STOPS_EARLY in (self.leader.judge or "")
+
+    @property
+    def claims_of_leader(self) -> dict[PairWord, list[str]]:
+        """What is claimed of the leader and those who wrote something else, best first."""
+        found: dict[PairWord, list[str]] = {each: [] for each in get_args(PairWord)}
+        for (upper, lower), pair in self.pairs.items():
+            if (
+                self.leader is not None
+                and upper == self.leader.entrant_id
+                and lower not in self.leader.same_answers_as
+            ):
+                found[pair.claim].append(lower)
+        return found
+
     def _is_above_all(self, entrant: LeaderboardRow) -> bool:
         """Whether claims lead from an entrant to all that wrote something else."""
         below = {row.entrant_id: row.shown_above for row in self.placed}
@@ -325,101 +327,9 @@ def answer_sentence(
         win_rates: Rows of table "win_rates" of the same dimension.
     """
     found = Statements.of(rows, win_rates, dimension=dimension)
-    if found.leader is None or found.runner_up is None:
+    if found.outcome[0] == "nothing":
         return verdict_sentence(rows, win_rates, dimension=dimension)
-    said = _about_the_circle(found) if found.nobody_is_first else _about_the_top(found)
-    return " ".join([f"{said}.", *_copies(found.placed), *_without_rating(rows)])
-
-
-def _about_the_circle(found: Statements) -> str:
-    return f"On {found.dimension}, nobody is first: {_steps(found.circle)}"
-
-
-def _steps(circle: Sequence[str]) -> str:
-    following = (*circle[1:], *circle[:1])
-    return join_names(
-        [f"{one} beats {other}" for one, other in zip(circle, following, strict=True)]
-    )
-
-
-def _about_the_top(found: Statements) -> str:
-    leader = found.placed[0]
-    top = [row.entrant_id for row in found.top]
-    if found.best:
-        return _about_the_best(found, leader)
-    if {*top} <= {leader.entrant_id, *leader.same_answers_as}:
-        return f"On {found.dimension} it is undecided who is best"
-    below = found.beaten_by(top)
-    both = "both" if len(top) == 2 else f"all {len(top)}"
-    tail = f"; {both} beat {name_some(below)}" if below else ""
-    pairs = [found.pairs[pair] for pair in combinations(top, 2)]
-    if all(pair.claim == "equivalent" for pair in pairs):
-        return f"{name_some(top)} are equivalent on {found.dimension}{_numbers_of(pairs)}{tail}"
-    also = [name for name in found.in_order(leader.shown_above) if name not in below]
-    if also:
-        tail += f"; {leader.entrant_id}{' also' if below else ''} beats {name_some(also)}"
-    is_everyone = len(top) == len(found.placed) > _MOST_NAMES
-    between = f"all {len(top)} entrants" if is_everyone else name_some(top)
-    said = f"On {found.dimension} it is undecided between {between}{_numbers_of(pairs)}"
-    if len(top) > 2 and found.is_rated_highest(leader):
-        said += f"; {leader.entrant_id} is rated highest"
-    if found.circle:
-        tail += f"; in a circle, {_steps(found.circle)}"
-    return f"{said}{tail}"
-
-
-def _about_the_best(found: Statements, leader: LeaderboardRow) -> str:
-    beaten, is_one = found.in_order(leader.shown_above), len(found.best) == 1
-    of = "all " if len(beaten) + len(leader.same_answers_as) + 1 == len(found.placed) else ""
-    said = f"{join_names(found.best)} {'is' if is_one else 'are'} best on {found.dimension}"
-    if beaten:
-        said += f": {'it beats' if is_one else 'they beat'} {name_some(beaten, of=of)}"
-    next_one = found.runner_up
-    if next_one is not None and next_one.entrant_id == next(iter(beaten), None):
-        brackets = found.pairs[leader.entrant_id, next_one.entrant_id].in_brackets
-        if len(beaten) > 1 and brackets:
-            brackets = f"{brackets[:-1]} against {next_one.entrant_id}, the next)"
-        said += brackets
-    return said
-
-
-def _numbers_of(pairs: Sequence[PairStatement]) -> str:
-    return pairs[0].in_brackets if len(pairs) == 1 else ""
-
-
-def name_some(names: Sequence[str], *, of: str = "") -> str:
-    """Return a few names, or the first and the number of the others."""
-    if len(names) <= _MOST_NAMES:
-        return join_names(names)
-    return f"{of}{len(names)} others" if of else f"{names[0]} and {len(names) - 1} others"
-
-
-def _without_rating(rows: Sequence[LeaderboardRow]) -> list[str]:
-    names_of: dict[str, list[str]] = {}
-    for row in rows:
-        if row.note:
-            names_of.setdefault(row.note, []).append(row.entrant_id)
-    return [
-        f"{name_some(names)} {'has' if len(names) == 1 else 'have'} no rating: {note}."
-        for note, names in names_of.items()
-    ]
-
-
-def _copies(rows: Sequence[LeaderboardRow]) -> list[str]:
-    same = {row.entrant_id: row.same_answers_as for row in rows}
-    groups: list[tuple[str, ...]] = []
-    for pair in combinations(same, 2):
-        if pair[1] not in same[pair[0]] or any({*pair} <= {*group} for group in groups):
-            continue
-        group: tuple[str, ...] = pair
-        for name in same:
-            if name not in group and all(name in same[member] for member in group):
-                group = (*group, name)
-        groups.append(tuple(name for name in same if name in group))
-    return [
-        f"{join_names(group)} wrote the same answers, so no prompt can tell them apart."
-        for group in groups
-    ]
+    return _say("answer", found, _copies(found.placed), _without_rating(rows))
 
 
 def verdict_sentence(
@@ -437,110 +347,35 @@ def verdict_sentence(
         confidence: With which all claims of the dimension hold together.
     """
     found = Statements.of(rows, win_rates, dimension=dimension)
-    if found.leader is None:
-        return _nothing_to_say(rows, dimension=dimension)
-    rest = [*_copies(rows), *_without_rating(rows)]
-    if found.runner_up is None:
-        return " ".join(
-            [f"On {dimension}, nobody is first: no prompt tells the entrants apart.", *rest]
-        )
-    if found.nobody_is_first:
-        return " ".join([f"{_about_the_circle(found)}.", *rest])
-    sentences = [
-        _first(found, found.leader, found.runner_up),
-        *_by_claim(found, found.leader, confidence=confidence),
-        *_fragile_lead(found.leader, found.runner_up),
-    ]
-    return " ".join([*sentences, *rest])
+    is_judged = any(row.win_rate is not None for row in rows)
+    said = (_copies(rows), _without_rating(rows), format_confidence(confidence), is_judged)
+    return _say("verdict", found, *said)
 
 
-def _first(found: Statements, leader: LeaderboardRow, next_one: LeaderboardRow) -> str:
-    pair = found.pairs[leader.entrant_id, next_one.entrant_id]
-    against = f", with {pair.record.sentence} against" if pair.record.settled else ""
-    where = f"On {found.dimension}, {leader.entrant_id}"
-    if leader.rank == next_one.rank:
-        equals = [
-            row.entrant_id
-            for row in found.placed
-            if row.rank == leader.rank and row.entrant_id not in leader.same_answers_as
-        ]
-        shown = against.replace(",", f", {leader.entrant_id}", 1) if len(equals) == 2 else ""
-        shown += f" {next_one.entrant_id}" if shown else ""
-        return f"On {found.dimension}, {join_names(equals)} share the first rank{shown}."
-    against += " it" if against else ""
-    if not found.is_rated_highest(leader) or pair.difference.value is None:
-        return f"{where} comes first and {next_one.entrant_id} next{against}."
-    gap = f"{format_gap(pair.difference.value)} above {next_one.entrant_id}"
-    return f"{where} has the highest rating, {gap}{against}."
+def _say(part: str, *values: Any) -> str:
+    return " ".join(filter(None, render_part("claims.jinja", part, *values)))
 
 
-def _by_claim(found: Statements, leader: LeaderboardRow, *, confidence: float) -> list[str]:
-    """Return what is claimed of the leader and everyone else, a sentence for each claim."""
-    basis = f"({format_confidence(confidence)} intervals of all differences together)"
-    if STOPS_EARLY in (leader.judge or ""):
-        basis = "(decided while judging, all pairs together)"
+def _without_rating(rows: Sequence[LeaderboardRow]) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
-    for (upper, lower), pair in found.pairs.items():
-        if upper == leader.entrant_id and lower not in leader.same_answers_as:
-            names.setdefault(pair.claim, []).append(lower)
-    is_alone = sum(row.rank == leader.rank for row in found.placed) == 1
-    it, its_name = ("it", "It") if is_alone else (leader.entrant_id,) * 2
-    sentences = []
-    if better := names.get("better"):
-        sentences.append(f"{its_name} is better than {join_names(better)} {basis}.")
-    if worse := names.get("worse"):
-        verb = "beats" if len(worse) == 1 else "beat"
-        sentences.append(f"{join_names(worse)} {verb} {it} {basis}.")
-    if equivalent := names.get("equivalent"):
-        sentences.append(f"{its_name} is equivalent to {join_names(equivalent)} {basis}.")
-    if undecided := names.get("undecided"):
-        sentences.append(f"Undecided: whether {it} is better than {join_names(undecided)}.")
-        pair = found.pairs[leader.entrant_id, undecided[0]]
-        if pair.more_prompts is not None:
-            sentences.append(
-                f"About {pair.more_prompts:,} more prompts would decide between {it} and "
-                f"{undecided[0]}."
-            )
-    return sentences
+    for row in rows:
+        if row.note:
+            names.setdefault(row.note, []).append(row.entrant_id)
+    return names
 
 
-_MOST_PROMPTS = 3
-"""Most prompts that a sentence names."""
-
-
-def _fragile_lead(leader: LeaderboardRow, runner_up: LeaderboardRow) -> list[str]:
-    prompts = leader.lead_rests_on
-    if not prompts or leader.rank == runner_up.rank:
-        return []
-    if len(prompts) == 1:
-        return [
-            f"The first place rests on one prompt: without {prompts[0]} {leader.entrant_id} is not "
-            "first alone."
-        ]
-    named = ", ".join(prompts[:_MOST_PROMPTS])
-    more = ", …" if len(prompts) > _MOST_PROMPTS else ""
-    least = leader.lead_rests_on_at_least or 1
-    fewer = (
-        "no fewer are enough"
-        if least == len(prompts)
-        else f"fewer than {least} are not enough"
-        if least > 1
-        else "fewer may be enough"
-    )
-    return [
-        f"The first place rests on {len(prompts)} prompts: without {named}{more} "
-        f"{leader.entrant_id} is not first alone; {fewer}."
-    ]
-
-
-def _nothing_to_say(rows: Sequence[LeaderboardRow], *, dimension: str) -> str:
-    if not any(row.n for row in rows):
-        return (
-            f"On {dimension}, nothing can be said: no pair has been judged. "
-            "See the audit for what is missing, then run the tournament again."
-        )
-    notes = " ".join(_without_rating(rows))
-    return f"On {dimension}, no ranking is possible. {notes}".rstrip()
+def _copies(rows: Sequence[LeaderboardRow]) -> list[tuple[str, ...]]:
+    same = {row.entrant_id: row.same_answers_as for row in rows}
+    groups: list[tuple[str, ...]] = []
+    for pair in combinations(same, 2):
+        if pair[1] not in same[pair[0]] or any({*pair} <= {*group} for group in groups):
+            continue
+        group: tuple[str, ...] = pair
+        for name in same:
+            if name not in group and all(name in same[member] for member in group):
+                group = (*group, name)
+        groups.append(tuple(name for name in same if name in group))
+    return groups
 
 
 MOST_PAIRS = 12
@@ -563,18 +398,7 @@ def open_pairs(found: Statements) -> list[PairStatement]:
 
 def pairs_sentence(found: Statements) -> str:
     """Describe how many pairs of entrants are decided, equivalent and undecided."""
-    if not found.pairs:
-        return "Fewer than two entrants have a rank, so there is nothing to compare."
-    claims = [pair.claim for pair in found.pairs.values()]
-    n_open = len(open_pairs(found))
-    counts = {
-        "one is better": len(claims) - n_open,
-        "they are equivalent": claims.count("equivalent"),
-        "it is undecided": claims.count("undecided"),
-    }
-    said = ", ".join(f"{words} in {n}" for words, n in counts.items() if n)
-    more = f" The {MOST_PAIRS} closest are listed." if n_open > MOST_PAIRS else ""
-    return f"Of {format_plural(len(found.pairs), 'pair')} of entrants, {said}.{more}"
+    return _say("pairs", found, len(open_pairs(found)), MOST_PAIRS)
 
 
 def format_difference(pair: PairStatement) -> str:

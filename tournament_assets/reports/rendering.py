@@ -19,6 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from tournament_assets.tournament.formatting import (
+    format_gap,
     format_kappa,
     format_plural,
     format_proportion,
@@ -26,6 +27,7 @@ from tournament_assets.tournament.formatting import (
     format_share,
     format_usd,
     join_names,
+    name_some,
 )
 
 # Escape only what would begin markup, so that the source stays readable: underscores inside words,
@@ -208,6 +210,8 @@ def _environment() -> Environment:
         "usd": format_usd,
         "plural": format_plural,
         "names": join_names,
+        "some": name_some,
+        "gap": format_gap,
         "proportion": format_proportion,
         "rate": format_rate,
         "kappa": format_kappa,

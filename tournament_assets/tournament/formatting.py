@@ -120,3 +120,14 @@ def join_names(names: Sequence[str]) -> str:
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def name_some(names: Sequence[str], instead: str = "") -> str:
+    """Return up to four names; of more, what is said instead, or the first and a number."""
+    if len(names) <= _MOST_NAMES:
+        return join_names(names)
+    return instead or f"{names[0]} and {len(names) - 1} others"
+
+
+_MOST_NAMES = 4
+"""Most names that a short sentence holds."""

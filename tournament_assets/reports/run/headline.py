@@ -1,37 +1,17 @@
 """The report's first sentence, over all dimensions, and what to do next."""
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
-from typing import Literal
 
-from tournament_assets.reports.claims import Statements, name_some
+from tournament_assets.reports.claims import Outcome, Statements
 from tournament_assets.reports.figures.figures import EntrantEconomy
-from tournament_assets.tournament.formatting import format_plural, join_names
-
-Outcome = Literal["best", "equivalent", "undecided", "circle", "nothing"]
-
-
-def outcome(found: Statements) -> tuple[Outcome, tuple[str, ...]]:
-    """Return how a dimension ended, and the entrants that this is about."""
-    leader = found.leader
-    if leader is None or found.runner_up is None:
-        return "nothing", ()
-    if found.nobody_is_first:
-        return "circle", found.circle
-    if found.best:
-        return "best", found.best
-    top = tuple(row.entrant_id for row in found.top)
-    if {*top} <= {leader.entrant_id, *leader.same_answers_as}:
-        return "undecided", ()
-    claims = {found.pairs[pair].claim for pair in combinations(top, 2)}
-    return ("equivalent" if claims == {"equivalent"} else "undecided"), top
+from tournament_assets.tournament.formatting import format_plural, join_names, name_some
 
 
 def headline(statements: Sequence[Statements]) -> str:
     """Say in one sentence who is best on what; dimensions that ended alike are named together."""
     dimensions: dict[tuple[Outcome, tuple[str, ...]], list[str]] = {}
     for found in statements:
-        dimensions.setdefault(outcome(found), []).append(found.dimension)
+        dimensions.setdefault(found.outcome, []).append(found.dimension)
     parts = [
         _part(ended, names, join_names(on), is_first=not place)
         for place, ((ended, names), on) in enumerate(dimensions.items())
@@ -72,7 +52,7 @@ def next_steps(
 
 
 def _needed(found: Statements) -> str:
-    ended, names = outcome(found)
+    ended, names = found.outcome
     pairs = [found.pairs[names[0], other] for other in names[1:]] if ended == "undecided" else []
     needed = [
         (pair.more_prompts, pair.lower)
@@ -92,7 +72,7 @@ def _cheapest(statements: Sequence[Statements], costs: Mapping[str, float]) -> d
     """Return the dimensions on which an entrant is the cheapest of the top, not the first."""
     found: dict[str, list[str]] = {}
     for each in statements:
-        ended, names = outcome(each)
+        ended, names = each.outcome
         if ended not in ("undecided", "equivalent") or not names or names[0] not in costs:
             continue
         name = min((name for name in names if name in costs), key=costs.__getitem__)
