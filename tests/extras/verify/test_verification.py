@@ -1,0 +1,49 @@
+"""A run computed again from its verdicts, and digits that are changed in its tables."""
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.projects import make_project
+from tournament_assets.cli import main
+from tournament_assets.extras.verify.settled import read_run
+from tournament_assets.extras.verify.verification import Verification
+
+TABLES = ("pairwise_winrates.csv", "elo_results.json", "elo_ratings.json")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    project = make_project(tmp_path_factory.mktemp("verified") / "project")
+    project.run()
+    return next(path.parent for path in project.folder.glob("runs/*/manifest.json"))
+
+
+def test_a_run_is_what_its_verdicts_give(folder: Path) -> None:
+    verification = Verification(read_run(folder))
+    checked = [verification.check(name) for name in verification.files]
+    assert [each.wrong for each in checked if each.wrong] == []
+    assert all(each.recomputed > 5 for each in checked)
+    done = CliRunner().invoke(main, ["verify", str(folder)])
+    assert (done.exit_code, "0 wrong" in done.output) == (0, True), done.output
+
+
+def test_a_changed_leading_digit_is_found(folder: Path, tmp_path: Path) -> None:
+    verification, draw = Verification(read_run(folder)), random.Random(0)
+    for name in TABLES:
+        text = (folder / name).read_text(encoding="utf-8")
+        # Leading digits of values; the rest of a number may be below the margin.
+        places = [each.start(1) for each in re.finditer(r'(?:": |,)-?(\d)[\d.]*(?=[,\n])', text)]
+        for place in draw.sample(places, min(20, len(places))):
+            digit = "1" if text[place] != "1" else "2"
+            changed = tmp_path / Path(name).name
+            changed.write_text(text[:place] + digit + text[place + 1 :], encoding="utf-8")
+            assert verification.check(name, changed).wrong, (name, text[place - 30 : place + 9])
+
+
+def test_a_folder_that_is_no_run_is_bad_input(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["verify", str(tmp_path)])
+    assert done.exit_code == 2

@@ -1,0 +1,525 @@
+"""Every rating, interval and claim computed again, by loops that share nothing with the program's.
+
+The methods are those that `docs/methodology.md` describes; the code is slower and plainer. Where
+the program adapts a known fit, this solves each likelihood from equal strengths; where it shuffles
+by a compiled loop, this calls NumPy's own permutation.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tournament_assets.extras.verify.settled import SettledPair
+
+_POINTS = 400 / math.log(10)
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Two entrants on one prompt: the mean over its samples."""
+
+    prompt: str
+    a: str
+    b: str
+    share: float
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The first entrant's rating less the second's, with its joint interval.
+
+    Attributes:
+        claim: `a_better`, `b_better`, `equivalent` or `undecided`.
+        more_prompts: About how many more prompts would decide.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    claim: str
+    more_prompts: int | None
+
+
+def meetings_of(pairs: Iterable[SettledPair]) -> list[Meeting]:
+    """Return one meeting for each prompt and two entrants, in the order of their first pair."""
+    samples: dict[tuple[str, frozenset[str]], list[SettledPair]] = {}
+    for pair in pairs:
+        if pair.share is not None:
+            samples.setdefault((pair.prompt, frozenset((pair.a, pair.b))), []).append(pair)
+    found = []
+    for (prompt, _), own in samples.items():
+        first = own[0]
+        total = sum(each.weight for each in own)
+        gained = sum(
+            each.weight * ((each.share or 0.0) if each.a == first.a else 1 - (each.share or 0.0))
+            for each in own
+        )
+        found.append(Meeting(prompt, first.a, first.b, gained / total, total / len(own)))
+    return found
+
+
+class Recomputed:
+    """The ratings, intervals and claims of some pairs of one dimension.
+
+    Everything is computed when it is first asked for.
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[SettledPair],
+        *,
+        entrants: Sequence[str],
+        n_bootstraps: int,
+        bootstrap_seed: int,
+        confidence: float,
+        within: float,
+        initial: float,
+    ) -> None:
+        """Take the pairs as they are; unjudged ones are left out of the ratings."""
+        self.pairs, self.entrants = tuple(pairs), tuple(entrants)
+        self._n, self._seed, self._confidence = n_bootstraps, bootstrap_seed, confidence
+        self._within, self.initial = within, initial
+        self.meetings = meetings_of(pairs)
+        self._place = {name: index for index, name in enumerate(self.entrants)}
+        self.prompts = sorted({each.prompt for each in self.meetings})
+
+    @cached_property
+    def _by_prompt(self) -> NDArray[np.float64]:
+        """Shares of wins by prompt, row's entrant and column's, shape (n_prompts, n, n)."""
+        n, index = len(self.entrants), {name: row for row, name in enumerate(self.prompts)}
+        found = np.zeros((len(self.prompts), n, n))
+        for each in self.meetings:
+            a, b, row = self._place[each.a], self._place[each.b], index[each.prompt]
+            found[row, a, b] += each.weight * each.share
+            found[row, b, a] += each.weight * (1 - each.share)
+        return found
+
+    @cached_property
+    def wins(self) -> NDArray[np.float64]:
+        """Shares of wins of the row's entrant over the column's, shape (n, n)."""
+        found: NDArray[np.float64] = self._by_prompt.sum(axis=0)
+        return found
+
+    @cached_property
+    def _resampled(self) -> NDArray[np.float64]:
+        """The wins of every resample of whole prompts, shape (n_bootstraps, n, n)."""
+        n, generator = len(self.prompts), np.random.default_rng(self._seed)
+        flat = self._by_prompt.reshape(n, -1)
+        counts = np.array(
+            [
+                np.bincount(generator.integers(n, size=n), minlength=n) if n else np.zeros(0)
+                for _ in range(self._n)
+            ]
+        )
+        found: NDArray[np.float64] = (counts @ flat).reshape(self._n, *self.wins.shape)
+        return found
+
+    @cached_property
+    def ratings(self) -> dict[str, float | None]:
+        """Everyone's rating in Elo points; None for whom the largest group does not hold."""
+        rated, strengths = _rate(self.wins)
+        values = iter(strengths)
+        return {
+            name: self.initial + next(values) if rated[index] else None
+            for index, name in enumerate(self.entrants)
+        }
+
+    @cached_property
+    def intervals(self) -> dict[str, tuple[float | None, float | None]]:
+        """The sampling interval of every rating, whole prompts resampled."""
+        samples = self.initial + _rate_resamples(self.wins, self._resampled)
+        n = len(self.prompts)
+        found = {}
+        for column, name in enumerate(self.entrants):
+            low, high = _expanded(samples[:, column], n, self._confidence)
+            found[name] = (_finite(low), _finite(high))
+        return found
+
+    @cached_property
+    def _reaches(self) -> NDArray[np.bool_]:
+        return _chains(self.wins)
+
+    @cached_property
+    def placed(self) -> list[str]:
+        """Entrants that others' meetings connect to the rated, in the order of the tables."""
+        met = _chains(self.wins + self.wins.T)
+        known = [
+            index for index, name in enumerate(self.entrants) if self.ratings[name] is not None
+        ]
+        if known:
+            return [name for i, name in enumerate(self.entrants) if met[known[0], i]]
+        sizes = met.sum(axis=1)
+        largest = sizes == sizes.max()
+        if sizes.max() < 2 or largest.sum() != sizes.max():
+            return []
+        return [name for index, name in enumerate(self.entrants) if largest[index]]
+
+    @cached_property
+    def above(self) -> set[tuple[str, str]]:
+        """Pairs of whom the first stands above the second by the ratings alone."""
+        both = self._reaches & self._reaches.T
+        shown: dict[str, float] = {}
+        for index, name in enumerate(self.entrants):
+            rating = self.ratings[name]
+            if rating is not None:
+                shown[name] = round(rating, 1)
+            elif both[index].sum() > 1:
+                members = np.flatnonzero(both[index])
+                own = _solve(self.wins[np.ix_(members, members)][None])[0]
+                shown[name] = round(float(own[members.tolist().index(index)]), 1)
+        found = set()
+        for one in self.placed:
+            for other in self.placed:
+                i, j = self._place[one], self._place[other]
+                only = self._reaches[i, j] and not self._reaches[j, i]
+                if i != j and (only or (both[i, j] and shown[one] > shown[other])):
+                    found.add((one, other))
+        return found
+
+    @cached_property
+    def ranks(self) -> dict[str, int]:
+        """The rank of everyone who has one, equals sharing it."""
+        return {name: 1 + sum(other == name for _, other in self.above) for name in self.placed}
+
+    @cached_property
+    def gaps(self) -> dict[tuple[str, str], Gap]:
+        """Every two placed entrants in the order of the tables, with what is claimed of them."""
+        n = len(self.entrants)
+        inside = np.array([name in self.placed for name in self.entrants])
+        wins = np.where(inside[:, None] & inside, self.wins, 0.0)
+        half = ((wins + wins.T) > 0) / 2
+        samples = _rate_resamples(wins + half, self._resampled + half)
+        compared = np.isnan(samples).mean(axis=0) <= 0.5
+        low, high, better = _joint(samples, compared, len(self.prompts), self._confidence)
+        low = np.where(better, np.maximum(low, 0.0), low)
+        high = np.where(better.T, np.minimum(high, 0.0), high)
+        fitted = np.full(n, np.nan)
+        members = np.flatnonzero(compared)
+        fitted[compared] = _solve((wins + half)[np.ix_(members, members)][None])[0]
+        placed = [(self._place[a], self._place[b]) for a, b in combinations(self.placed, 2)]
+        alone = 1 - (1 - self._confidence) / max(1, len(placed))
+        found = {}
+        for i, j in placed:
+            a, b = self.entrants[i], self.entrants[j]
+            ra, rb = self.ratings[a], self.ratings[b]
+            value = None if ra is None or rb is None else ra - rb
+            ends = [float(low[i, j]), float(high[i, j])]
+            if value is not None:
+                between = float(fitted[i] - fitted[j])
+                scale = 1.0
+                if abs(between) > 1e-6 and between * value > 0:
+                    scale = max(1.0, value / between)
+                ends = [min(ends[0] * scale, value), max(ends[1] * scale, value)]
+            else:
+                ends[0] = -math.inf if (b, a) in self.above else ends[0]
+                ends[1] = math.inf if (a, b) in self.above else ends[1]
+            claim = "undecided"
+            if better[i, j] and (a, b) in self.above:
+                claim = "a_better"
+            elif better[j, i] and (b, a) in self.above:
+                claim = "b_better"
+            if claim == "undecided":
+                ends = [min(ends[0], 0.0), max(ends[1], 0.0)]
+                if max(abs(ends[0]), abs(ends[1])) <= self._within:
+                    claim = "equivalent"
+            more = None
+            if claim == "undecided" and value is not None and all(map(math.isfinite, ends)):
+                more = self._more_prompts(value, ends[0], ends[1], alone)
+            found[a, b] = Gap(value, _finite(ends[0]), _finite(ends[1]), claim, more)
+        return found
+
+    def gap(self, a: str, b: str) -> Gap | None:
+        """Return what is claimed of two entrants in either order; None where nothing is."""
+        if (a, b) in self.gaps:
+            return self.gaps[a, b]
+        found = self.gaps.get((b, a))
+        if found is None:
+            return None
+        value, low, high = (
+            None if each is None else 0.0 - each for each in (found.value, found.high, found.low)
+        )
+        turned = {"a_better": "b_better", "b_better": "a_better"}
+        return Gap(value, low, high, turned.get(found.claim, found.claim), found.more_prompts)
+
+    @cached_property
+    def places(self) -> dict[str, tuple[int, int]]:
+        """The range of places that the claims leave to everyone who has one."""
+        claims = [
+            pair if gap.claim == "a_better" else pair[::-1]
+            for pair, gap in self.gaps.items()
+            if gap.claim in ("a_better", "b_better")
+        ]
+        return {
+            name: (
+                1 + sum(lower == name for _, lower in claims),
+                len(self.placed) - sum(upper == name for upper, _ in claims),
+            )
+            for name in self.placed
+        }
+
+    def _more_prompts(self, value: float, low: float, high: float, confidence: float) -> int | None:
+        from scipy.special import stdtrit
+
+        n, half = len(self.prompts), (high - low) / 2
+        quantile = float(stdtrit(max(1, n - 1), 0.5 + confidence / 2))
+
+        def undecided(error: float) -> float:
+            far = quantile * error
+            near = min(far, max(0.0, self._within - far))
+
+            def below(points: float) -> float:
+                return 0.5 * math.erfc((value - points) / error / math.sqrt(2))
+
+            return below(far) - below(near) + below(-near) - below(-far)
+
+        enough, error = self._within / 2 / quantile, half / quantile
+        for _ in range(30):
+            middle = (enough + error) / 2
+            if undecided(middle) > 0.2:
+                error = middle
+            else:
+                enough = middle
+        needed = n * (half / quantile / enough) ** 2
+        if needed > 100_000:
+            return None
+        more = max(1.0, needed - n)
+        unit = int(10 ** max(0, math.floor(math.log10(more)) - 1))
+        return math.ceil(more / unit) * unit
+
+    def elo(self, k_factors: Sequence[float], n_orderings: int, seed: int) -> NDArray[np.float64]:
+        """Return ratings after every ordering, shape (n_k_factors, n_orderings, n_entrants)."""
+        won = [
+            (each.a, each.b, each.share) if each.share > 0.5 else (each.b, each.a, 1 - each.share)
+            for each in self.meetings
+            if each.share != 0.5
+        ]
+        ahead = np.array([self._place[each[0]] for each in won], dtype=np.int64)
+        behind = np.array([self._place[each[1]] for each in won], dtype=np.int64)
+        share = np.array([each[2] for each in won])
+        generator = np.random.default_rng(seed)
+        orders = np.array([generator.permutation(len(won)) for _ in range(n_orderings)])
+        k = np.array(k_factors)[:, None]
+        found = np.full((k.size, n_orderings, len(self.entrants)), float(self.initial))
+        rows = np.arange(n_orderings)
+        for step in range(len(won)):
+            match = orders[:, step]
+            up, down = ahead[match], behind[match]
+            gap = found[:, rows, down] - found[:, rows, up]
+            change = k * (share[match] - 1 / (1 + 10 ** (gap / 400)))
+            found[:, rows, up] += change
+            found[:, rows, down] -= change
+        return found
+
+    @property
+    def n_decisive(self) -> dict[str, int]:
+        """Decisive meetings by entrant, and under the empty name of all together."""
+        counts = dict.fromkeys((*self.entrants, ""), 0)
+        for each in self.meetings:
+            if each.share != 0.5:
+                for name in (each.a, each.b, ""):
+                    counts[name] += 1
+        return counts
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _chains(links: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return whether links lead from the row to the column, directly or through others."""
+    reaches = (links > 0) | np.eye(len(links), dtype=np.bool_)
+    for middle in range(len(links)):
+        reaches |= reaches[:, middle, None] & reaches[middle]
+    return reaches
+
+
+def _solve(tables: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Maximise Bradley and Terry's likelihood of each table, shape (m, n, n).
+
+    Returns Elo points that average to 0, shape (m, n). A step that lowers the likelihood is halved.
+    """
+    m, n, _ = tables.shape
+    theta = np.zeros((m, n))
+    met, won = tables + tables.transpose(0, 2, 1), tables.sum(axis=2)
+
+    def likelihood(at: NDArray[np.float64]) -> NDArray[np.float64]:
+        gap = at[:, :, None] - at[:, None, :]
+        found: NDArray[np.float64] = -(tables * np.logaddexp(0, -gap)).sum(axis=(1, 2))
+        return found
+
+    now = likelihood(theta)
+    for _ in range(100):
+        chance = 1 / (1 + np.exp(theta[:, None, :] - theta[:, :, None]))
+        surplus = won - (met * chance).sum(axis=2)
+        weight = met * chance * (1 - chance)
+        matrix = np.eye(n) * weight.sum(axis=2)[:, :, None] - weight + 1 / n
+        step = np.linalg.solve(matrix, surplus[:, :, None])[:, :, 0]
+        part = np.ones(m)
+        for _ in range(40):
+            then = likelihood(theta + part[:, None] * step)
+            worse = then < now - 1e-9 * np.abs(now)
+            if not worse.any():
+                break
+            part[worse] /= 2
+        theta, now = theta + part[:, None] * step, then
+        if np.abs(step).max(initial=0.0) < 1e-11:
+            break
+    points: NDArray[np.float64] = (theta - theta.mean(axis=1, keepdims=True)) * _POINTS
+    return points
+
+
+def _rate(wins: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Return who is in the single largest group of mutual chains, and their points around 0."""
+    reaches = _chains(wins)
+    sizes = (reaches & reaches.T).sum(axis=1)
+    size = int(sizes.max(initial=0))
+    rated = sizes == size
+    if size < 2 or rated.sum() != size:
+        return np.zeros(len(wins), dtype=np.bool_), np.zeros(0)
+    members = np.flatnonzero(rated)
+    return rated, _solve(wins[np.ix_(members, members)][None])[0]
+
+
+def _rate_resamples(
+    wins: NDArray[np.float64], resampled: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return points of every resample around the centre of all, shape (n_bootstraps, n)."""
+    rated, point = _rate(wins)
+    found = np.full((len(resampled), len(wins)), np.nan)
+    members = np.flatnonzero(rated)
+    if not members.size:
+        return found
+    tables = resampled[:, members][:, :, members]
+    links, mutual = tables > 0, np.ones(len(tables), dtype=np.bool_)
+    for index, table in enumerate(links):
+        mutual[index] = bool(_chains(table.astype(np.float64)).all())
+    inner = np.full((len(tables), members.size), np.nan)
+    if mutual.any():
+        inner[mutual] = _solve(tables[mutual])
+    for index in np.flatnonzero(~mutual).tolist():
+        inner[index] = _partly(tables[index], point)
+    found[:, members] = inner
+    return found
+
+
+def _partly(table: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rate a resample that does not connect everyone: infinite on the sides it does not bound."""
+    rated, own = _rate(table)
+    found = np.full(len(table), np.nan)
+    reaches = _chains(table)
+    if not rated.any():
+        has_won, has_lost = table.sum(axis=1) > 0, table.sum(axis=0) > 0
+        found[has_won & ~has_lost] = np.inf
+        found[has_lost & ~has_won] = -np.inf
+        return found
+    one = int(np.flatnonzero(rated)[0])
+    found[reaches[:, one]] = np.inf
+    found[reaches[one]] = -np.inf
+    found[rated] = point[rated].mean() + own
+    return found
+
+
+def _expanded(samples: NDArray[np.float64], n: int, confidence: float) -> tuple[float, float]:
+    """Return the percentile interval that is as wide as Student's t makes it."""
+    from scipy.special import stdtrit
+
+    if n < 2 or 2.0 ** (1 - n) > 1 - confidence:
+        return -math.inf, math.inf
+    quantile = float(stdtrit(n - 1, 0.5 + confidence / 2))
+    held = math.erf(quantile * math.sqrt(n / (n - 1)) / math.sqrt(2))
+    outside = int((1 - held) / 2 * (samples.size - 1) + 1e-9)
+    low = np.sort(np.nan_to_num(samples, nan=-np.inf, posinf=np.inf, neginf=-np.inf))
+    high = np.sort(np.nan_to_num(samples, nan=np.inf, posinf=np.inf, neginf=-np.inf))
+    least, most = float(low[0]), float(high[-1])
+    near = 1e-9 * max(1.0, abs(least) if math.isfinite(least) else 0.0)
+    if not least < most or least + near >= most:
+        return -math.inf, math.inf
+    return float(low[outside]), float(high[samples.size - 1 - outside])
+
+
+def _joint(
+    samples: NDArray[np.float64], compared: NDArray[np.bool_], n: int, confidence: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the joint intervals of all differences, shape (n, n), and who is shown above whom."""
+    from scipy.special import ndtr, stdtrit
+
+    size = samples.shape[1]
+    low, high = np.full((size, size), -np.inf), np.full((size, size), np.inf)
+    better = np.zeros((size, size), dtype=np.bool_)
+    pairs = list(combinations(np.flatnonzero(compared).tolist(), 2))
+    if not pairs or len(pairs) * 2.0 ** (1 - n) > 1 - confidence:
+        return low, high, better
+    told: list[tuple[int, int]] = []
+    strays = []
+    for i, j in pairs:
+        with np.errstate(invalid="ignore"):
+            apart = samples[:, i] - samples[:, j]
+        known = np.isfinite(apart)
+        if (~known).mean() > (1 - confidence) / 2:
+            continue
+        middle, spread = float(np.median(apart[known])), float(apart[known].std())
+        if spread <= 1e-9 * max(1.0, abs(middle)):
+            better[i, j], better[j, i] = middle > 0, middle < 0
+            continue
+        told.append((i, j))
+        strays.append((middle, spread, np.where(known, np.abs(apart - middle) / spread, 0.0)))
+    rank = math.ceil(confidence * (len(samples) + 1))
+    if told and rank <= len(samples):
+        worst = np.max([each[2] for each in strays], axis=0)
+        tail = float(ndtr(-np.sort(worst)[rank - 1]))
+        reach = -float(stdtrit(n - 1, tail)) * math.sqrt(n / (n - 1))
+        for (i, j), (middle, spread, _) in zip(told, strays, strict=True):
+            low[i, j], high[i, j] = middle - reach * spread, middle + reach * spread
+            low[j, i], high[j, i] = -high[i, j], -low[i, j]
+            better[i, j], better[j, i] = low[i, j] > 0, high[i, j] < 0
+    return low, high, better
+
+
+def counts_of(pairs: Iterable[SettledPair]) -> dict[tuple[str, str], dict[str, float]]:
+    """Count the outcomes of every two entrants, the first of each pair seen from both sides.
+
+    The keys are `wins`, `losses`, `ties`, `inconsistent`, `same_text`, `unjudged`, `judged`,
+    `settled` and `share`, which is absent where nothing was settled.
+    """
+    rows = list(pairs)
+    samples: dict[tuple[str, frozenset[str]], int] = {}
+    for each in rows:
+        if each.share is not None:
+            key = (each.prompt, frozenset((each.a, each.b)))
+            samples[key] = samples.get(key, 0) + 1
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    names = ("wins", "losses", "ties", "inconsistent", "same_text", "unjudged", "judged", "settled")
+    for each in rows:
+        for one, other in ((each.a, each.b), (each.b, each.a)):
+            own = found.setdefault((one, other), dict.fromkeys((*names, "_gained", "_met"), 0.0))
+            won = {"a_wins": each.a, "b_wins": each.b}.get(each.outcome)
+            if won is not None:
+                own["wins" if won == one else "losses"] += 1
+            else:
+                own["ties" if each.outcome == "tie" else each.outcome] += 1
+            own["judged"] += each.is_judged
+            if each.share is not None:
+                own["settled"] += 1
+                weight = each.weight / samples[(each.prompt, frozenset((each.a, each.b)))]
+                own["_gained"] += weight * (each.share if one == each.a else 1 - each.share)
+                own["_met"] += weight
+    for own in found.values():
+        gained, met = own.pop("_gained"), own.pop("_met")
+        if met:
+            own["share"] = gained / met
+    return found
+
+
+def standing_of(
+    counts: Mapping[tuple[str, str], Mapping[str, float]], name: str
+) -> tuple[float, int]:
+    """Return how many of its settled pairs an entrant won, ties as halves, and their number."""
+    own = [each for (one, _), each in counts.items() if one == name and "share" in each]
+    n = sum(int(each["settled"]) for each in own)
+    return sum(each["share"] * each["settled"] for each in own), n

@@ -1,0 +1,153 @@
+"""What a run directory says was judged: the verdict files and the settings of the ratings.
+
+Nothing here comes from the code that rated or rendered the run; only the files are read.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tournament_assets.tournament.errors import InputError
+
+_NO_WINNER = {"tie", "inconsistent", "same_text"}
+_JUDGED = {"a_wins", "b_wins", "tie", "inconsistent"}
+
+
+@dataclass(frozen=True, slots=True)
+class SettledPair:
+    """One line of a verdict file.
+
+    Attributes:
+        outcome: `a_wins`, `b_wins`, `tie`, `inconsistent`, `same_text` or `unjudged`.
+        share: What the first entrant got, from 0 to 1; None where nothing was settled.
+    """
+
+    prompt: str
+    sample: int
+    source: str
+    a: str
+    b: str
+    outcome: str
+    share: float | None
+    weight: float
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether readable replies settled it."""
+        return self.outcome in _JUDGED
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """What a run directory holds of the judging.
+
+    Attributes:
+        folder: Where it is.
+        manifest: `manifest.json`.
+        settings: How the battles were rated, as their files say.
+        pairs: Every pair by dimension, in the order of the verdict files.
+        responses: Each entrant's responses by prompt and sample, as far as pairs show them.
+    """
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    pairs: Mapping[str, Sequence[SettledPair]]
+    responses: Mapping[str, Mapping[tuple[str, int], str]]
+
+    @property
+    def entrants(self) -> tuple[str, ...]:
+        """Everyone, in the order of the tables."""
+        return tuple(self.manifest["entrants"])
+
+    @property
+    def stops_early(self) -> bool:
+        """Whether judging decided pairs itself, so that no interval stands behind a claim."""
+        return "pairs_not_needed" in self.manifest
+
+
+def read_run(folder: Path) -> RunFolder:
+    """Read the files of a run that say what was judged.
+
+    Raises:
+        InputError: If it is not the directory of a finished run, or a verdict file cannot be read
+            or contradicts itself.
+    """
+    manifest = _json_of(folder / "manifest.json")
+    if not isinstance(manifest, dict) or "dimensions" not in manifest:
+        raise InputError(
+            f"{folder / 'manifest.json'}: not the manifest of a run; expected the directory of a "
+            "finished run, such as runs/pilot_20261104T101500Z"
+        )
+    pairs = {
+        dimension: _pairs_of(folder / "verdicts" / f"{dimension}.jsonl")
+        for dimension in manifest["dimensions"]
+    }
+    with _opened(folder / "battles.jsonl") as file:
+        settings = json.loads(file.readline() or "{}").get("rating_settings")
+    if settings is None:
+        raise InputError(
+            f"{folder / 'battles.jsonl'}: its first line has no rating_settings; expected the "
+            "battles of a finished run"
+        )
+    responses: dict[str, dict[tuple[str, int], str]] = {}
+    with _opened(folder / "matches" / "matches.jsonl") as file:
+        for line in file:
+            row = json.loads(line)
+            key = row["prompt_id"], row["sample"]
+            for side in "ab":
+                responses.setdefault(row[f"entrant_{side}"], {})[key] = row[f"response_{side}"]
+    return RunFolder(folder, manifest, settings, pairs, responses)
+
+
+def _pairs_of(path: Path) -> list[SettledPair]:
+    found = []
+    with _opened(path) as file:
+        for number, line in enumerate(file, start=1):
+            row = json.loads(line)
+            pair = SettledPair(
+                row["prompt_id"],
+                row["sample"],
+                row["source"],
+                row["entrant_a"],
+                row["entrant_b"],
+                row["outcome"],
+                row["share"],
+                row["weight"],
+            )
+            if not _agrees(pair, row["winner"]):
+                raise InputError(
+                    f"{path}:{number}: outcome {pair.outcome!r} with share {pair.share!r} and "
+                    f"winner {row['winner']!r}; expected three that agree"
+                )
+            found.append(pair)
+    return found
+
+
+def _agrees(pair: SettledPair, winner: str | None) -> bool:
+    if pair.outcome == "unjudged":
+        return pair.share is None and winner is None
+    if pair.share is None:
+        return False
+    if pair.outcome == "a_wins":
+        return winner == pair.a and pair.share > 0.5
+    if pair.outcome == "b_wins":
+        return winner == pair.b and pair.share < 0.5
+    return pair.outcome in _NO_WINNER and winner is None
+
+
+def _json_of(path: Path) -> Any:
+    with _opened(path) as file:
+        return json.loads(file.read())
+
+
+def _opened(path: Path) -> Any:
+    try:
+        return path.open(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise InputError(
+            f"{path}: {type(error).__name__}; expected the directory of a finished run, such as "
+            "runs/pilot_20261104T101500Z"
+        ) from None
