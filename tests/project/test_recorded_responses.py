@@ -1,7 +1,7 @@
 import csv
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,14 @@ from tournament_assets.project.recorded_responses import (
     load_recorded_responses,
 )
 from tournament_assets.project.samples import (
+    CONVERSATION,
     FAILED,
     FURTHER_SAMPLE,
     LATER_TURN,
     NO_TEXT,
+    NOT_TEXT,
+    SYSTEM,
+    TOOLS,
     finish_reason_of,
 )
 from tournament_assets.tournament.entrants import RecordedEntrant
@@ -323,9 +327,116 @@ def test_files_of_other_tools_are_known_by_their_content(
     )
     prompts = [*PROMPTS, Prompt("1", "Who are you?", "recall")]
     recorded = load_recorded_responses(path, entrant, prompts=prompts)
-    assert recorded == RecordedResponses([response], found, {}, left_out)
+    system = "s" if found == "inspect" else None
+    assert recorded == RecordedResponses([response], found, {}, left_out, system)
     named = entrant.model_copy(update={"format": found})
     assert load_recorded_responses(path, named, prompts=prompts) == recorded
+
+
+USER = {"role": "user", "content": "What is 1?"}
+ASSISTANT = {"role": "assistant", "content": "one"}
+CALL = {**ASSISTANT, "tool_calls": [{"id": "c", "function": "bash", "arguments": {}}]}
+IMAGE = {"type": "image", "image": "attachment://734b3dc396aa9924b5f2a48de42561d2"}
+
+
+def inspect_log(
+    *samples: tuple[Any, Sequence[Mapping[str, Any]] | None, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return a log with a sample for each input, the messages of it, and the answer."""
+    rows = [
+        {
+            "id": f"p{number}",
+            "epoch": 1,
+            "input": asked,
+            **({} if messages is None else {"messages": messages}),
+            "output": {"model": "m", "choices": [{"message": answer, "stop_reason": "stop"}]},
+        }
+        for number, (asked, messages, answer) in enumerate(samples, start=1)
+    ]
+    return {"version": 2, "status": "success", "eval": {"model": "m"}, "samples": rows}
+
+
+def write_log(path: Path, *samples: Any) -> Path:
+    path.write_text(json.dumps(inspect_log(*samples)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("asked", "messages", "answer", "reason"),
+    [
+        # The response answers the second question, which only `messages` may show.
+        ([USER, ASSISTANT, {**USER, "content": "Sure?"}], None, ASSISTANT, CONVERSATION),
+        ("What is 1?", [USER, ASSISTANT, {**USER, "content": "Sure?"}], ASSISTANT, CONVERSATION),
+        ([USER, ASSISTANT, USER], [USER, ASSISTANT, USER, ASSISTANT], ASSISTANT, CONVERSATION),
+        ("What is 1?", [USER, CALL, {"role": "tool", "content": "1"}, ASSISTANT], ASSISTANT, TOOLS),
+        ("What is 1?", [USER, CALL], CALL, TOOLS),
+        (
+            [{"role": "user", "content": [{"type": "text", "text": "What is 1?"}, IMAGE]}],
+            None,
+            ASSISTANT,
+            NOT_TEXT,
+        ),
+    ],
+)
+def test_a_conversation_that_is_more_than_a_prompt_and_its_answer_is_left_out_and_counted(
+    tmp_path: Path, asked: Any, messages: Any, answer: Mapping[str, Any], reason: str
+) -> None:
+    second = ("What is 2?", [{**USER, "content": "What is 2?"}, ASSISTANT], ASSISTANT)
+    recorded = load(write_log(tmp_path / "log.json", (asked, messages, answer), second))
+    assert texts_of(recorded) == {"p2": "one"}
+    assert recorded.missing == {"p1": reason}
+    assert recorded.left_out == {reason: 1}
+
+
+def test_a_system_text_of_all_rows_is_the_entrants_and_those_that_differ_are_left_out(
+    tmp_path: Path,
+) -> None:
+    def sample(number: int, system: str) -> Any:
+        user = {"role": "user", "content": f"What is {number}?"}
+        said = [{"role": "system", "content": system}] if system else []
+        return user["content"], [*said, user, ASSISTANT], ASSISTANT
+
+    path = write_log(tmp_path / "log.json", sample(1, "Be brief."), sample(2, "Be brief."))
+    recorded = load(path)
+    assert (len(recorded.responses), recorded.system) == (2, "Be brief.")
+    assert [sentence for sentence in recorded.warnings if "'Be brief.'" in sentence]
+    path = write_log(path, sample(1, "Be brief."), sample(2, "You are a pirate."), sample(3, ""))
+    recorded = load(path)
+    assert (texts_of(recorded), recorded.system) == ({"p3": "one"}, None)
+    assert recorded.missing == {"p1": SYSTEM, "p2": SYSTEM}
+
+
+def test_a_prompt_that_a_solver_rewrote_is_known_by_either_text(tmp_path: Path) -> None:
+    template = {"role": "user", "content": "Think. What is 1?"}
+    recorded = load(
+        write_log(tmp_path / "x.json", ("What is 1?", [template, ASSISTANT], ASSISTANT))
+    )
+    assert texts_of(recorded) == {"p1": "one"}
+
+
+def test_an_answer_that_calls_a_tool_is_no_response(tmp_path: Path) -> None:
+    body = {**BATCH["response"]["body"], "choices": [{"message": CALL, "finish_reason": "stop"}]}
+    called = {**BATCH, "custom_id": "p2", "response": {"status_code": 200, "body": body}}
+    output = [{"type": "message", "content": []}, {"type": "web_search_call", "id": "w"}]
+    searched = {
+        **RESPONSES_BATCH,
+        "custom_id": "p3",
+        "response": {"status_code": 200, "body": {"model": "m", "output": output}},
+    }
+    recorded = load(jsonl(tmp_path / "x.jsonl", BATCH, called, searched))
+    assert texts_of(recorded) == {"p1": "one"}
+    assert recorded.missing == {"p2": TOOLS, "p3": TOOLS}
+
+
+def test_messages_may_stand_in_a_column(tmp_path: Path) -> None:
+    rows = [
+        {"q": [USER], "out": "one"},
+        {"q": [{**USER, "content": "What is 2?"}, ASSISTANT, USER], "out": "two"},
+    ]
+    path = jsonl(tmp_path / "x.jsonl", *rows)
+    recorded = load(path, columns={"prompt": "q", "response": "out"})
+    assert texts_of(recorded) == {"p1": "one"}
+    assert recorded.missing == {"p2": CONVERSATION}
 
 
 def test_a_prompt_is_known_by_its_text_before_its_id(tmp_path: Path) -> None:

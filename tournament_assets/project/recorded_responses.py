@@ -19,6 +19,7 @@ OUTSIDE = "a prompt that is not in the bank"
 OTHER_TEXT = "a prompt of the bank by its id, with another text than there"
 OTHER_MODEL = "another model's response"
 SAME_AGAIN = "the same response once more"
+_SHOWN_SYSTEM = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +31,28 @@ class RecordedResponses:
         format: The format they were read as.
         missing: Why a prompt that a row names has no response, by prompt id.
         left_out: What the rows hold besides, counted by the reason.
+        system: The system text under which all of them were written, where the file says.
     """
 
     responses: list[GeneratedResponse]
     format: str
     missing: Mapping[str, str]
     left_out: Mapping[str, int]
+    system: str | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One sentence if anything was left out, else none."""
-        if not self.left_out:
-            return ()
+        """A sentence about what was left out, and one about a system text, if there are any."""
         used = f"{len(self.responses)} responses ({self.format}) are used"
-        return (f"{used}; left out: {_listed(self.left_out)}",)
+        left_out = f"{used}; left out: {_listed(self.left_out)}" if self.left_out else ""
+        shown = " ".join((self.system or "").split())[:_SHOWN_SYSTEM]
+        system = (
+            f"all responses were written under one system text ({shown!r}), which counts as a "
+            "setting of the entrant: the judge does not see it"
+            if self.system
+            else ""
+        )
+        return tuple(sentence for sentence in (left_out, system) if sentence)
 
 
 def load_recorded_responses(
@@ -92,9 +101,10 @@ def match_responses(
             continue
         asked = bank.prompts_of(sample)
         left_out.update(sample.left_out if asked else [bank.reason_against(sample)])
-        if asked and sample.response is None:
-            left_out[sample.missing] += 1
-            missing.update((prompt.prompt_id, sample.missing) for prompt in asked)
+        why = sample.lost or (sample.missing if sample.response is None else None)
+        if asked and why is not None:
+            left_out[why] += 1
+            missing.update((prompt.prompt_id, why) for prompt in asked)
             continue
         for prompt in asked:
             first = found.setdefault(prompt.prompt_id, sample)
@@ -117,6 +127,7 @@ def match_responses(
         file.format,
         {name: reason for name, reason in missing.items() if name not in found},
         dict(sorted(left_out.items())),
+        next((sample.system for sample in found.values() if sample.system), None),
     )
 
 

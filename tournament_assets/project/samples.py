@@ -28,6 +28,10 @@ LATER_TURN = "later turns: only the first one is judged"
 FURTHER_SAMPLE = "further samples of a prompt: only the first one is judged"
 NO_TEXT = "no text: the row holds none"
 FAILED = "no text: the request failed"
+CONVERSATION = "a conversation: the response answers its last turn, and a prompt is a single one"
+TOOLS = "a use of tools: neither a prompt nor a response holds one"
+NOT_TEXT = "an image or another part that is not text"
+SYSTEM = "a system text of its own: those of a model's rows differ, and a prompt holds none"
 
 _FINISH_REASONS = {
     **dict.fromkeys(("stop", "end_turn", "stop_sequence", "eos", "completed"), "stop"),
@@ -36,6 +40,10 @@ _FINISH_REASONS = {
 }
 _LISTED_PROBLEMS = 50
 _RESPONSE_KEYS = ("response", "response_text", "text")
+_TEXT_PARTS = frozenset(
+    {"text", "input_text", "output_text", "reasoning", "thinking", "redacted_thinking", "refusal"}
+)
+_TOOL_PARTS = frozenset({"tool_use", "tool_result", "tool_call", "function_call"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,9 @@ class Sample:
         gold_answer: The accepted answer, where the row says.
         category: What kind of prompt it is, where the row says.
         left_out: What else the row holds that is not judged, a reason for each.
+        system: The system text under which it was answered, where the row says.
+        lost: Why the row is neither a prompt nor a response of ours, if a part of it had to be
+            dropped for that.
         row: The row as the file has it.
     """
 
@@ -70,6 +81,8 @@ class Sample:
     gold_answer: str | None = None
     category: str | None = None
     left_out: tuple[str, ...] = ()
+    system: str | None = None
+    lost: str | None = None
     row: Row = field(default_factory=dict)
 
 
@@ -214,7 +227,24 @@ def _parse(chosen: SampleFormat, rows: Iterable[tuple[str, Any]]) -> list[Sample
         except InputError as error:
             problems.extend(f"{where}: {problem}" for problem in error.problems)
     problems.raise_if_any()
-    return samples
+    return _without_lost_systems(samples)
+
+
+def _without_lost_systems(samples: Sequence[Sample]) -> list[Sample]:
+    """Mark samples whose system text would be lost.
+
+    One text for all of a model's rows is a setting of the model, as an entrant's system prompt is.
+    Of several, each is a part of what its own row asked.
+    """
+    texts: dict[str | None, set[str | None]] = {}
+    for sample in samples:
+        texts.setdefault(sample.model, set()).add(sample.system)
+    return [
+        sample
+        if sample.lost or sample.system is None or len(texts[sample.model]) == 1
+        else replace(sample, lost=SYSTEM)
+        for sample in samples
+    ]
 
 
 def _rows_inside(rows: Iterable[tuple[str, Any]], key: str) -> Iterator[tuple[str, Any]]:
@@ -243,9 +273,12 @@ def _by_columns(
     def parse(row: Row) -> Sample:
         values = {name: value_at(row, column) for name, column in columns.items()}
         response = values.get("response")
+        asked = _read_conversation(values.get("prompt"))
         return Sample(
             prompt_ids=_words(values.get("prompt_id")),
-            prompt_texts=_words(values.get("prompt")),
+            prompt_texts=asked.texts,
+            system=asked.system,
+            lost=asked.lost,
             response=response if isinstance(response, str) else None,
             model=_word(values.get("model")),
             finish_reason=finish_reason_of(values.get("finish_reason")),
@@ -307,14 +340,47 @@ def _spoken(content: object) -> str | None:
     return "".join(texts) if texts else None
 
 
-def _asked(messages: object) -> tuple[str, ...]:
-    """Return the user's question: the last message before an answer, or a plain text."""
-    if isinstance(messages, str):
-        return _words(messages)
+@dataclass(frozen=True, slots=True)
+class _Conversation:
+    """What a model was given to answer.
+
+    Attributes:
+        texts: The user's text, if there is one.
+        system: The system text, if there is one.
+        lost: Why the texts are not all of it.
+    """
+
+    texts: tuple[str, ...] = ()
+    system: str | None = None
+    lost: str | None = None
+
+
+def _read_conversation(messages: object) -> _Conversation:
+    """Read what was said before an answer: a plain text, or messages of which one is a user's."""
     if not isinstance(messages, list):
-        return ()
-    said = [each for each in messages if isinstance(each, Mapping) and each.get("role") == "user"]
-    return _words(_spoken(said[0].get("content"))) if said else ()
+        return _Conversation(_words(messages))
+    said = [each for each in messages if isinstance(each, Mapping)]
+    of_role: dict[str, list[str | None]] = {}
+    for each in said:
+        role = {"developer": "system"}.get(str(each.get("role")), str(each.get("role")))
+        of_role.setdefault(role, []).append(_spoken(each.get("content")))
+    lost = next((reason for each in said if (reason := _loss_of(each)) is not None), None)
+    if of_role.keys() - {"system", "user", "assistant"}:
+        lost = TOOLS
+    if lost is None and (len(of_role.get("user", ())) > 1 or "assistant" in of_role):
+        lost = CONVERSATION
+    system = "\n\n".join(text for text in of_role.get("system", ()) if text)
+    return _Conversation(_words(*of_role.get("user", ())[:1]), system or None, lost)
+
+
+def _loss_of(message: Row) -> str | None:
+    """Return what of a message is not in its text; None if it is all there."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    kinds = {part.get("type", "text") for part in parts if isinstance(part, Mapping)}
+    if message.get("tool_calls") or message.get("function_call") or kinds & _TOOL_PARTS:
+        return TOOLS
+    return NOT_TEXT if kinds - _TEXT_PARTS else None
 
 
 def _own(row: Row) -> Sample:
@@ -348,15 +414,28 @@ def _chat_answer(row: Row) -> Sample:
     turns, others = _turns(row)
     first = turns[0] if turns else None
     counts = {**_inside(row.get("metadata")), **_inside(first)}
+    before, answer = _first_turn(row.get("messages"))
+    asked = _read_conversation(before)
     return Sample(
         prompt_ids=_words(row.get("uid"), row.get("question_id")),
-        prompt_texts=_asked(row.get("messages")),
+        prompt_texts=asked.texts,
+        system=asked.system,
+        lost=asked.lost or _loss_of(answer),
         response=_spoken(first),
         model=_word(row.get("model")) or _word(row.get("model_id")),
         finish_reason=finish_reason_of(counts.get("finish_reason")),
         response_tokens=_count(counts.get("token_len")),
         left_out=(LATER_TURN,) * (len(turns) - 1) + (FURTHER_SAMPLE,) * others,
     )
+
+
+def _first_turn(messages: object) -> tuple[list[Row], Row]:
+    """Return the messages before a model's first answer, and the answer."""
+    said = messages if isinstance(messages, list) else []
+    said = [message for message in said if isinstance(message, Mapping)]
+    answers = [n for n, message in enumerate(said) if message.get("role") == "assistant"]
+    end = answers[0] if answers else len(said)
+    return said[:end], said[end] if answers else {}
 
 
 def _turns(row: Row) -> tuple[list[Any], int]:
@@ -427,9 +506,12 @@ def _inspect(row: Row) -> Sample:
     has_failed = bool(row.get("error") or output.get("error"))
     text = _spoken(message.get("content"))
     further = (FURTHER_SAMPLE,) * max(len(choices) - 1, 0)
+    given, asked = _read_conversation(row.get("input")), _read_conversation(_before_answer(row))
     return Sample(
         prompt_ids=_words(row.get("id")),
-        prompt_texts=_asked(row.get("input")),
+        prompt_texts=tuple(dict.fromkeys(given.texts + asked.texts)),
+        system=asked.system,
+        lost=asked.lost or given.lost or _loss_of(message),
         response=None if has_failed or row.get("epoch", 1) != 1 else text,
         missing=FURTHER_SAMPLE if row.get("epoch", 1) != 1 else FAILED if has_failed else NO_TEXT,
         model=_word(output.get("model")),
@@ -439,6 +521,14 @@ def _inspect(row: Row) -> Sample:
         gold_answer=_word(row.get("target")),
         left_out=further,
     )
+
+
+def _before_answer(row: Row) -> object:
+    """Return what a model saw before it gave a sample's output: solvers may add to its input."""
+    messages = row.get("messages")
+    if not isinstance(messages, list) or not messages:
+        return row.get("input")
+    return messages[:-1] if _inside(messages[-1]).get("role") == "assistant" else messages
 
 
 def _batch_answer(row: Row) -> Sample:
@@ -451,6 +541,7 @@ def _batch_answer(row: Row) -> Sample:
     return Sample(
         prompt_ids=_words(row.get("custom_id")),
         response=text,
+        lost=_loss_of_answer(body),
         model=_word(body.get("model")),
         finish_reason=finish_reason_of(finish_reason),
         prompt_tokens=_count(usage.get("prompt_tokens", usage.get("input_tokens"))),
@@ -477,10 +568,26 @@ def _body_of_answer(body: Row) -> tuple[str | None, object, int]:
     return "".join(spoken) if spoken else None, reason, 1
 
 
+def _loss_of_answer(body: Row) -> str | None:
+    choices, output = body.get("choices"), body.get("output")
+    if isinstance(choices, list) and choices:
+        return _loss_of(_inside(_inside(choices[0]).get("message")))
+    items = [_inside(each) for each in output] if isinstance(output, list) else []
+    if any(each.get("type") not in ("message", "reasoning") for each in items):
+        return TOOLS
+    return next((loss for each in items if (loss := _loss_of(each)) is not None), None)
+
+
 def _batch_request(row: Row) -> Sample:
     body = _inside(row.get("body"))
-    asked = next((body[key] for key in ("messages", "input", "prompt") if key in body), None)
-    return Sample(prompt_ids=_words(row.get("custom_id")), prompt_texts=_asked(asked))
+    given = next((body[key] for key in ("messages", "input", "prompt") if key in body), None)
+    asked = _read_conversation(given)
+    return Sample(
+        prompt_ids=_words(row.get("custom_id")),
+        prompt_texts=asked.texts,
+        system=asked.system or _word(body.get("instructions")),
+        lost=TOOLS if body.get("tools") else asked.lost,
+    )
 
 
 def _has_scored_turns(row: Row) -> bool:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tournament_assets.extras.banks.bank_building import (
     NO_TEXT,
     SAME_PROMPT,
+    SHARED_SYSTEM,
     ImportedBank,
     ImportRecipe,
     build_bank_rows,
@@ -223,7 +224,8 @@ def test_questions_of_other_tools_become_a_bank(
     tmp_path: Path, row: Mapping[str, Any], found: str, prompt: Prompt
 ) -> None:
     path = write_lines(tmp_path / "file.jsonl", row)
-    assert imported(path) == (ImportedBank(1, found, {}), [prompt])
+    left_out = {SHARED_SYSTEM: 1} if row is BATCH_REQUEST else {}
+    assert imported(path) == (ImportedBank(1, found, left_out), [prompt])
 
 
 def test_a_bank_of_a_file_finds_the_responses_of_the_file(tmp_path: Path) -> None:

@@ -293,6 +293,7 @@ def write_bank(out: Path, rows: Sequence[tuple[str, JsonObject]]) -> None:
 
 
 SAME_PROMPT = "the same prompt once more"
+SHARED_SYSTEM = "the system text of all rows: give it to entrants as system_prompt"
 NO_TEXT = "a row without the text of a prompt"
 _SHARD = re.compile(r"(?P<split>.+?)-\d{5}-of-\d{5}")
 
@@ -324,7 +325,7 @@ class ImportedBank:
     Attributes:
         n_prompts: Prompts in the bank.
         format: The format that the file was read as.
-        left_out: Rows that are no prompt of their own, counted by the reason.
+        left_out: Rows that are no prompt of their own, and system texts, counted by the reason.
     """
 
     n_prompts: int
@@ -352,20 +353,23 @@ def import_bank_file(recipe: ImportRecipe, out: Path) -> ImportedBank:
         format_name = file.format
         for sample in file.samples:
             row = _imported_row(sample, recipe, is_bank=file.format == OWN)
-            if not row.get("text"):
+            if sample.lost is not None:
+                left_out[sample.lost] += 1
+            elif not row.get("text"):
                 left_out[NO_TEXT] += 1
             elif (row["prompt_id"], row["text"]) in rows:
                 left_out[SAME_PROMPT] += 1
             else:
                 rows[row["prompt_id"], row["text"]] = (sample.where, row)
+                left_out[SHARED_SYSTEM] += sample.system is not None
     if not rows:
         raise InputError(
             f"{recipe.path}: no row of {format_name} holds the text of a prompt "
-            f"({left_out[NO_TEXT]} looked at); expected at least one; say which column does by "
+            f"({left_out.total()} looked at); expected at least one; say which column does by "
             "--map text=COLUMN"
         )
     write_bank(out, list(rows.values()))
-    return ImportedBank(len(rows), format_name, dict(sorted(left_out.items())))
+    return ImportedBank(len(rows), format_name, dict(sorted((+left_out).items())))
 
 
 def _format_of(path: Path, recipe: ImportRecipe) -> str | None:
