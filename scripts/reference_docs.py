@@ -1,7 +1,7 @@
 """Write the reference pages that come from the code: `python scripts/reference_docs.py`.
 
-`docs/commands.md` is the help of every command, `docs/tables.md` every stored table with its
-columns, and the rating methods. Tests hold both pages to the code.
+`docs/commands.md` is the help of every command, `docs/tables.md` every asset, every stored table
+with its columns, and the rating methods. Tests hold both pages to the code.
 """
 
 import inspect
@@ -26,6 +26,13 @@ _TYPES = {
     pa.bool_(): "true or false",
     pa.list_(pa.string()): "list of texts",
     pa.list_(pa.float64()): "list of numbers",
+}
+_STORED = {
+    "table": "Parquet",
+    "stream": "Parquet, streamed",
+    "arrays": "npz",
+    "folder": "`runs/<mode>_<time>/`",
+    "file": "observed, not stored",
 }
 _WIDTH = 88
 
@@ -68,7 +75,19 @@ def tables_page() -> str:
         "Every table that the graph stores as Parquet, and the arrays that it stores as npz, from",
         "the classes of their rows; `python scripts/reference_docs.py` writes this page. A column",
         "that may be absent says so: absent is never 0, a tie or an empty text.",
+        "",
+        "## Assets",
+        "",
+        "| asset | partitions | made from | stored as |",
+        "|---|---|---|---|",
     ]
+    for row in ASSETS:
+        sources = ", ".join(f"`{name}`" for name in (*row.input_rows(), *row.after))
+        name = f"`{row.name}`" + (f", {row.note}" if row.note else "")
+        lines.append(
+            f"| {name} | {' × '.join(row.axes) or '–'} | {sources or '–'} "
+            f"| {_STORED[row.stored_as]} |"
+        )
     for row in ASSETS:
         if not row.is_table:
             continue

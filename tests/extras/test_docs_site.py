@@ -44,6 +44,7 @@ def test_every_page_says_how_it_is_made_and_knows_every_command_and_table() -> N
         assert f"## {table}\n" in tables
     assert "| `response_tokens` |" in tables
     assert "| `ratings` |" in tables
+    assert "| `price_list` | – | – | observed, not stored |" in tables
 
 
 def build(project: Path, out: Path) -> "subprocess.CompletedProcess[str]":

@@ -5,7 +5,6 @@ import re
 from tests.changed import places_to_test
 from tests.test_house import PACKAGE, ROOT, modules_by_folder
 from tournament_assets.cli.configuration import render_page
-from tournament_assets.graph.table import table_for_readers
 
 
 def drawn_in_the_architecture() -> tuple[set[str], set[str]]:
@@ -46,11 +45,6 @@ def test_the_page_of_every_key_is_what_the_code_says() -> None:
     assert (ROOT / "docs" / "configuration.md").read_text() == render_page(), (
         "run: tournament configuration > docs/configuration.md"
     )
-
-
-def test_the_table_in_the_documentation_is_that_of_the_rows() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text()
-    assert table_for_readers() in page, f"put this into the page:\n{table_for_readers()}"
 
 
 def test_a_changed_file_of_an_extra_leads_to_its_tests() -> None:

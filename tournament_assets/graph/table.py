@@ -1,7 +1,7 @@
 """The graph in one table: every asset, and the jobs that make them.
 
-Assets, jobs, settings versions and the table in `docs/architecture.md` are made of these rows. To
-add an asset, write its function in `assets/`, its row here, and the class of its table's rows in
+Assets, jobs, settings versions and the table in `docs/tables.md` are made of these rows. To add
+an asset, write its function in `assets/`, its row here, and the class of its table's rows in
 `tournament/asset_rows.py`.
 """
 
@@ -365,26 +365,3 @@ def jobs_of(plan: TournamentPlan) -> list[JobRow]:
 def settings_versions(plan: TournamentPlan) -> dict[str, str]:
     """Return the version of every asset that has settings, by the asset's name."""
     return {row.name: fingerprint(row.settings(plan)) for row in ASSETS if row.settings is not None}
-
-
-def table_for_readers() -> str:
-    """Return the Markdown table of all assets that `docs/architecture.md` shows."""
-    lines = ["| asset | partitions | made from | stored as |", "|---|---|---|---|"]
-    for row in ASSETS:
-        sources = [*row.input_rows(), *row.after]
-        lines.append(
-            f"| `{row.name}`{f', {row.note}' if row.note else ''} | {' × '.join(row.axes) or '–'} "
-            f"| {', '.join(f'`{name}`' for name in sources) or '–'} | {_stored(row)} |"
-        )
-    return "\n".join(lines)
-
-
-def _stored(row: AssetRow) -> str:
-    words = {
-        "table": "Parquet",
-        "stream": "Parquet, streamed",
-        "arrays": "npz",
-        "folder": "`runs/<mode>_<time>/`",
-        "file": "observed, not stored",
-    }
-    return words[row.stored_as]
