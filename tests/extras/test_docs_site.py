@@ -144,7 +144,7 @@ def _problems(command: str, *, is_block: bool) -> list[str]:
 
 def test_every_printed_command_has_the_options_that_the_program_has() -> None:
     printed = _printed_commands("tournament")
-    assert len(printed) > 60
+    assert len(printed) > 40
     wrong = {
         f"{page}: {command}": found
         for page, command, is_block in printed
