@@ -1,11 +1,11 @@
-# make pilot | quick | test | e2e | check | docs | ui | bench | clean      `make help` says what each does
+# make pilot | real | quick | test | e2e | check | docs | ui | bench | clean      `make help` says what each does
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help pilot headline ui docs quick test core e2e check format bench gpu coverage browser postgresql redis torture fuzz clean
+.PHONY: help pilot headline real ui docs quick test core e2e check format bench gpu coverage browser postgresql redis torture fuzz clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -27,6 +27,11 @@ pilot: $(VENV)/.runtime  ## run the demo's pilot through Dagster and print its l
 
 headline: $(VENV)/.runtime  ## run the demo's headline
 	@$(BIN)/tournament run --config configs/demo.yaml --mode headline
+
+real: $(VENV)/.runtime  ## fetch a small real model (93 MB), train an adapter for it, and compare four ways to run it
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[real]'
+	@$(BIN)/python scripts/real_small.py
+	@OMP_NUM_THREADS=1 $(BIN)/tournament run --config configs/examples/real_small.yaml --mode headline
 
 ui: $(VENV)/.runtime  ## serve the Dagster UI on http://127.0.0.1:3000
 	@echo "http://127.0.0.1:$${PORT:-3000}, in a few seconds; Ctrl-C ends it"

@@ -22,11 +22,20 @@ if TYPE_CHECKING:
     from tests.projects import FinishedPilot
 
 
-END_TO_END = ("daemon", "fuzz", "machines", "torture", "test_demo.py", "test_demo_edits.py")
+END_TO_END = (
+    "daemon",
+    "fuzz",
+    "machines",
+    "torture",
+    "test_demo.py",
+    "test_demo_edits.py",
+    "test_real_model.py",
+)
 """Folders and files whose tests are all marked `e2e`."""
 LONGEST = (
     "test_demo.py",
     "test_demo_edits.py",
+    "test_real_model.py",
     "torture/test_real_runs.py",
     "browser/test_dagster_ui_button.py",
     "browser/test_dagster_ui.py",

@@ -415,7 +415,7 @@ def test_a_prompt_that_a_solver_rewrote_is_known_by_either_text(tmp_path: Path) 
 
 
 def test_an_answer_that_calls_a_tool_is_no_response(tmp_path: Path) -> None:
-    body = {**BATCH["response"]["body"], "choices": [{"message": CALL, "finish_reason": "stop"}]}
+    body = {"model": "m", "choices": [{"message": CALL, "finish_reason": "stop"}]}
     called = {**BATCH, "custom_id": "p2", "response": {"status_code": 200, "body": body}}
     output = [{"type": "message", "content": []}, {"type": "web_search_call", "id": "w"}]
     searched = {
