@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tournament_assets.definitions import TournamentComponent
-    from tournament_assets.python_api import Run, Tournament, compare, load, open_run, rate
+    from tournament_assets.python_api import (
+        Run,
+        Tournament,
+        compare,
+        compare_answers,
+        load,
+        open_run,
+        rate,
+    )
     from tournament_assets.python_results import (
         Comparison,
         GateResult,
@@ -41,6 +49,7 @@ __all__ = [
     "TournamentError",
     "WorkError",
     "compare",
+    "compare_answers",
     "load",
     "open_run",
     "rate",

@@ -70,10 +70,10 @@ from tournament_assets.graph.resources import (
 from tournament_assets.graph.table import rows_of
 from tournament_assets.project.config_files import (
     ConfigFile,
-    as_identifier,
     find_host,
     load_config,
 )
+from tournament_assets.project.new_projects import as_identifier
 from tournament_assets.project.plan import TournamentPlan, plan_of, refuse_upstream_assets
 from tournament_assets.project.project_files import default_ledger_url as default_ledger_url
 from tournament_assets.storage.atomic_files import write_bytes_atomically

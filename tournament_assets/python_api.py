@@ -27,7 +27,13 @@ from tournament_assets.battles.rating import (
 from tournament_assets.battles.registry import pool_battles, read_battles
 from tournament_assets.graph.plain_runs import PlainRun, run_plainly, run_unrecorded
 from tournament_assets.graph.run_options import RunOptions
+from tournament_assets.project.answer_tables import ColumnRole, frame_answers, read_answers
 from tournament_assets.project.config_files import find_project, load_config
+from tournament_assets.project.new_projects import (
+    NewTournament,
+    write_new_project,
+    written_rubrics,
+)
 from tournament_assets.project.plan import plan_of
 from tournament_assets.python_results import (
     Comparison,
@@ -158,6 +164,66 @@ def rate(
         preferences=preferences,
     )
     return Ratings(tuple(rated), checked, dict(left_out), pooled.warnings)
+
+
+def compare_answers(
+    answers: pd.DataFrame | str | Path,
+    *,
+    judge: str,
+    rubric: str | Mapping[str, str] | None = None,
+    budget: float | None = None,
+    columns: Mapping[ColumnRole, str | Sequence[str]] | None = None,
+    folder: str | Path = "answers",
+    environment: Mapping[str, str] | None = None,
+    progress: Callable[[str], object] | None = None,
+) -> "Run":
+    """Return the finished run of a tournament between answers that exist already.
+
+    It writes a project like `tournament init --from` and runs its headline mode without Dagster.
+    Called again with the same folder, it writes the project again and pays only for pairs that are
+    new: what was paid for is in the folder's ledger.
+
+    Args:
+        answers: A frame or a file: wide (a column for each entrant) or long (`prompt`, `entrant`,
+            `response`); with `prompt_id`, `gold_answer` and `source` where they are there. None and
+            NaN are no answer, an empty text in a frame is one that says nothing.
+        judge: The model, such as `claude-…`, or `service:model`; `loopback-lexical` costs nothing
+            and compares words alone.
+        rubric: What makes an answer the better one, in words, or by dimension; general helpfulness
+            by default.
+        budget: The most that judging may cost, in US dollars; a judge that costs money needs one.
+        columns: What columns hold, where their names do not say it.
+        folder: Where the project is; one that this function did not write is left alone.
+        environment: Environment variables to use instead of the process's.
+        progress: Called when a step is done; such as `print`.
+
+    Raises:
+        InputError: With everything that is wrong with the answers, each with its row and column; or
+            if the folder holds another project.
+        WorkError: If a step failed; what was paid for until then is in the ledger.
+
+    Example:
+        >>> frame = pd.DataFrame({"prompt": ["2 + 2?"], "brief": ["4"], "chatty": ["It is 4."]})
+        >>> ta.compare_answers(frame, judge="loopback-lexical").frame
+    """
+    named: dict[ColumnRole, Sequence[str]] = {
+        role: [held] if isinstance(held, str) else held for role, held in (columns or {}).items()
+    }
+    table = (
+        frame_answers(answers, columns=named or None)
+        if isinstance(answers, pd.DataFrame)
+        else read_answers(Path(answers), columns=named or None)
+    )
+    made = NewTournament(
+        table, written_rubrics(rubric), judge=judge, budget_usd=budget, about=_WRITTEN_AGAIN
+    )
+    project = write_new_project(Path(folder), made, replaces=_WRITTEN_AGAIN)
+    return load(project.config, environment=environment).run(
+        "headline", record=False, progress=progress
+    )
+
+
+_WRITTEN_AGAIN = "Written by tournament_assets.compare_answers, which writes it again when called."
 
 
 def compare(

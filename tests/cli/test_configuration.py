@@ -1,17 +1,22 @@
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 from click.testing import CliRunner
 
+import tournament_assets as ta
 from tournament_assets.cli import main
 from tournament_assets.cli.configuration import render_page
 from tournament_assets.definitions import build_plan
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.launching import run_tournament
 from tournament_assets.ledger import Ledger
-from tournament_assets.project.config_files import as_identifier, load_config, write_new_project
+from tournament_assets.project.config_files import load_config
 from tournament_assets.project.existing_work import existing_requests
+from tournament_assets.project.new_projects import as_identifier, write_new_project
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.runs.preflight import refuse_bad_input
 from tournament_assets.tournament.errors import InputError
@@ -76,7 +81,7 @@ def test_an_empty_folder_becomes_a_tournament_that_runs_with_its_own_instruction
     folder = tmp_path / "merge-review"
     said = CliRunner().invoke(main, ["init", str(folder)], catch_exceptions=False).output
     config = folder / "configs" / "merge_review.yaml"
-    assert said.endswith(f"next: tournament run --config {config} --mode pilot\n")
+    assert said.endswith(f"next: tournament run --config {config} --mode headline\n")
     (folder / "judge_instructions.txt").write_text(OWN_INSTRUCTIONS)
     text = config.read_text()
     text = text.replace("  # instructions: judge", "  instructions: judge")
@@ -87,7 +92,7 @@ def test_an_empty_folder_becomes_a_tournament_that_runs_with_its_own_instruction
         on_start=lambda stage, label: None,
         on_done=lambda stage, label: None,
     )
-    assert summary.requests_submitted == 32
+    assert summary.requests_submitted == 28
     assert set(summary.leaderboard["dimension"]) == {"correctness", "usefulness"}
     (run,) = (folder / "runs").iterdir()
     told = (run / "rubrics" / "usefulness.txt").read_text()
@@ -133,6 +138,98 @@ def test_the_commented_lines_of_a_new_config_are_keys_that_exist(tmp_path: Path)
     assert values.judging.budget.usd == 20
     assert values.judging.instructions == "judge_instructions.txt"
     assert values.entrant_ids == ("plain", "with_checklist", "mine")
+
+
+def test_the_sample_teaches_one_dimension_that_is_told_apart_and_one_that_is_not(
+    tmp_path: Path,
+) -> None:
+    config = write_new_project(tmp_path / "mine").config
+    run = ta.load(config, environment={}).run("headline", record=False)
+    page = (run.directory / "report.md").read_text()
+    assert "with_checklist is best on correctness; on usefulness it is undecided" in page
+    rated = run.frame.set_index(["dimension", "entrant_id"])["low"]
+    assert rated["correctness", "with_checklist"] > 1400 > rated["usefulness", "with_checklist"]
+
+
+CSV = """\
+id;Question;Model A;Model B;gold
+1;What is 2 + 2?;The answer is 4.;I do not know.;4
+2;"Name a prime,
+and say why.";Seven, since nothing divides it.;;Seven
+3;Who wrote Emma?;Jane Austen wrote it.;Charles Dickens.;Jane Austen
+"""
+
+
+def test_two_commands_lead_from_a_spreadsheet_to_a_report(tmp_path: Path) -> None:
+    (tmp_path / "answers.csv").write_text(CSV, encoding="utf-8-sig")
+    folder = tmp_path / "mine"
+    code, said = run("init", str(folder), "--from", str(tmp_path / "answers.csv"))
+    config = folder / "configs" / "mine.yaml"
+    assert code == 0, said
+    for words in (
+        "a column for each entrant",
+        "prompts: 3, 3 with a gold answer",
+        "entrants: 2 ('Model A' as Model_A, 'Model B' as Model_B), 2 pairs",
+        "missing: 1 of 6 answers (Model_B 1)",
+        f"next: tournament run --config {config} --mode headline",
+    ):
+        assert words in said
+    refuse_bad_input(plan_of(config), "headline")
+    values = load_config(config).config
+    assert values.dimensions["helpfulness"].shows_gold_answer
+    assert values.entrants[0].description == "Model A"
+    done = ta.load(config, environment={}).run("headline", record=False)
+    assert set(done.frame["entrant_id"]) == {"Model_A", "Model_B"}
+    assert (done.directory / "report.html").exists()
+
+
+def test_judge_and_budget_are_filled_in(tmp_path: Path) -> None:
+    (tmp_path / "answers.csv").write_text(CSV)
+    options = ["--from", str(tmp_path / "answers.csv"), "--judge", "claude-haiku-4-5"]
+    code, said = run("init", str(tmp_path / "a"), *options, "--budget", "5")
+    assert code == 0, said
+    assert said.endswith("--mode headline\n")
+    values = load_config(tmp_path / "a" / "configs" / "a.yaml").config
+    assert (values.judges[0].service, values.judges[0].model) == ("anthropic", "claude-haiku-4-5")
+    assert values.judging.budget.usd == 5
+    code, said = run("init", str(tmp_path / "b"), *options)
+    assert said.endswith("--mode pilot\n")
+    options[-1] = "openai_api:my-model"
+    assert run("init", str(tmp_path / "c"), *options)[0] == 0
+    assert load_config(tmp_path / "c" / "configs" / "c.yaml").config.judges[0].model == "my-model"
+    options[-1] = "oracle-1"
+    code, said = run("init", str(tmp_path / "d"), *options)
+    assert code == 2
+    assert "the judge is 'oracle-1'; expected a model whose name tells its service" in said
+    assert not (tmp_path / "d").exists()
+
+
+def n_replies(folder: Path) -> int:
+    with closing(sqlite3.connect(folder / "ledger" / "ledger.sqlite")) as ledger:
+        return int(ledger.execute("SELECT count(*) FROM judge_replies").fetchone()[0])
+
+
+def test_answers_of_a_frame_are_compared_in_one_call_and_paid_for_once(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {"prompt": ["What is 2 + 2?", "Who wrote Emma?"], "a": ["4", "Austen"], "b": ["5", None]}
+    )
+    folder = tmp_path / "answers"
+
+    def compare(rubric: str | None) -> ta.Run:
+        return ta.compare_answers(
+            frame, judge="loopback-lexical", rubric=rubric, folder=folder, environment={}
+        )
+
+    first = compare(None)
+    assert set(first.frame["dimension"]) == {"helpfulness"}
+    assert first.battles["question_id"].tolist() == ["prompt-1"]
+    assert compare("The shorter answer is better.").frame["dimension"].unique() == ["quality"]
+    before = n_replies(folder)
+    compare(None)
+    assert n_replies(folder) == before == 4
+    (folder / "configs" / "answers.yaml").write_text("# mine")
+    with pytest.raises(InputError, match="the file is there already"):
+        compare(None)
 
 
 def test_nothing_is_overwritten_and_nothing_written_beside_it(tmp_path: Path) -> None:

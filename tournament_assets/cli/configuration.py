@@ -11,6 +11,7 @@ import re
 import shlex
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -19,9 +20,22 @@ from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from tournament_assets.project.config_files import write_new_project
+from tournament_assets.project.answer_tables import (
+    ROLES,
+    describe_answers,
+    parse_columns,
+    read_answers,
+)
+from tournament_assets.project.config_files import load_config
+from tournament_assets.project.new_projects import (
+    NewTournament,
+    sample_tournament,
+    write_new_project,
+    written_rubrics,
+)
 from tournament_assets.project.project_files import prepare_dagster_home
 from tournament_assets.tournament.config import TournamentConfig
+from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.extras import named_rows_of_extras, rows_of_extras
 from tournament_assets.tournament.judge_services import ServiceName
 
@@ -39,17 +53,69 @@ _LIMITS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
 @click.command("init")
 @click.argument("folder", metavar="[DIR]", default=".", type=click.Path(path_type=Path))
-def init_command(folder: Path) -> None:
+@click.option(
+    "--from",
+    "answers_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Compare the answers of this file: CSV, JSON lines or Parquet, a column for each entrant "
+    "or a row for each answer.",
+)
+@click.option(
+    "--columns",
+    "columns",
+    multiple=True,
+    metavar="ROLE=COLUMN",
+    help=f"What a column of the file holds, where its name does not say it: {', '.join(ROLES)}. "
+    "Several columns hold responses where each entrant has its own. May be repeated.",
+)
+@click.option(
+    "--judge",
+    metavar="MODEL",
+    help="Who judges: claude-…, or SERVICE:MODEL. By default the loopback judge, which costs "
+    "nothing and compares words alone.",
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="USD",
+    help="The most that judging may cost.",
+)
+def init_command(
+    folder: Path,
+    answers_path: Path | None,
+    columns: tuple[str, ...],
+    judge: str | None,
+    budget: float | None,
+) -> None:
     """Write a tournament that runs as it is to DIR, by default this folder.
 
-    It is named after its folder. Its entrants' responses are recorded and its judge is the loopback
-    judge, so it needs no key and costs nothing. Comments in its config say what to replace. No
-    file is overwritten.
+    It is named after its folder. Its entrants' responses are recorded: those of the file, or a
+    sample. Comments in its config say what to replace. No file is overwritten.
     """
-    project = write_new_project(folder)
-    for path in project.files:
+    if answers_path is None:
+        if columns:
+            raise InputError("--columns is given and no file; expected --from FILE with it")
+        made = sample_tournament()
+    else:
+        answers = read_answers(answers_path, columns=parse_columns(columns) or None)
+        for line in describe_answers(answers, title=str(answers_path)):
+            click.echo(line)
+        made = NewTournament(answers, written_rubrics(None))
+    made = replace(made, judge=judge or made.judge, budget_usd=budget)
+    project = write_new_project(folder, made)
+    for path in project.files[: None if answers_path is None else 1]:
         click.echo(f"wrote {path}")
-    click.echo(f"next: tournament run --config {shlex.quote(str(project.config))} --mode pilot")
+    if len(project.files) > 1 and answers_path is not None:
+        click.echo(f"wrote {len(project.files) - 1} more files to {folder}")
+    service = load_config(project.config).config.judges[0].row
+    if answers_path is not None and not service.is_language_model:
+        click.echo(
+            "judge: a stand-in that compares words, for trying it out; "
+            "--judge claude-… --budget USD names a real one"
+        )
+    mode = "headline" if service.is_free or budget is not None else "pilot"
+    click.echo(f"next: tournament run --config {shlex.quote(str(project.config))} --mode {mode}")
 
 
 @click.command("configuration")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.json_lines import (
     BYTE_ORDER_MARK,
     LONGEST_LINE,
+    Json,
     JsonObject,
     numbered_lines,
     parse_object,
@@ -58,6 +60,8 @@ def sample_file(path: Path) -> FileSample:
             f"{path}: the file is a ZIP archive; expected Parquet, JSON or CSV; unpack it, or "
             "write a .eval log of inspect as JSON (inspect log convert --to json)"
         )
+    if beginning[:2] in _UTF_16:
+        return _csv_sample(path, beginning)
     where, line = next(numbered_lines(path), ("", b""))
     line = line.strip()
     if not line:
@@ -67,16 +71,17 @@ def sample_file(path: Path) -> FileSample:
         return _json_sample("json list", items[0][1] if items else None, path)
     if line.startswith(b"{"):
         return _sample_objects(path, where, line)
-    try:
-        header = line.decode().strip().split(",")
-    except UnicodeDecodeError:
-        header = []
-    if len(header) < 2:
+    return _csv_sample(path, line)
+
+
+def _csv_sample(path: Path, beginning: bytes) -> FileSample:
+    names = _csv_layout(path).names
+    if len(names) < 2:
         raise InputError(
-            f"{path}: the file begins with {line[:40]!r}; expected Parquet, JSON lines, a JSON "
-            "list, or CSV with a header"
+            f"{path}: the file begins with {beginning[:40]!r}; expected Parquet, JSON lines, a "
+            "JSON list, or CSV with a header"
         )
-    return FileSample("csv", frozenset(name.strip().strip('"') for name in header), {})
+    return FileSample("csv", frozenset(names), {})
 
 
 def _sample_objects(path: Path, where: str, line: bytes) -> FileSample:
@@ -116,7 +121,7 @@ def read_rows(path: Path, kind: FileKind) -> list[tuple[str, JsonObject]]:
         return [(where, dict(row)) for where, row in parquet_rows(path, None)]
     if kind == "csv":
         rows = csv_rows(path)
-        return [(at, {name: cell or None for name, cell in row.items()}) for at, row in rows]
+        return [(at, {name: _cell(cell) for name, cell in row.items()}) for at, row in rows]
     items = read_json_list(path) if kind == "json list" else [(path.name, _load_object(path))]
     problems = Problems(listed=_LISTED_PROBLEMS)
     found: list[tuple[str, JsonObject]] = []
@@ -129,6 +134,10 @@ def read_rows(path: Path, kind: FileKind) -> list[tuple[str, JsonObject]]:
             found.append((where, item))
     problems.raise_if_any()
     return found
+
+
+def _cell(cell: Json) -> Json:
+    return cell if isinstance(cell, str) and cell.strip() else None
 
 
 @contextmanager
@@ -161,25 +170,133 @@ def _load_object(path: Path) -> Any:
         ) from None
 
 
-def csv_rows(path: Path, *, needed: Sequence[str] = ()) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the rows of a CSV file, each as an object with the place of its end (`file:line`).
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_DELIMITERS = ",;\t|"
+_DELIMITER_LINE = re.compile(r"sep=(.)\s*", re.IGNORECASE)
+_LOOKED_AT = 2**18  # characters; enough for the rows that tell one delimiter from another
+
+
+@dataclass(frozen=True, slots=True)
+class _CsvLayout:
+    """How a file of separated values is written; `skipped` lines come before its header."""
+
+    encoding: str
+    delimiter: str
+    skipped: int
+    names: tuple[str, ...]
+
+
+def _csv_layout(path: Path) -> _CsvLayout:
+    """Find out encoding and delimiter, as Excel and others write them.
+
+    The delimiter is the one by which most rows have as many cells as the header. `csv.Sniffer`
+    counts characters instead, which answers full of commas mislead.
 
     Raises:
-        InputError: If the file is not CSV in UTF-8 or a needed column is missing.
+        InputError: If the file cannot be read or is not text.
     """
     with _opened(path) as file:
+        encoding = "utf-16" if file.read(2) in _UTF_16 else "utf-8-sig"
+    with _csv_text(path, encoding) as text:
+        beginning = text.read(_LOOKED_AT)
+    first = beginning.lstrip("\r\n").split("\n", 1)[0]
+    if match := _DELIMITER_LINE.fullmatch(first):
+        beginning = beginning.lstrip("\r\n").partition("\n")[2]
+    candidates = match[1] if match else _DELIMITERS
+    tables = {each: _first_rows(beginning, each) for each in candidates}
+
+    def fit(delimiter: str) -> tuple[bool, int, int]:
+        header, *rows = tables[delimiter] or [[]]
+        return len(header) > 1, sum(len(row) == len(header) for row in rows), len(header)
+
+    delimiter = max(candidates, key=fit)
+    header = next(iter(tables[delimiter]), [])
+    return _CsvLayout(encoding, delimiter, int(bool(match)), tuple(map(str.strip, header)))
+
+
+def _first_rows(text: str, delimiter: str) -> list[list[str]]:
+    csv.field_size_limit(LONGEST_LINE)  # a response may be longer than the 128 KiB allowed
+    try:
+        return [
+            row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row
+        ]
+    except csv.Error:
+        return []
+
+
+@contextmanager
+def _csv_text(path: Path, encoding: str) -> Iterator[io.TextIOWrapper]:
+    with _opened(path) as file:
         try:
-            csv.field_size_limit(LONGEST_LINE)  # a response may be longer than the 128 KiB allowed
-            reader = csv.DictReader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""))
-            missing = [name for name in needed if name not in (reader.fieldnames or ())]
-            if missing:
-                raise InputError(f"{path}: the header has no {', '.join(missing)}")
-            for row in reader:
-                yield f"{path.name}:{reader.line_num}", row
-        except (UnicodeDecodeError, csv.Error) as error:
+            yield io.TextIOWrapper(file, encoding=encoding, newline="")
+        except UnicodeDecodeError as error:
+            where = f"byte {error.object[error.start]:#04x}" if error.encoding == "utf-8" else error
             raise InputError(
-                f"{path}: the file cannot be read ({error}); expected CSV in UTF-8"
+                f"{path.name}{_line_of_byte(path)}: {where} is not UTF-8; expected CSV in UTF-8; "
+                "save it as 'CSV UTF-8'"
             ) from None
+
+
+def _line_of_byte(path: Path) -> str:
+    """Return the line of the first bytes that are not UTF-8, as messages have it."""
+    with _opened(path) as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return f":{number}"
+    return ""
+
+
+def csv_rows(path: Path, *, needed: Sequence[str] = ()) -> Iterator[tuple[str, JsonObject]]:
+    """Yield the rows of a CSV file, each as an object with the place where it begins (`file:line`).
+
+    Cells may be separated by commas, semicolons, tabs or bars, and the text be UTF-8 or, with a
+    byte order mark, UTF-16. A row that is too short has None in its last columns.
+
+    Raises:
+        InputError: If the file is no such CSV, a column's name stands twice or a needed one is
+            missing; after the good rows, with every row that has more cells than the header.
+    """
+    layout = _csv_layout(path)
+    if missing := [name for name in needed if name not in layout.names]:
+        raise InputError(f"{path}: the header has no {', '.join(missing)}")
+    twice = sorted({name for name in layout.names if name and layout.names.count(name) > 1})
+    if twice:
+        raise InputError(
+            f"{path}: the header has {', '.join(map(repr, twice))} more than once; expected every "
+            "column's name once; rename one"
+        )
+    problems = Problems(listed=_LISTED_PROBLEMS)
+    with _csv_text(path, layout.encoding) as text:
+        for _ in range(layout.skipped):
+            text.readline()
+        reader = csv.reader(text, delimiter=layout.delimiter, strict=True)
+        begins = layout.skipped + 1
+        try:
+            is_header = True
+            for row in reader:
+                where, begins = f"{path.name}:{begins}", layout.skipped + reader.line_num + 1
+                if not row:
+                    continue
+                if is_header:
+                    is_header = False
+                elif any(cell.strip() for cell in row[len(layout.names) :]):
+                    problems.add(
+                        f"{where}: the row has {len(row)} cells and the header "
+                        f"{len(layout.names)}; expected as many; a text with "
+                        f"{layout.delimiter!r} stands between quotation marks"
+                    )
+                else:
+                    cells = [*row, *[None] * (len(layout.names) - len(row))]
+                    yield where, dict(zip(layout.names, cells, strict=False))
+        except csv.Error as error:
+            raise InputError(
+                f"{path.name}:{begins}: the row that begins here cannot be read ({error}); "
+                "expected CSV; a text with a quotation mark stands between quotation marks, and "
+                "its own are doubled"
+            ) from None
+    problems.raise_if_any()
 
 
 def read_json_list(path: Path) -> list[tuple[str, object]]:

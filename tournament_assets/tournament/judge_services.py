@@ -51,6 +51,7 @@ class JudgeService:
             the environment.
         model_prefix: How the names of its models begin, which then belong to no other service;
             empty if it serves models of any name.
+        usual_models: How names of models begin for which this service is meant where none is named.
         is_free: Whether it costs nothing; its models need a prefix then, by which bills know them.
         needs_price: Whether a model without a price is refused before anything is spent: no list
             of prices that is shipped names its models.
@@ -74,6 +75,7 @@ class JudgeService:
     url_variable: str = ""
     may_be_elsewhere: bool = False
     model_prefix: str = ""
+    usual_models: tuple[str, ...] = ()
     is_free: bool = False
     needs_price: bool = False
     is_language_model: bool = True
@@ -139,6 +141,7 @@ ANTHROPIC = JudgeService(
     source="through the Message Batches API",
     key_variable="ANTHROPIC_API_KEY",
     url_variable="ANTHROPIC_BASE_URL",
+    usual_models=("claude-",),
     is_in_keys=False,
 )
 OPENAI_API = JudgeService(
@@ -158,6 +161,7 @@ OPENAI_BATCH = JudgeService(
     label="a model through OpenAI's Batch API",
     opener="tournament_assets.providers.openai.services:open_batches",
     source="through the Batch API",
+    usual_models=("gpt-", "o1", "o3", "o4"),
     key_variable="OPENAI_API_KEY",
     keeps_key_to_itself=True,
     may_be_elsewhere=True,
@@ -196,6 +200,12 @@ def owner_of(model: str) -> JudgeService | None:
         if service.model_prefix and model.startswith(service.model_prefix):
             return service
     return None
+
+
+def service_for(model: str) -> JudgeService | None:
+    """Return the service that a model is asked at where none is named; None if it is not plain."""
+    usual = (each for each in SERVICES.values() if model.startswith(each.usual_models))
+    return owner_of(model) or next(usual, None)
 
 
 def is_free_model(model: str) -> bool:

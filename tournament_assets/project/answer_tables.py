@@ -1,0 +1,510 @@
+"""Answers that somebody has already, in a table: a spreadsheet, JSON lines, Parquet or a frame.
+
+A table is wide (a row for each prompt, a column for each entrant) or long (a row for each answer,
+with a column that names the entrant). Which one it is shows in the names of its columns.
+
+What is missing stays missing. An empty cell of a spreadsheet is no answer: CSV cannot tell an empty
+answer from none. In JSON, Parquet and frames null is no answer, and an empty text is an answer that
+says nothing, which loses. A word such as `NA` is an answer like any other.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import pandas as pd
+
+from tournament_assets.storage.row_files import read_rows, sample_file
+from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.json_lines import JsonObject, refuse_half_characters
+from tournament_assets.tournament.prompts import CURATED_SOURCE, Prompt
+
+ColumnRole = Literal["prompt_id", "prompt", "gold_answer", "source", "entrant", "response"]
+"""What a column of a table holds."""
+ROLES: tuple[ColumnRole, ...] = get_args(ColumnRole)
+_USUAL_NAMES: Mapping[ColumnRole, tuple[str, ...]] = {
+    "prompt_id": ("prompt_id", "id", "question_id", "uid", "doc_id", "item_id"),
+    "prompt": ("prompt", "question", "instruction", "input", "query", "prompt_text", "user"),
+    "gold_answer": (
+        "gold_answer",
+        "gold",
+        "reference",
+        "reference_answer",
+        "ground_truth",
+        "target",
+        "expected",
+        "expected_answer",
+        "ideal",
+        "correct_answer",
+    ),
+    "source": ("source", "stratum", "strata", "category", "topic", "group", "dataset", "task"),
+    "entrant": ("entrant", "entrant_id", "model", "model_id", "generator", "system", "assistant"),
+    "response": ("response", "response_text", "answer", "output", "completion", "generation"),
+}
+_NO_ENTRANTS = re.compile(
+    r"(comments?|cost|date|datasplit|finish_reason|index|latency|name|no|notes?|nr|number|rating|"
+    r"row|score|seconds|split|tags?|time|timestamp|(\w+_)?tokens|unnamed:_\d+|url)"
+)
+"""Names of columns that tables have beside answers."""
+_SPREADSHEET_ERRORS = frozenset(
+    ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#SPILL!", "#CALC!")
+)
+_ONE_SOURCE = "all"
+_LISTED_PROBLEMS = 50
+_SAY_WHICH = "name it with --columns, such as --columns prompt=COLUMN"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTable:
+    """Prompts and what two or more entrants answered.
+
+    Attributes:
+        prompts: In the order of the table.
+        answers: By entrant, the answers by the prompt's id; a prompt without one is not in it.
+        names: What the table calls an entrant, by its id.
+        layout: `wide` or `long`.
+        notes: What was left out or read in a way that a person should know, a sentence each.
+    """
+
+    prompts: tuple[Prompt, ...]
+    answers: Mapping[str, Mapping[str, str]]
+    names: Mapping[str, str]
+    layout: Literal["wide", "long"]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def entrants(self) -> tuple[str, ...]:
+        """The entrants' ids, in the order of the table."""
+        return tuple(self.answers)
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """How many prompts an entrant did not answer, where there are any."""
+        gaps = {name: len(self.prompts) - len(given) for name, given in self.answers.items()}
+        return {name: gap for name, gap in gaps.items() if gap}
+
+    @property
+    def n_pairs(self) -> int:
+        """How many pairs of answers to one prompt there are to judge on a dimension."""
+        given = Counter(prompt_id for each in self.answers.values() for prompt_id in each)
+        return sum(math.comb(count, 2) for count in given.values())
+
+
+Columns = Mapping[ColumnRole, Sequence[str]]
+"""The columns of a table by what they hold; several hold responses in a wide one."""
+
+
+def parse_columns(written: Iterable[str]) -> dict[ColumnRole, list[str]]:
+    """Read `ROLE=COLUMN` as the command line has it, any number of times.
+
+    Raises:
+        InputError: With everything that is written otherwise.
+    """
+    problems = Problems()
+    found: dict[ColumnRole, list[str]] = {}
+    for each in written:
+        name, equals, column = each.partition("=")
+        role = next((role for role in ROLES if role == name.strip()), None)
+        if role is None or not equals or not column.strip():
+            problems.add(
+                f"--columns {each!r}; expected ROLE=COLUMN, with a role of {', '.join(ROLES)}"
+            )
+        else:
+            found.setdefault(role, []).append(column.strip())
+    problems.raise_if_any()
+    return found
+
+
+def read_answers(path: Path, *, columns: Columns | None = None) -> AnswerTable:
+    """Read a file of answers: CSV, JSON or Parquet, whatever its name.
+
+    Args:
+        columns: What the columns hold, where their names do not say it.
+
+    Raises:
+        InputError: With everything that is wrong with it, each with its line and column.
+    """
+    return arrange_answers(
+        read_rows(path, sample_file(path).kind), title=path.name, columns=columns
+    )
+
+
+def frame_answers(frame: pd.DataFrame, *, columns: Columns | None = None) -> AnswerTable:
+    """Read a data frame of answers; see `read_answers`. NaN and None are no answer.
+
+    Raises:
+        InputError: With everything that is wrong with it, each with its row and column.
+    """
+    if twice := sorted({str(name) for name in frame.columns[frame.columns.duplicated()]}):
+        raise InputError(f"the frame has column {', '.join(map(repr, twice))} twice; rename one")
+    named = frame.rename(columns=str)
+    rows: list[tuple[str, JsonObject]] = []
+    problems = Problems(listed=_LISTED_PROBLEMS)
+    for number, record in enumerate(named.to_dict("records"), start=1):
+        row = {str(name): _without_nan(value) for name, value in record.items()}
+        with problems.collected():
+            refuse_half_characters(row, f"row {number}")
+        rows.append((f"row {number}", row))
+    problems.raise_if_any()
+    return arrange_answers(rows, title="the frame", columns=columns)
+
+
+def _without_nan(value: Any) -> Any:
+    if value is None or value is pd.NA or value is pd.NaT:
+        return None
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def describe_answers(answers: AnswerTable, *, title: str) -> list[str]:
+    """Return what was understood of a table, a line each: prompts, entrants and gaps.
+
+    Args:
+        title: The file's name.
+    """
+    rows = "a column for each entrant" if answers.layout == "wide" else "a row for each answer"
+    n_prompts, n_gold = (
+        len(answers.prompts),
+        sum(p.gold_answer is not None for p in answers.prompts),
+    )
+    sources = Counter(prompt.source for prompt in answers.prompts)
+    gold = f", {n_gold} with a gold answer" if n_gold else ""
+    lines = [
+        f"{title}: {rows}",
+        f"prompts: {n_prompts}{gold}"
+        + (f", in {len(sources)} sources ({_listed(sources)})" if len(sources) > 1 else ""),
+        f"entrants: {len(answers.entrants)} ("
+        + ", ".join(
+            name if name == entrant else f"{name!r} as {entrant}"
+            for entrant, name in answers.names.items()
+        )[:300]
+        + f"), {answers.n_pairs} pairs of answers to judge",
+    ]
+    if missing := answers.missing:
+        per_entrant = ", ".join(f"{name} {gap}" for name, gap in missing.items())
+        lines.append(
+            f"missing: {sum(missing.values())} of {n_prompts * len(answers.entrants)} answers "
+            f"({per_entrant[:300]}); a pair without both is not judged"
+        )
+    return [*lines, *answers.notes]
+
+
+def arrange_answers(
+    rows: Sequence[tuple[str, JsonObject]], *, title: str, columns: Columns | None = None
+) -> AnswerTable:
+    """Find prompts, entrants and answers in rows.
+
+    Args:
+        rows: Where each row stands, and the row; None is a missing cell.
+        title: What the rows are, for messages.
+        columns: What the columns hold, where their names do not say it.
+
+    Raises:
+        InputError: With everything that is wrong with them.
+    """
+    names = list(dict.fromkeys(name for _, row in rows for name in row))
+    filled = [
+        (where, row) for where, row in rows if any(value is not None for value in row.values())
+    ]
+    if not filled:
+        raise InputError(f"{title}: the table holds no row; expected at least one prompt")
+    with_cells = {name for _, row in filled for name, value in row.items() if value is not None}
+    if all(str(row.get("")).isdecimal() for _, row in filled):
+        with_cells -= {""}  # the numbers of the rows, which pandas writes without a name
+    layout = _find_layout([name for name in names if name in with_cells], names, title, columns)
+    gathered = _Gathered(layout, title)
+    for where, row in filled:
+        gathered.take(where, row)
+    return gathered.table()
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    prompt: str
+    prompt_id: str | None
+    gold_answer: str | None
+    source: str | None
+    entrant: str | None
+    responses: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def kind(self) -> Literal["wide", "long"]:
+        return "wide" if self.entrant is None else "long"
+
+
+def _find_layout(
+    names: Sequence[str], all_names: Sequence[str], title: str, columns: Columns | None
+) -> _Layout:
+    """Say what each column holds.
+
+    Args:
+        names: The columns that hold anything.
+        all_names: The columns.
+
+    Raises:
+        InputError: If it cannot be told, or a column that is named is not there.
+    """
+    given = dict(columns or {})
+    problems = Problems()
+    for role, wanted in given.items():
+        if absent := [name for name in wanted if name not in all_names]:
+            problems.add(
+                f"{title}: no column {', '.join(map(repr, absent))}; it has {_listed(all_names)}"
+            )
+        if role != "response" and len(wanted) > 1:
+            problems.add(f"{title}: {len(wanted)} columns hold {role}; expected one")
+    problems.raise_if_any()
+    taken = {name for wanted in given.values() for name in wanted}
+    usual: dict[ColumnRole, list[str]] = {
+        role: [
+            name
+            for known in _USUAL_NAMES[role]
+            for name in names
+            if name not in taken and _plain(name) == known
+        ]
+        for role in ROLES
+    }
+    for role in ROLES:
+        if role not in given and len(usual[role]) > 1:
+            problems.add(
+                f"{title}: columns {_listed(usual[role])} may each hold {role}; say which with "
+                f"--columns {role}=COLUMN"
+            )
+
+    def column(role: ColumnRole) -> str | None:
+        return next(iter([*given.get(role, ()), *usual[role]]), None)
+
+    entrant, responses = column("entrant"), tuple(given.get("response", ()))
+    if not responses and entrant is not None and usual["response"]:
+        responses = (usual["response"][0],)
+    elif not responses:
+        known = {name for each in usual.values() for name in each} | taken
+        responses = tuple(
+            name for name in names if name not in known and not _NO_ENTRANTS.fullmatch(_plain(name))
+        )
+        if usual["response"] and not problems:
+            problems.add(
+                f"{title}: column {usual['response'][0]!r} may be an entrant's or hold the gold "
+                f"answers; say which with --columns gold_answer={usual['response'][0]} or with a "
+                "--columns response=COLUMN for each entrant, or name the column of entrants with "
+                "--columns entrant=COLUMN"
+            )
+        entrant = None if "entrant" not in given else entrant
+    elif "entrant" not in given and len(responses) > 1:
+        entrant = None
+    prompt = column("prompt")
+    if prompt is None and not problems:
+        problems.add(
+            f"{title}: no column holds the prompts' text, which the judge is shown; it has "
+            f"{_listed(all_names)}; {_SAY_WHICH}"
+        )
+    if not problems and (len(responses) < 2 if entrant is None else len(responses) != 1):
+        expected = "a column for each of two entrants or more, or columns entrant and response"
+        problems.add(
+            f"{title}: {_listed(responses) or 'no column'} holds responses, of "
+            f"{_listed(all_names)}; expected {expected}; {_SAY_WHICH}"
+        )
+    if not problems and (nameless := [name for name in responses if not name.strip()]):
+        problems.add(
+            f"{title}: the header has no name for {len(nameless)} column with cells; name the "
+            "entrant whose answers it holds, or empty it"
+        )
+    problems.raise_if_any()
+    used = {prompt, column("prompt_id"), column("gold_answer"), column("source"), entrant}
+    return _Layout(
+        prompt=str(prompt),
+        prompt_id=column("prompt_id"),
+        gold_answer=column("gold_answer"),
+        source=column("source"),
+        entrant=entrant,
+        responses=responses,
+        left_out=tuple(name for name in names if name not in used.union(responses)),
+    )
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_-]+", "_", name.strip().casefold())
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))[:300]
+
+
+@dataclass(slots=True)
+class _Row:
+    """A prompt, and where the table first has it."""
+
+    where: str
+    text: str
+    source: str
+    gold_answer: str | None
+
+
+class _Gathered:
+    """Puts rows together, prompt by prompt."""
+
+    def __init__(self, layout: _Layout, title: str) -> None:
+        self._layout, self._title = layout, title
+        self._problems = Problems(listed=_LISTED_PROBLEMS)
+        self._prompts: dict[str, _Row] = {}
+        self._answers: dict[str, dict[str, tuple[str, str]]] = {}
+        self._n_again = 0
+        if layout.entrant is None:
+            self._answers = {name: {} for name in layout.responses}
+
+    def take(self, where: str, row: JsonObject) -> None:
+        """Take a row."""
+        layout = self._layout
+        text = self._text(where, row, layout.prompt)
+        prompt_id = self._text(where, row, layout.prompt_id)
+        if text is None or not text.strip():
+            self._problems.add(
+                f"{where}, column {layout.prompt!r}: the prompt is missing; expected its text"
+            )
+            return
+        if layout.prompt_id is not None and prompt_id is None:
+            self._problems.add(
+                f"{where}, column {layout.prompt_id!r}: the id is missing; expected one in every "
+                "row, or no such column"
+            )
+            return
+        key = prompt_id if prompt_id is not None else text.strip()
+        source = self._text(where, row, layout.source)
+        found = _Row(where, text, source or _ONE_SOURCE, self._text(where, row, layout.gold_answer))
+        first = self._prompts.setdefault(key, found)
+        self._compare(first, found, key)
+        if found.source == CURATED_SOURCE:
+            self._problems.add(
+                f"{where}, column {layout.source!r}: {CURATED_SOURCE!r} is the name of prompts "
+                "with an expected behaviour; expected another name"
+            )
+        if layout.entrant is None:
+            for name in layout.responses:
+                self._answer(where, row, name, name, key)
+            return
+        entrant = self._text(where, row, layout.entrant)
+        if entrant is None or not entrant.strip():
+            self._problems.add(
+                f"{where}, column {layout.entrant!r}: the entrant is missing; expected its name"
+            )
+            return
+        self._answer(where, row, layout.responses[0], entrant.strip(), key)
+
+    def _compare(self, first: _Row, found: _Row, key: str) -> None:
+        pairs = (
+            (self._layout.prompt, first.text.strip(), found.text.strip()),
+            (self._layout.source, first.source, found.source),
+            (self._layout.gold_answer, first.gold_answer, found.gold_answer),
+        )
+        for column, before, now in pairs:
+            if before != now:
+                self._problems.add(
+                    f"{found.where}, column {column!r}: {now!r:.60} differs from {before!r:.60} "
+                    f"at {first.where}, for the same prompt ({key!r:.40}); expected the same"
+                )
+
+    def _answer(self, where: str, row: JsonObject, column: str, entrant: str, key: str) -> None:
+        given = self._answers.setdefault(entrant, {})
+        text = self._text(where, row, column, is_response=True)
+        if text is None:
+            return
+        before, at = given.setdefault(key, (text, where))
+        if at == where:
+            return
+        if before == text:
+            self._n_again += 1
+            return
+        advice = (
+            "; give rows that ask the same on purpose ids of their own in a column prompt_id"
+            if self._layout.prompt_id is None
+            else ""
+        )
+        self._problems.add(
+            f"{where}, column {column!r}: {entrant!r} has answered this prompt at {at} with "
+            f"another text; expected one answer a prompt; remove one{advice}"
+        )
+
+    def _text(
+        self, where: str, row: JsonObject, column: str | None, *, is_response: bool = False
+    ) -> str | None:
+        """Return a cell as text; None where it is missing."""
+        value = None if column is None else row.get(column)
+        if isinstance(value, str) and value.strip() in _SPREADSHEET_ERRORS and is_response:
+            self._problems.add(
+                f"{where}, column {column!r}: {value.strip()!r} is an error of the spreadsheet; "
+                "expected an answer; correct or empty the cell"
+            )
+            return None
+        if isinstance(value, str):
+            return value if value.strip() or is_response else None
+        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+            return None if value is None else str(value)
+        self._problems.add(
+            f"{where}, column {column!r}: the cell is {value!r:.60}; expected a text"
+            + ("; read the file with dtype=str" if isinstance(value, float) else "")
+        )
+        return None
+
+    def table(self) -> AnswerTable:
+        """Return what was gathered.
+
+        Raises:
+            InputError: With everything that was wrong.
+        """
+        silent = [name for name, given in self._answers.items() if not given]
+        speaking = {name: given for name, given in self._answers.items() if given}
+        if len(speaking) < 2 and not self._problems:
+            self._problems.add(
+                f"{self._title}: the answers are of {_listed(speaking) or 'nobody'}; expected two "
+                "entrants or more"
+            )
+        self._problems.raise_if_any()
+        ids = self._ids()
+        names = _identifiers(speaking)
+        return AnswerTable(
+            prompts=tuple(
+                Prompt(ids[key], row.text, row.source, gold_answer=row.gold_answer)
+                for key, row in self._prompts.items()
+            ),
+            answers={
+                names[entrant]: {ids[key]: text for key, (text, _) in given.items()}
+                for entrant, given in speaking.items()
+            },
+            names={names[entrant]: entrant for entrant in speaking},
+            layout=self._layout.kind,
+            notes=tuple(self._notes(silent)),
+        )
+
+    def _ids(self) -> dict[str, str]:
+        if self._layout.prompt_id is not None:
+            return {key: key for key in self._prompts}
+        width = len(str(len(self._prompts)))
+        return {
+            key: f"prompt-{number:0{width}}" for number, key in enumerate(self._prompts, start=1)
+        }
+
+    def _notes(self, silent: Sequence[str]) -> Iterable[str]:
+        left_out = [name for name in self._layout.left_out if name.strip()]
+        if left_out:
+            yield f"columns left out: {_listed(left_out)}"
+        if silent:
+            yield f"left out, since they answer nothing: {_listed(silent)}"
+        if self._n_again:
+            yield f"{self._n_again} answers stand in the table more than once, and count once"
+
+
+def _identifiers(names: Iterable[str]) -> dict[str, str]:
+    """Return an id for each name, as like it as an id can be; no two differ by case alone."""
+    found: dict[str, str] = {}
+    used: set[str] = set()
+    for number, name in enumerate(names, start=1):
+        plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_.-") or f"entrant_{number}"
+        options = (plain if again == 1 else f"{plain}_{again}" for again in range(1, 10_000))
+        found[name] = next(each for each in options if each.casefold() not in used)
+        used.add(found[name].casefold())
+    return found

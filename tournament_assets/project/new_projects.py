@@ -1,0 +1,256 @@
+"""Writes a new project: config, prompt bank, rubrics and recorded responses.
+
+It is made of a table of answers: one's own, or the packaged sample, which is a table as well.
+"""
+
+import json
+import math
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+import yaml
+
+from tournament_assets.project.answer_tables import AnswerTable, read_answers
+from tournament_assets.storage.atomic_files import write_bytes_atomically
+from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.judge_services import SERVICES, service_for
+
+_SAMPLES = resources.files("tournament_assets") / "data" / "project"
+_SAMPLE_RUBRICS = ("correctness", "usefulness")
+GENERAL_DIMENSION = "helpfulness"
+"""The dimension of the rubric that fits any answers."""
+_PILOT_PROMPTS = 24
+LOOPBACK_MODEL = "loopback-lexical"
+"""The judge of a project that names none: it costs nothing, and compares words alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewTournament:
+    """What a new project is made of.
+
+    Attributes:
+        answers: The prompts, the entrants and what they answered.
+        rubrics: The text of each dimension's rubric.
+        judge: A model, such as `claude-…`, or its service and the model, as `service:model`.
+        budget_usd: What judging may cost; None for no limit, with which a judge that costs money
+            judges the pilot alone.
+        domain: What the judge is told that the prompts are.
+        about: What the config's first comment says.
+        description: What the report says.
+        notes: What entrants' descriptions say, by entrant; by default what the table calls them.
+        gold_dimensions: The dimensions whose judge is shown gold answers, where there are any; all
+            by default.
+    """
+
+    answers: AnswerTable
+    rubrics: Mapping[str, str]
+    judge: str = LOOPBACK_MODEL
+    budget_usd: float | None = None
+    domain: str = ""
+    about: str = "A tournament of answers that were given already."
+    description: str = "Answers that were given already."
+    notes: Mapping[str, str] | None = None
+    gold_dimensions: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewProject:
+    """A project that was just written.
+
+    Attributes:
+        config: Its config file.
+        files: All files that were written, the config among them.
+    """
+
+    config: Path
+    files: tuple[Path, ...]
+
+
+def sample_tournament() -> NewTournament:
+    """Return the sample: two reviewers of small changes to code.
+
+    The loopback judge, which compares words, tells them apart on correctness and not on usefulness.
+    """
+    with resources.as_file(_SAMPLES / "answers.csv") as path:
+        answers = read_answers(path)
+    return NewTournament(
+        answers=answers,
+        rubrics={name: packaged_rubric(name) for name in _SAMPLE_RUBRICS},
+        domain="code review",
+        about=(
+            "A tournament that runs as it stands: two reviewers of small changes to code, whose "
+            "reviews are recorded, judged by a lexical stand-in for a judge. It needs no key and "
+            "costs nothing, and what it says of quality means nothing: put your own prompts, "
+            "entrants, rubrics and judge in its place."
+        ),
+        description="Two reviewers of small changes to code.",
+        notes={
+            "plain": "Reviews in one sentence.",
+            "with_checklist": "Names the fault first, and then a fix.",
+        },
+        gold_dimensions=("correctness",),
+    )
+
+
+def packaged_rubric(name: str) -> str:
+    """Return the text of a rubric that projects begin with."""
+    return (_SAMPLES / "rubrics" / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def write_new_project(
+    folder: Path, tournament: NewTournament | None = None, *, replaces: str = ""
+) -> NewProject:
+    """Write a tournament that is called after its folder: config, bank, rubrics and responses.
+
+    Args:
+        folder: Where to; it may be missing or hold other files. A `.gitignore` of its own stays.
+        tournament: What it is made of; the sample by default.
+        replaces: Files that are there are overwritten if the first line of their config says this.
+
+    Raises:
+        InputError: With every file that would be overwritten, if the judge is unknown, or if a file
+            cannot be written; nothing is written but in the last case.
+    """
+    made = sample_tournament() if tournament is None else tournament
+    tournament_id = as_identifier(folder.resolve().name)
+    config = folder / "configs" / f"{tournament_id}.yaml"
+    contents = {config: _config_text(made, tournament_id)}
+    contents[folder / "prompts.jsonl"] = _json_lines(
+        {
+            "prompt_id": prompt.prompt_id,
+            "text": prompt.text,
+            "source": prompt.source,
+            **({} if prompt.gold_answer is None else {"gold_answer": prompt.gold_answer}),
+        }
+        for prompt in made.answers.prompts
+    )
+    for name, text in made.rubrics.items():
+        contents[folder / "rubrics" / f"{name}.txt"] = text
+    for entrant, answers in made.answers.answers.items():
+        contents[folder / "responses" / f"{entrant}.jsonl"] = _json_lines(
+            {"prompt_id": name, "response": text} for name, text in answers.items()
+        )
+    ignored = folder / ".gitignore"
+    if not ignored.exists():
+        contents[ignored] = (_SAMPLES / "gitignore").read_text(encoding="utf-8")
+    problems = Problems()
+    is_ours = bool(replaces) and config.exists() and replaces in _first_line(config)
+    for path in contents:
+        if path.exists() and not is_ours:
+            problems.add(
+                f"{path}: the file is there already; expected none, so that nothing of yours is "
+                "lost; name another folder"
+            )
+    problems.raise_if_any()
+    for path, text in contents.items():
+        try:
+            write_bytes_atomically(path, text.encode())
+        except OSError as error:
+            raise InputError(
+                f"{path}: cannot be written ({type(error).__name__}); expected a folder to write "
+                "a project to; name another one"
+            ) from None
+    return NewProject(config=config, files=tuple(contents))
+
+
+def as_identifier(name: str) -> str:
+    """Return a tournament's id that is as much like a name as it can be."""
+    words = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+    return words if words[:1].isalpha() else f"tournament_{words}".rstrip("_")
+
+
+def written_rubrics(text: str | Mapping[str, str] | None) -> dict[str, str]:
+    """Return rubrics as their files have them: the general one, or what a person wrote.
+
+    Args:
+        text: What makes an answer the better one, for one dimension (`quality`) or by dimension.
+    """
+    if text is None:
+        return {GENERAL_DIMENSION: packaged_rubric(GENERAL_DIMENSION)}
+    named = {"quality": text} if isinstance(text, str) else text
+    return {
+        name: f"# version: 1\n# dimension: {name}\n\n{words.strip()}\n"
+        if not words.lstrip().startswith("# version:")
+        else words
+        for name, words in named.items()
+    }
+
+
+def _first_line(path: Path) -> str:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.readline()
+
+
+def _json_lines(rows: Iterable[Mapping[str, str]]) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _config_text(made: NewTournament, tournament_id: str) -> str:
+    template = Template((_SAMPLES / "config.yaml").read_text(encoding="utf-8"))
+    share = min(0.5, math.ceil(100 * _PILOT_PROMPTS / len(made.answers.prompts)) / 100)
+    budget = f"budget: {{usd: {20 if made.budget_usd is None else made.budget_usd:g}}}"
+    return template.substitute(
+        about="\n# ".join(textwrap.wrap(made.about, 98)),
+        tournament_id=tournament_id,
+        description=_scalar(made.description),
+        share=f"{share:g}",
+        dimensions="\n".join(_dimension_lines(made)),
+        judges="\n".join(_judge_lines(made.judge)),
+        domain=f"  domain: {_scalar(made.domain)}{'' if made.domain else '  # such as code review'}",
+        budget=f"  {'# ' if made.budget_usd is None else ''}{budget}",
+        entrants="\n".join(_entrant_lines(made)),
+    )
+
+
+def _dimension_lines(made: NewTournament) -> Iterator[str]:
+    has_gold = any(prompt.gold_answer is not None for prompt in made.answers.prompts)
+    shown = made.rubrics if made.gold_dimensions is None else made.gold_dimensions
+    for name in made.rubrics:
+        yield f"  {name}:"
+        yield f"    rubric: rubrics/{name}.txt"
+        if has_gold and name in shown:
+            yield "    shows_gold_answer: true"
+
+
+def _judge_lines(judge: str) -> Iterator[str]:
+    """Yield the lines of a judge.
+
+    Raises:
+        InputError: If its service is unknown, or none is named and the model does not tell it.
+    """
+    service_name, colon, model = judge.partition(":")
+    if not colon or service_name not in SERVICES:
+        model = judge
+        service = service_for(model)
+    else:
+        service = SERVICES[service_name]
+    if service is None or not model.strip():
+        raise InputError(
+            f"the judge is {judge!r}; expected a model whose name tells its service, such as "
+            f"claude-…, or SERVICE:MODEL, with a service of {', '.join(SERVICES)}"
+        )
+    yield f"  - service: {service.name}"
+    yield f"    model: {_scalar(model)}"
+    if service.is_free:
+        yield "    waiting: {poll_initial_seconds: 0.1, poll_max_seconds: 2.0}"
+
+
+def _entrant_lines(made: NewTournament) -> Iterator[str]:
+    notes = made.notes or {}
+    for entrant, name in made.answers.names.items():
+        yield f"  - entrant_id: {_scalar(entrant)}"
+        yield "    loader: recorded"
+        if (note := notes.get(entrant, name)) != entrant:
+            yield f"    description: {_scalar(note)}"
+        yield f"    responses: {{path: {_scalar(f'responses/{entrant}.jsonl')}}}"
+
+
+def _scalar(text: str) -> str:
+    """Return a text as YAML has it on one line: as it is where that is read as the same text."""
+    is_plain = re.fullmatch(r"[A-Za-z][\w ./-]*[\w./-]", text, flags=re.ASCII) is not None
+    return text if is_plain and yaml.safe_load(text) == text else json.dumps(text)
