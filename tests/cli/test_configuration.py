@@ -170,7 +170,7 @@ def test_two_commands_lead_from_a_spreadsheet_to_a_report(tmp_path: Path) -> Non
         "a column for each entrant",
         "prompts: 3, 3 with a gold answer",
         "entrants: 2 ('Model A' as Model_A, 'Model B' as Model_B), 2 pairs",
-        "missing: 1 of 6 answers (Model_B 1)",
+        "missing: 1 of 6 answers (Model_B 1); 2 of 3 prompts are answered by all",
         f"next: tournament run --config {config} --mode headline",
     ):
         assert words in said

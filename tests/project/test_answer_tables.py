@@ -88,8 +88,10 @@ def test_6_empty_cells_are_missing_and_never_a_value(tmp_path: Path) -> None:
     assert table.answers["a"] == {"prompt-1": "x", "prompt-3": "NA"}
     assert table.answers["b"] == {"prompt-3": "null"}
     assert table.missing == {"a": 1, "b": 2}
-    assert table.n_pairs == 1 + 0 + 3
-    assert any("3 of 9 answers (a 1, b 2)" in line for line in describe_answers(table, title="x"))
+    assert (table.n_compared, table.n_pairs) == (1, 3)
+    said = "\n".join(describe_answers(table, title="x"))
+    assert "missing: 3 of 9 answers (a 1, b 2)" in said
+    assert "seldom filled: 'b';" in said
 
 
 def test_7_duplicate_prompts(tmp_path: Path) -> None:
@@ -204,6 +206,7 @@ def test_all_problems_are_told_at_once_with_line_and_column(tmp_path: Path) -> N
         ("prompt,question,a,b\np,q,1,2\n", ["'prompt', 'question' may each hold prompt"]),
         ("prompt,,a\np,x,1\n", ["the header has no name for 1 column"]),
         ("prompt,model,response\np,a,x\nq,a,y\n", ["answers are of 'a'; expected two"]),
+        ("prompt,a,b\np,1,\nq,,2\n", ["no prompt is answered by all 2 entrants ('a' lacks 1"]),
         ("prompt,source,a,b\np,curated,1,2\n", ["answers.csv:2, column 'source': 'curated'"]),
         ("", ["the file is empty"]),
     ],

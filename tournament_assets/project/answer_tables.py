@@ -88,10 +88,17 @@ class AnswerTable:
         return {name: gap for name, gap in gaps.items() if gap}
 
     @property
+    def n_compared(self) -> int:
+        """How many prompts all entrants answered; others are left out, which keeps it fair."""
+        return sum(
+            all(prompt.prompt_id in given for given in self.answers.values())
+            for prompt in self.prompts
+        )
+
+    @property
     def n_pairs(self) -> int:
         """How many pairs of answers to one prompt there are to judge on a dimension."""
-        given = Counter(prompt_id for each in self.answers.values() for prompt_id in each)
-        return sum(math.comb(count, 2) for count in given.values())
+        return self.n_compared * math.comb(len(self.answers), 2)
 
 
 Columns = Mapping[ColumnRole, Sequence[str]]
@@ -188,8 +195,15 @@ def describe_answers(answers: AnswerTable, *, title: str) -> list[str]:
         per_entrant = ", ".join(f"{name} {gap}" for name, gap in missing.items())
         lines.append(
             f"missing: {sum(missing.values())} of {n_prompts * len(answers.entrants)} answers "
-            f"({per_entrant[:300]}); a pair without both is not judged"
+            f"({per_entrant[:300]}); {answers.n_compared} of {n_prompts} prompts are answered by "
+            "all, and those are judged"
         )
+        seldom = [answers.names[name] for name, gap in missing.items() if 2 * gap >= n_prompts]
+        if seldom and answers.layout == "wide":
+            lines.append(
+                f"seldom filled: {_listed(seldom)}; to leave it out, name the others with "
+                "--columns response=COLUMN, and write to another folder"
+            )
     return [*lines, *answers.notes]
 
 
@@ -466,7 +480,7 @@ class _Gathered:
         self._problems.raise_if_any()
         ids = self._ids()
         names = _identifiers(speaking)
-        return AnswerTable(
+        table = AnswerTable(
             prompts=tuple(
                 Prompt(ids[key], row.text, row.source, gold_answer=row.gold_answer)
                 for key, row in self._prompts.items()
@@ -479,6 +493,13 @@ class _Gathered:
             layout=self._layout.kind,
             notes=tuple(self._notes(silent)),
         )
+        if not table.n_compared:
+            gaps = ", ".join(f"{name!r} lacks {n}" for name, n in table.missing.items())
+            raise InputError(
+                f"{self._title}: no prompt is answered by all {len(names)} entrants ({gaps:.300}); "
+                "expected one at least; leave out an entrant"
+            )
+        return table
 
     def _ids(self) -> dict[str, str]:
         if self._layout.prompt_id is not None:
@@ -503,7 +524,8 @@ def _identifiers(names: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     used: set[str] = set()
     for number, name in enumerate(names, start=1):
-        plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_.-") or f"entrant_{number}"
+        words = re.sub(r"[_.]*[^A-Za-z0-9.-]+[_.]*", "_", name)
+        plain = words.strip("_.-") or f"entrant_{number}"
         options = (plain if again == 1 else f"{plain}_{again}" for again in range(1, 10_000))
         found[name] = next(each for each in options if each.casefold() not in used)
         used.add(found[name].casefold())

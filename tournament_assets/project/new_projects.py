@@ -201,7 +201,8 @@ def _config_text(made: NewTournament, tournament_id: str) -> str:
         share=f"{share:g}",
         dimensions="\n".join(_dimension_lines(made)),
         judges="\n".join(_judge_lines(made.judge)),
-        domain=f"  domain: {_scalar(made.domain)}{'' if made.domain else '  # such as code review'}",
+        domain=f"  domain: {_scalar(made.domain)}"
+        + ("" if made.domain else "  # such as code review"),
         budget=f"  {'# ' if made.budget_usd is None else ''}{budget}",
         entrants="\n".join(_entrant_lines(made)),
     )
