@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[2]
 CONFIGS = sorted(
     path for folder in ("configs", "configs/examples") for path in (ROOT / folder).glob("*.yaml")
 )
-DIMENSIONS = ("factuality", "calibration", "clinical_utility")
+MEDICAL = ("factuality", "calibration", "clinical_utility")
+GENERAL = ("correctness", "helpfulness")
 
 
 @pytest.fixture(scope="module")
@@ -89,16 +90,17 @@ def test_the_pilot_of_the_demo_draws_50_prompts(demo: ConfigFile, bank: list[Pro
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_every_config_loads_and_its_pilot_can_be_drawn(path: Path, bank: list[Prompt]) -> None:
+def test_every_config_loads_and_its_pilot_can_be_drawn(path: Path) -> None:
     config = load_config(path).config
     assert config.tournament_id == path.stem
-    assert config.dimension_names == DIMENSIONS
-    assert select_prompts(config, "pilot", bank)
+    assert config.dimension_names == (GENERAL if path.stem == "real_small" else MEDICAL)
+    bank = Project(ROOT, {}).resolve(config.prompt_bank, what="the bank")
+    assert select_prompts(config, "pilot", load_prompt_bank(bank))
 
 
-def test_the_configs_are_the_demo_the_real_one_and_its_ablation() -> None:
+def test_the_configs_are_the_demo_the_real_ones_and_an_ablation() -> None:
     names = {path.stem for path in CONFIGS}
-    assert {"ablation", "demo", "demo_entrants", "demo_jury", "tournament1"} <= names
+    assert {"ablation", "demo", "demo_entrants", "demo_jury", "real_small", "tournament1"} <= names
 
 
 def test_the_teachers_answers_are_one_to_each_prompt_and_one_to_no_prompt(
@@ -140,7 +142,7 @@ def test_the_demo_asks_for_no_key_no_variable_and_no_network(demo: ConfigFile) -
     assert "'env': '" not in str(demo.config.model_dump())
 
 
-@pytest.mark.parametrize("dimension", DIMENSIONS)
+@pytest.mark.parametrize("dimension", MEDICAL)
 def test_the_judges_prefix_is_long_enough_to_be_cached_and_short_enough_to_be_read(
     demo: ConfigFile, dimension: str
 ) -> None:
