@@ -34,8 +34,7 @@ real: $(VENV)/.runtime  ## fetch a small real model (93 MB), train an adapter fo
 	@OMP_NUM_THREADS=1 $(BIN)/tournament run --config configs/examples/real_small.yaml --mode headline
 
 ui: $(VENV)/.runtime  ## serve the Dagster UI on http://127.0.0.1:3000
-	@echo "http://127.0.0.1:$${PORT:-3000}, in a few seconds; Ctrl-C ends it"
-	@DAGSTER_HOME="$$($(BIN)/tournament dagster-home)" $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port $${PORT:-3000} --log-level warning
+	@$(BIN)/tournament ui --port $${PORT:-3000}
 
 docs: $(VENV)/.dev  ## write the reference pages and build the documentation in build/docs, links checked
 	@$(BIN)/python scripts/reference_docs.py

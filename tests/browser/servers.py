@@ -27,13 +27,9 @@ def free_port() -> int:
 
 @contextmanager
 def dagster_dev(project: Path, home: Path, log: Path) -> Iterator[str]:
-    """Run `dagster dev` in a project and yield its address."""
+    """Run `tournament ui` in a project and yield its address."""
     port = free_port()
-    workspace = Path(__file__).parents[2] / "workspace.yaml"
-    command = [
-        *(sys.executable, "-m", "dagster", "dev", "--workspace", str(workspace)),
-        *("--host", "127.0.0.1", "--port", str(port)),
-    ]
+    command = [sys.executable, "-m", "tournament_assets", "ui", "--port", str(port)]
     environment = {
         **os.environ,
         "DAGSTER_HOME": str(home),

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from tests.loopback.faults.servers import FaultyServer
 from tests.projects import FinishedPilot, SmallProject, make_project
 from tournament_assets.cli import main, rare_collections
-from tournament_assets.cli.running import ui_command
+from tournament_assets.project.ui_server import browsing_command
 
 
 def test_cycles_are_collected_as_before_once_a_run_has_ended() -> None:
@@ -49,7 +49,7 @@ def test_a_pilot_prints_its_leaderboard_and_where_the_report_is(project: SmallPr
         assert words in output
     report = next(line for line in output.splitlines() if line.startswith("Report: "))
     assert Path(report.removeprefix("Report: ")).is_file()
-    assert ui_command(project.folder) in output
+    assert browsing_command(project.config_path) in output
 
 
 def test_bad_input_ends_with_exit_code_2_and_every_problem(project: SmallProject) -> None:
@@ -142,12 +142,6 @@ def test_an_estimate_refuses_the_model_of_another_service_as_a_run_does(
         assert code == 2
         assert "'claude-x'" in output
         assert "'loopback'" in output
-
-
-def test_nothing_advises_make_where_there_is_no_makefile(tmp_path: Path) -> None:
-    assert ui_command(tmp_path).endswith("dagster dev -m tournament_assets.definitions")
-    (tmp_path / "Makefile").write_text("all:\n\nui:\n\tserve\n")
-    assert ui_command(tmp_path) == "make ui"
 
 
 def test_an_estimate_after_a_run_has_nothing_left_to_ask(

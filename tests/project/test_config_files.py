@@ -392,3 +392,12 @@ def test_the_loopback_judge_takes_no_address(path: Path) -> None:
     text = edited("  - service: loopback\n", "  - service: loopback\n    base_url: http://h\n")
     (problem,) = problems_of(path, text)
     assert re.search(r"\banthropic\b.*\bopenai_batch\b.*\bopenai_api\b", problem)
+
+
+def test_one_file_for_two_dimensions_is_refused(path: Path) -> None:
+    text = edited(
+        "    rubric: rubrics/factuality.txt",
+        "    rubric: rubrics/factuality.txt\n  tone:\n    rubric: ./rubrics/factuality.txt",
+    )
+    (problem,) = problems_of(path, text)
+    assert re.match(r"11: .*is the rubric of 'factuality', too", problem)

@@ -193,3 +193,13 @@ def test_a_rubric_without_a_version_line_is_refused(text: str) -> None:
 def test_a_rubric_that_says_nothing_is_refused() -> None:
     with pytest.raises(InputError, match=r"^rubrics/factuality\.txt:1:.*nothing"):
         parse("# version: 1\n\n   \n")
+
+
+def test_a_rubric_of_another_dimension_is_refused_with_its_line() -> None:
+    with pytest.raises(InputError) as caught:
+        parse_rubric(TEXT, dimension="helpfulness", where="rubrics/a.txt")
+    (problem,) = caught.value.problems
+    assert problem.startswith("rubrics/a.txt:2: the rubric is about 'factuality'")
+    later = TEXT.replace("# dimension: factuality\n", "") + "# dimension: tone\n"
+    with pytest.raises(InputError, match=r"a\.txt:\d: the rubric is about 'tone'"):
+        parse_rubric(later, dimension="factuality", where="a.txt")

@@ -38,6 +38,7 @@ _CORE: dict[str, tuple[str, str]] = {
     "ledger": ("cli.ledger:ledger_group", "Export, import or recover judgments."),
     "rejudge": ("cli.running:rejudge_command", "Send failed judge requests again."),
     "run": ("cli.running:run_command", "Materialise a tournament, prompts to leaderboard."),
+    "ui": ("cli.configuration:ui_command", "Serve the graph and its runs in the browser."),
 }
 _COMMANDS = _CORE | named_rows_of_extras("commands")
 """Each command's module and help line: only a command that is called is imported."""

@@ -1,4 +1,4 @@
-"""`tournament init`, `configuration` and `dagster-home`: what a run begins with.
+"""`tournament init`, `configuration`, `ui` and `dagster-home`: what a run begins with.
 
 For `configuration`, types, defaults and limits come from the pydantic models, and meanings from
 their docstrings, so that nothing is documented twice. `docs/configuration.md` is what it prints,
@@ -9,8 +9,11 @@ import inspect
 import os
 import re
 import shlex
+import subprocess
+import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -34,6 +37,7 @@ from tournament_assets.project.new_projects import (
     written_rubrics,
 )
 from tournament_assets.project.project_files import prepare_dagster_home
+from tournament_assets.project.ui_server import server_start
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.extras import named_rows_of_extras, rows_of_extras
@@ -271,6 +275,49 @@ def _flat(metadata: Sequence[Any]) -> list[Any]:
 
 def _escape(text: str) -> str:
     return text.replace("|", "\\|")
+
+
+@click.command("ui")
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="A config of the project to serve; by default the project in this folder.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to serve on.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=3000,
+    show_default=True,
+    help="The port to serve on.",
+)
+@click.option(
+    "--daemon",
+    is_flag=True,
+    help="Serve no pages: only fire schedules and sensors, and start what they and others queue.",
+)
+def ui_command(config_path: Path | None, host: str, port: int, daemon: bool) -> None:
+    """Serve the graph and its runs in the browser, and fire schedules and sensors.
+
+    It is Dagster's own UI, with the runs of `tournament run`. In a Dagster project that has the
+    tournament as a component, it serves all of that project. Ctrl-C ends it.
+    """
+    start = server_start(config_path, os.environ, host=host, port=port, has_pages=not daemon)
+    click.echo(
+        "the daemon, without pages; Ctrl-C ends it"
+        if daemon
+        else f"http://{host}:{port}, in a few seconds; Ctrl-C ends it"
+    )
+    sys.stdout.flush()
+    if os.name == "posix":  # whoever ends this process ends the server, by any signal
+        os.chdir(start.folder)
+        os.execve(start.command[0], start.command, dict(start.environment))  # noqa: S606
+    with suppress(KeyboardInterrupt):
+        done = subprocess.run(  # noqa: S603  # this Python, and options of our own
+            start.command, cwd=start.folder, env=start.environment, check=False
+        )
+        click.get_current_context().exit(done.returncode)
 
 
 @click.command("dagster-home")

@@ -28,8 +28,8 @@ from tournament_assets.launching import (
     opened_ledger,
     run_tournament,
 )
-from tournament_assets.project.config_files import find_project
 from tournament_assets.project.existing_work import find_failed_presentations
+from tournament_assets.project.ui_server import browsing_command
 from tournament_assets.reports.cost_estimate import (
     estimate_document,
     estimate_json,
@@ -132,18 +132,10 @@ def _run(options: RunOptions) -> None:
         console.print("Nothing it rests on has changed: the report is an earlier run's.")
     console.print(f"Report: {summary.directory / 'report.html'}", soft_wrap=True, markup=False)
     console.print(
-        f"Browse the graph and its runs: {ui_command(find_project(options.config_path))}",
+        f"Browse the graph and its runs: {browsing_command(options.config_path)}",
         soft_wrap=True,
         markup=False,
     )
-
-
-def ui_command(project: Path) -> str:
-    """Return the command that serves a project's UI: make's, where the project has its Makefile."""
-    makefile = project / "Makefile"
-    if makefile.is_file() and "\nui:" in makefile.read_text(errors="replace"):
-        return "make ui"
-    return 'DAGSTER_HOME="$(tournament dagster-home)" dagster dev -m tournament_assets.definitions'
 
 
 class _StepLines:

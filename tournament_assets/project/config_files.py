@@ -5,7 +5,7 @@ The YAML is a file of its own, or stands in the `defs.yaml` of a Dagster compone
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from tournament_assets.tournament.config import TournamentConfig
@@ -120,9 +120,28 @@ def config_problems(values: Mapping[str, object]) -> list[tuple[tuple[str | int,
         )
     return [
         *problems,
+        *_rubric_problems(values),
         *_family_problems(values, seen),
         *_gate_problems(values, seen),
     ]
+
+
+def _rubric_problems(values: Mapping[str, object]) -> list[tuple[tuple[str | int, ...], str]]:
+    """Find files that are the rubrics of two dimensions, whose verdicts would be the same."""
+    dimensions = values.get("dimensions")
+    problems: list[tuple[tuple[str | int, ...], str]] = []
+    first: dict[PurePath, str] = {}
+    for name, rules in (dimensions if isinstance(dimensions, Mapping) else {}).items():
+        file = rules.get("rubric") if isinstance(rules, Mapping) else None
+        if isinstance(file, str) and first.setdefault(PurePath(file), str(name)) != name:
+            problems.append(
+                (
+                    ("dimensions", str(name), "rubric"),
+                    f"{file!r} is the rubric of {first[PurePath(file)]!r}, too; expected a file "
+                    "of its own for each dimension; write one, or remove a dimension",
+                )
+            )
+    return problems
 
 
 def _family_problems(

@@ -332,6 +332,7 @@ class JudgingConfig(Frozen):
 
 
 _VERSION_LINE = re.compile(r"^#\s*version:\s*(?P<version>\S.*?)\s*$")
+_DIMENSION_LINE = re.compile(r"^#\s*dimension:\s*(?P<dimension>.*?)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +372,8 @@ def parse_rubric(text: str, *, dimension: str, where: str) -> Rubric:
         where: The file's name, for messages.
 
     Raises:
-        InputError: If the file says nothing or its first line is no `# version:` line.
+        InputError: If the file says nothing, its first line is no `# version:` line, or a
+            `# dimension:` line names another dimension.
     """
     normalised = text.replace("\r\n", "\n").replace("\r", "\n").strip()
     first_line, _, body = normalised.partition("\n")
@@ -386,4 +388,12 @@ def parse_rubric(text: str, *, dimension: str, where: str) -> Rubric:
             f"{where}:1: the rubric holds nothing after its version line; "
             f"expected the text that tells the judge how to judge {dimension}"
         )
+    for named in _DIMENSION_LINE.finditer(normalised):
+        if named["dimension"] != dimension:
+            line = normalised.count("\n", 0, named.start()) + 1
+            raise InputError(
+                f"{where}:{line}: the rubric is about {named['dimension']!r} and judges "
+                f"{dimension!r}; expected a rubric of its own for each dimension; name another "
+                "file in the config, or correct the line"
+            )
     return Rubric(dimension=dimension, version=match["version"], text=normalised)

@@ -435,7 +435,7 @@ def diagnose_automation(
             "daemon",
             Health.LOOK,
             "none has reported in the last five minutes, so no schedule or sensor fires",
-            "start it: dagster dev, or dagster-daemon run",
+            "start it: tournament ui, or tournament ui --daemon without pages",
         )
 
 
