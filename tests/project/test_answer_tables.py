@@ -40,12 +40,15 @@ def texts(table: AnswerTable) -> list[str]:
 
 
 def test_1_excel_with_semicolons_and_a_byte_order_mark(tmp_path: Path) -> None:
-    rows = "Prompt;GPT-4, temp 0;Claude\r\n" + "".join(
+    rows = "Prompt;GPT-4, temp 0, top 1, seed 2;Claude\r\n" + "".join(
         f'"{prompt}";"Well, {n}, I think";{n}\r\n' for n, prompt in enumerate(PROMPTS, start=1)
     )
     table = read(tmp_path, b"\xef\xbb\xbf" + rows.encode())
     assert texts(table) == list(PROMPTS)
-    assert table.names == {"GPT-4_temp_0": "GPT-4, temp 0", "Claude": "Claude"}
+    assert table.names == {
+        "GPT-4_temp_0_top_1_seed_2": "GPT-4, temp 0, top 1, seed 2",
+        "Claude": "Claude",
+    }
     assert table.answers["Claude"] == {"prompt-1": "1", "prompt-2": "2", "prompt-3": "3"}
     assert table.layout == "wide"
 
