@@ -1,8 +1,8 @@
-"""What Dagster gives to the steps of a run: services, stored assets, and processes to run in.
+"""Dagster's resources, IO managers and executors for the steps of a run.
 
-The judging service, the GPU behind generation and the ledger have Dagster's configuration around
-them. An asset's file is named after it and its partition and is written whole or not at all; a
-stream (`AssetRow.stored_as`) is handed over as the file it is in, and never read as a whole.
+The judging service, the generation device and the ledger are resources. An asset's file is named
+after the asset and its partition and is written atomically; a stream (`AssetRow.stored_as`) is
+passed on as a file, and never loaded as a whole.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 
 class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its parameter is Any
-    """Gives access to the judging service a tournament names.
+    """Connects to the judging service that a tournament names.
 
     Attributes:
-        loopback_folder: Where the loopback judge keeps the batches it was given.
-        variables: What the environment says of services: their keys, and addresses that come before
+        loopback_folder: Where the loopback judge keeps its batches.
+        variables: Environment variables with the keys of services, and addresses that override
             those of a config.
     """
 
@@ -52,10 +52,10 @@ class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its p
     variables: dict[str, str]
 
     def service(self, config: Judge) -> AbstractContextManager[AsksDirectly]:
-        """Connect to the service; the loopback judge is started, and stopped again.
+        """Connect to the service; the loopback judge is started, and stopped afterwards.
 
         Raises:
-            InputError: If a key is needed and there is none.
+            InputError: If a required key is missing.
         """
         return JudgeConnection(Path(self.loopback_folder), self.variables).service(config)
 
@@ -63,13 +63,13 @@ class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its p
 class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its parameter is Any
     """Generates responses on the GPU if there is one, else on the CPU; satisfies `GeneratorAccess`.
 
-    What is left out follows the tournament's config and the device.
+    Settings that are left out follow the tournament's config and the device.
 
     Attributes:
         device: `auto`, or a torch device such as `cuda:1` or `cpu`.
         dtype: The weights' precision.
         batch_size: Prompts decoded together.
-        memory_share: Of the free memory that a batch may fill.
+        memory_share: The share of the free memory that a batch may fill.
         execution: How `custom_poe` entrants decode.
     """
 
@@ -146,7 +146,7 @@ class _NpzFiles(dg.UPathIOManager):
 
 
 class ParquetIOManager(dg.ConfigurableIOManagerFactory[_ParquetFiles]):
-    """Keeps tables as Parquet files in the schema declared for the asset.
+    """Stores tables as Parquet files with the schema declared for the asset.
 
     Attributes:
         base_path: A folder, or a URL such as `s3://bucket/folder`.
@@ -160,7 +160,7 @@ class ParquetIOManager(dg.ConfigurableIOManagerFactory[_ParquetFiles]):
 
 
 class NpzIOManager(dg.ConfigurableIOManagerFactory[_NpzFiles]):
-    """Keeps rating traces as npz archives.
+    """Stores rating traces as npz archives.
 
     Attributes:
         base_path: A folder, or a URL such as `s3://bucket/folder`.
@@ -178,8 +178,8 @@ EXECUTOR_CONFIG = "TOURNAMENT_EXECUTOR_CONFIG"
 CELERY_BROKER = "TOURNAMENT_CELERY_BROKER"
 CELERY_BACKEND = "TOURNAMENT_CELERY_BACKEND"
 
-# Redis hands a message that nobody has confirmed for an hour to a second worker, and a worker
-# holds the next step unconfirmed while it runs one; a step that waits for a judge takes a day.
+# Redis redelivers a message that is unacknowledged for an hour to a second worker. While a worker
+# runs a step, it holds the next one unacknowledged; a step that waits for a judge takes a day.
 _REDELIVERY_SECONDS = 7 * 24 * 3600
 
 
@@ -187,11 +187,11 @@ def build_executor(environment: Mapping[str, str]) -> dg.ExecutorDefinition:
     """Return the executor that the environment asks for.
 
     Args:
-        environment: `TOURNAMENT_EXECUTOR` names it, `in_process` unless given;
+        environment: `TOURNAMENT_EXECUTOR` names it, by default `in_process`;
             `TOURNAMENT_EXECUTOR_CONFIG` is a YAML file with its settings.
 
     Raises:
-        InputError: If the name is unknown, an extra is not installed, or the settings do not fit.
+        InputError: If the name is unknown, an extra is not installed, or the settings are invalid.
     """
     name = environment.get(EXECUTOR) or "in_process"
     if name not in _EXECUTORS:
@@ -219,7 +219,7 @@ def _in_process(environment: Mapping[str, str]) -> _Chosen:  # noqa: ARG001
 
 
 def _multiprocess(environment: Mapping[str, str]) -> _Chosen:  # noqa: ARG001
-    # A fork of a server that has loaded the definitions already starts within a moment.
+    # A process forked from a server that has already loaded the definitions starts at once.
     return dg.multiprocess_executor, {"start_method": {"forkserver": {}}}
 
 
@@ -271,7 +271,7 @@ def _require_extra(extra: str, module: str) -> None:
 
 
 def _check_settings(executor: dg.ExecutorDefinition, settings: dict[str, Any], path: str) -> None:
-    """Refuse settings that an executor does not have: a run would find them, but only later."""
+    """Refuse settings that an executor does not have, which would otherwise fail in a run."""
 
     @dg.job(executor_def=executor)
     def probe() -> None:

@@ -33,7 +33,7 @@ class ArchiveAudit:
         logs: Every model's logs compared with its files.
         tasks: Every task across models.
         tier_failures: Models that fail one tier only.
-        outages: What must be said first, in sentences; empty if all is well.
+        outages: Warnings to show first, as sentences; empty if all is well.
     """
 
     contents: ArchiveContents
@@ -45,12 +45,12 @@ class ArchiveAudit:
 
     @property
     def passed(self) -> bool:
-        """Whether there is no outage to report first."""
+        """Whether there are no outages."""
         return not self.outages
 
 
 def audit_archive(contents: ArchiveContents) -> ArchiveAudit:
-    """Audit an archive: by model, beside its logs, by task."""
+    """Audit an archive by model, against its logs, and by task."""
     models = audit_models(contents)
     return ArchiveAudit(
         contents=contents,
@@ -108,7 +108,7 @@ def _tier_sections(audit: ArchiveAudit) -> Iterator[ReportSection]:
 
 
 def coverage_sentences(audit: ArchiveAudit) -> list[str]:
-    """Describe the plan, and what is absent or outside it."""
+    """Describe the plan, and which runs are absent or unplanned."""
     contents, config = audit.contents, audit.contents.config
     plan, labels = config.plan, contents.labels
     sentences = [

@@ -51,13 +51,13 @@ _PHRASES = (
 )
 """Parts of error messages that ClawBench records as the reason when judging failed."""
 _OF_THE_CALL = {"confidence", "duration_ms", "rubric_hits", "rubric_misses"}
-"""Keys that only the call that gave the judge's score can fill."""
+"""Keys whose values come only from the call that gave the judge's score."""
 _FAILED = re.compile(r"ERROR clawbench\.harness: Run (\S+)/(\d+) failed")
 _NOTHING = re.compile(r"\[\d+/\d+\]\s+(\S+)\s+\([^)]*\)\s+run\s+(\d+):\s+\S\s+0\.00\b")
 
 
 class ClawBench(RewritingReader):
-    """Files `<task>/run0.json`, …; tasks `t1-…` to `t5-…`; the judge counts only at the ceiling."""
+    """Reads files `<task>/run0.json`, … of the tasks `t1-…` to `t5-…`, scored by `weightings`."""
 
     weightings = (_SEMANTIC, _AT_CEILING, _WITHOUT_JUDGE)
     deciding = "completion"
@@ -67,7 +67,7 @@ class ClawBench(RewritingReader):
         return tuple(f"run{number}" for number in range(count))
 
     def tier(self, task: str) -> str:
-        """Return `tier 1` of `t1-sort-mail`."""
+        """Return the tier in a task's name: `tier 1` for `t1-sort-mail`."""
         found = re.match(r"t(\d)-", task)
         return "other" if found is None else f"tier {found[1]}"
 

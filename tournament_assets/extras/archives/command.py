@@ -143,7 +143,7 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
 def _judge_of(
     rejudging: Rejudging, *, folder: Path, environment: Mapping[str, str]
 ) -> Callable[[], AbstractContextManager[AsksDirectly]]:
-    """Return what connects to the judge that an archive names."""
+    """Return a function that connects to the judge that an archive names."""
     service = Judge(service=rejudging.service, model=rejudging.judge_model)
     judge = JudgeConnection.from_environment(environment, folder)
     problems = judge_problems(service, environment)

@@ -1,7 +1,7 @@
 """The description of an archive of scored runs: what differs between archives of one harness.
 
-Its reader knows what the harness wrote for each model, task and run, and how it scored. The
-project folder is that of the configuration, or the one above it where that is `configs/`.
+Its reader knows which files the harness wrote and how it scored runs. The project folder is the
+configuration's folder, or its parent if that folder is named `configs`.
 """
 
 import re
@@ -249,7 +249,7 @@ class ArchiveConfig(Frozen):
 
     @cached_property
     def run_names(self) -> tuple[str, ...]:
-        """The runs of every task."""
+        """The names of every task's runs."""
         runs = self.plan.runs
         return self.harness.run_names(runs) if isinstance(runs, int) else runs
 

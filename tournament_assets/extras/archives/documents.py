@@ -1,8 +1,8 @@
 """Reading a run's JSON file, looking values up by dotted keys, and editing it in place.
 
-An archive belongs to the harness that wrote it. So an edit replaces the text of the values that
-change and leaves every other byte of the file as it is: other numbers keep their digits, and keys
-their order and layout.
+An archive belongs to the harness that wrote it, so an edit replaces only the text of the values
+that change and leaves every other byte as it was: other numbers keep their digits, and keys their
+order and layout.
 """
 
 import json
@@ -15,13 +15,13 @@ from typing import Any
 
 _SHOWN = 80
 _TOLERANCE = 1e-4
-"""How far above the ceiling a score may be: harnesses round."""
+"""How far a score may exceed the ceiling, because harnesses round."""
 _BLANK = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
 
 
 class BrokenRunError(ValueError):
-    """Says what an unusable file holds, and what was expected."""
+    """An unusable file; the message says what was found and what was expected."""
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def number_of(value: Any) -> float | None:
 
 
 def is_blank(value: Any) -> bool:
-    """Return whether a value is null, white space, or a list or object of nothing else."""
+    """Return whether a value is null, white space, or a list or object of only such values."""
     if value is None:
         return True
     if isinstance(value, str):
@@ -115,7 +115,7 @@ class Edit:
 
     Attributes:
         key: The key of the old value, which must exist; dots lead into objects.
-        kept_as: The name under which the old value is kept beside the new one, unless taken.
+        kept_as: The name under which the old value is kept beside the new one, unless it is taken.
     """
 
     key: str
@@ -144,7 +144,7 @@ class _Member:
         lead: The white space before its name.
         colon: The text between its name and its value.
         start: Offset of the value's first character.
-        end: Offset behind its last.
+        end: Offset just after the value's last character.
     """
 
     lead: str

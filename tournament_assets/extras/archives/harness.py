@@ -19,11 +19,11 @@ JUDGE = "judge"
 
 @dataclass(frozen=True, slots=True)
 class Weighting:
-    """The weights of some runs' components, whose weighted mean is the run's score.
+    """The weights of a run's components; the run's score is their weighted mean.
 
     Attributes:
-        when: Which runs it applies to, in words that fit into a list.
-        weights: The weights, by component or `judge`; components that are not named have none.
+        when: Which runs it applies to, as a phrase for a list.
+        weights: The weights, by component or `judge`; unnamed components have none.
     """
 
     name: str
@@ -74,8 +74,8 @@ class ScoredRun:
         components: The components' scores, by name; None if the file has none.
         with_judge: How the harness scores the run if the judge gave a score.
         without_judge: How it scores the run if the judge gave none.
-        is_at_ceiling: Whether the deciding component is as high as it can be.
-        is_empty: Whether the model did nothing; None if the file does not tell.
+        is_at_ceiling: Whether the deciding component has its highest possible score.
+        is_empty: Whether the model did nothing; None if the file does not say.
         failure: The failure that the harness recorded; empty if there was none.
     """
 
@@ -123,7 +123,7 @@ class RunFile(NamedTuple):
 
 
 class LogLine(NamedTuple):
-    """A failure that a line of a log reports; None for what the line does not name.
+    """A failure that a log line reports; fields that the line does not name are None.
 
     Attributes:
         kind: The kind of failure, in a few words.
@@ -212,9 +212,8 @@ class RewritingReader(Reader, Protocol):
     ) -> Sequence[Edit]:
         """Return the changes to a run's file after its judging was repeated.
 
-        Nothing that only the failed call can have said may remain beside the new score.
+        No value that only the failed call can have given may remain beside the new score.
 
         Args:
-            document: The content of the file.
             run_score: The run's score by the rule.
         """

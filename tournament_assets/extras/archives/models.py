@@ -47,20 +47,20 @@ class ModelAudit:
         archived: Planned runs whose file can be used.
         broken: Planned runs whose file cannot be used.
         absent: Planned runs without a file.
-        clean: Archived runs that scored anything.
+        clean: Archived runs that scored something.
         zero: Archived runs that scored nothing.
-        zero_with_response: Those in which the model did something, so they may be real failures;
-            None if the archive does not tell.
+        zero_with_response: Zero runs in which the model did something, so they may be real
+            failures; None if the archive does not say.
         coverage: Clean runs divided by planned ones.
         mean: The mean score of the archived runs.
         clean_mean: The mean score of the clean runs.
         normalised: The sum of the clean scores divided by the planned runs.
         judge_mean: The judge's mean score.
-        judged: Runs with a score of the judge.
+        judged: Runs that the judge scored.
         judge_failed: Runs whose judging failed and was not repeated.
         rejudged_by: The models that judged runs again, as far as the files name them.
         at_ceiling: Runs whose deciding component is at its ceiling.
-        empty: Runs in which the model did nothing; None if the archive does not tell.
+        empty: Runs in which the model did nothing; None if the archive does not say.
         harness_failures: Runs in which the harness recorded a failure.
         off_rule: Runs whose recorded score differs from the rule's.
         rule_checked: Runs for which the two could be compared.
@@ -98,7 +98,7 @@ class ModelAudit:
 
     @property
     def asked(self) -> int:
-        """Runs that were put to the judge."""
+        """Runs that the judge was asked about."""
         return self.judged + self.judge_failed
 
 
@@ -108,12 +108,12 @@ class LogComparison:
 
     Attributes:
         model_id: The model; empty for lines that name none.
-        failures: Lines by the kind of failure.
+        failures: The number of lines of each kind of failure.
         missing_explained: Missing runs that failed according to a log.
         missing_unexplained: Missing runs that no log mentions.
         failed_and_archived: Archived runs that failed according to a log: they were retried, or a
             failed run left its file behind.
-        failed_and_zero: Those that scored nothing.
+        failed_and_zero: Those of them that scored nothing.
         unplanned: Lines that name a model, a task or a run outside the plan.
     """
 
@@ -136,9 +136,9 @@ def audit_models(contents: ArchiveContents) -> tuple[ModelAudit, ...]:
 
 
 def find_outages(audits: Sequence[ModelAudit], checks: ArchiveChecks) -> tuple[str, ...]:
-    """Return what a reader must know before any number, in sentences; empty if there is nothing.
+    """Return the warnings to read before any number, as sentences.
 
-    These are failed judgings and missing runs, if there are too many or if they are more frequent
+    They report failed judgings and missing runs, if there are too many or if they are more frequent
     for some models than for others.
     """
     failed = [MissingCount(each.label, each.judge_failed, each.asked) for each in audits]
@@ -173,7 +173,7 @@ def _outages(
 
 
 def mean_of(scores: Sequence[float]) -> float | None:
-    """Return the mean of some scores; None if there is none."""
+    """Return the mean of some scores; None if there are none."""
     return fsum(scores) / len(scores) if scores else None
 
 
@@ -231,7 +231,7 @@ def _tier_mean(model_id: str, tier: str, runs: Sequence[ArchivedRun]) -> TierMea
 def find_logged_failures(contents: ArchiveContents) -> LoggedFailures:
     """Return the planned runs that failed according to a log.
 
-    A line that names a task but no run is about all runs of the task.
+    A line that names a task but no run applies to all runs of the task.
     """
     found: dict[tuple[str, str, str], set[str]] = {}
     for each in contents.log_failures:
@@ -287,7 +287,7 @@ class ConditionAudit:
     Attributes:
         values: The number of runs with each value, by value and model.
         silent: Runs without a value.
-        stated: The value that the description states for all runs; nothing is compared then.
+        stated: The value that the description states for all runs; it is not checked.
     """
 
     name: str
@@ -297,7 +297,7 @@ class ConditionAudit:
 
     @property
     def is_different(self) -> bool:
-        """Whether there are several values."""
+        """Whether the runs have different values."""
         return len(self.values) > 1
 
     @property
@@ -337,7 +337,7 @@ class CommonScore:
 
     Attributes:
         mean: Mean over the (task, run) cells that every model has archived.
-        clean_mean: Mean over those in which every model scored anything.
+        clean_mean: Mean over those in which every model scored something.
     """
 
     model_id: str
@@ -351,7 +351,7 @@ class CommonSupport:
 
     Attributes:
         n_cells: (task, run) cells that every model has archived.
-        n_clean_cells: Those in which every model scored anything.
+        n_clean_cells: Those in which every model scored something.
         scores: The models, the highest mean first.
     """
 
@@ -362,14 +362,14 @@ class CommonSupport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap(Estimate):
-    """The difference between the clean means of two models, over the resampled tasks.
+    """The difference between two models' clean means, with an interval from resampled tasks.
 
-    Its interval holds together with those of all other gaps.
+    The intervals of all gaps hold simultaneously.
 
     Attributes:
         higher: The model with the higher clean mean.
         lower: The other one.
-        is_separated: Whether the tasks separate the two.
+        is_separated: Whether the difference is significant.
     """
 
     higher: str
@@ -416,13 +416,13 @@ def find_common_support(contents: ArchiveContents) -> CommonSupport:
 
 
 def measure_gaps(ranked: Sequence[ModelAudit], contents: ArchiveContents) -> tuple[Gap, ...]:
-    """Measure how far each model is ahead of every one below it, and how sure that is.
+    """Measure each model's lead over every model ranked below it, with an interval.
 
     Whole tasks are resampled, with all their runs, because runs of a task share its difficulty. All
     models are scored on the same resamples.
 
     Returns:
-        A gap for every two models, by the place of the higher and then of the lower one.
+        A gap for every pair of models, sorted by the place of the higher, then of the lower one.
     """
     if len(ranked) < 2:
         return ()
@@ -461,7 +461,7 @@ def measure_gaps(ranked: Sequence[ModelAudit], contents: ArchiveContents) -> tup
 
 
 def neighbours(gaps: Sequence[Gap], ranked: Sequence[ModelAudit]) -> tuple[Gap, ...]:
-    """Return the gaps between each model and the next one."""
+    """Return the gaps between each model and the next in the ranking."""
     places = {audit.model_id: place for place, audit in enumerate(ranked)}
     return tuple(gap for gap in gaps if places[gap.lower] == places[gap.higher] + 1)
 

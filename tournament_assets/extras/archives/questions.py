@@ -1,9 +1,9 @@
 """Asks the judge about runs: composes and prices requests, sends them, and reads the scores.
 
 A request is composed from the run's file and files beside it; its key is the hash of what is sent.
-Unlike a verdict, a score is about one response alone. The service enforces that the reply is a JSON
-object, with the reason first, so that the score follows from it. Requests are sent one by one, and
-each reply is in the ledger before anything else happens.
+Unlike a verdict, a score rates a single response. The service enforces a JSON object as the reply,
+with the reason first, so that the score follows from it. Requests are sent one at a time, and each
+reply is stored in the ledger before anything else happens.
 """
 
 import json
@@ -49,10 +49,10 @@ _REMEDY = "correct rejudging.max_tokens or rejudging.judge_model, and run again"
 
 
 def require_rejudging(archive: ArchiveFile) -> tuple[Rejudging, str]:
-    """Return the settings for judging again, and the instructions to the judge.
+    """Return the settings for judging again, and the judge's instructions.
 
     Raises:
-        InputError: If the archive's description lacks them.
+        InputError: If the description lacks them, or the instructions cannot be read or are empty.
     """
     rejudging = archive.config.rejudging
     if rejudging is None:
@@ -80,7 +80,7 @@ class Questions:
         reader: The archive's reader, which can write a new score.
 
     Raises:
-        InputError: If the description has no settings for judging again, or the reader only reads.
+        InputError: If the description lacks the settings, or the reader only reads.
     """
 
     def __init__(self, archive: ArchiveFile) -> None:
@@ -117,7 +117,7 @@ class Questions:
         """Return the lowest score that passes; None if unknown.
 
         Raises:
-            BrokenRunError: If the description says where to find it and it is not there.
+            BrokenRunError: If it is not where the description says.
         """
         configured = self._rejudging.passing_threshold
         if not isinstance(configured, JudgeInput):
@@ -189,7 +189,7 @@ def _read_beside(path: Path) -> Any:
 
 
 def _cut(text: str, max_chars: int | None) -> str:
-    """Return a text without its middle if it is too long: its beginning and end say most."""
+    """Cut the middle out of a text that is too long: its beginning and end matter most."""
     if max_chars is None or len(text) <= max_chars:
         return text
     note = f"\n[… {len(text) - max_chars:,} characters left out …]\n"
@@ -208,17 +208,16 @@ def ask_judge(
 ) -> None:
     """Ask for the scores that the ledger does not hold, one request at a time.
 
-    A reply without a score is asked for once more, with twice the cap if it was cut off, and again
-    by the next call.
+    A request whose reply has no score is sent once more, with twice the token limit if the reply
+    was cut off, and again by the next call.
 
     Args:
         archive: Names the judge and the budget.
-        connect: Connects to the judging service.
 
     Raises:
-        JudgeWaitingError: If another process is at work on the archive until the deadline.
+        JudgeWaitingError: If another process is still working on the archive at the deadline.
         JudgeError: If the service refuses; replies received so far are in the ledger.
-        BudgetError: If asking would cost more than may be spent; nothing was sent then.
+        BudgetError: If asking could exceed the budget; nothing is sent then.
     """
     rejudging, _ = require_rejudging(archive)
     scope = JudgingScope(
@@ -255,7 +254,7 @@ def ask_judge(
 
 
 def cost_sentence(requests: Sequence[ModelRequest], rejudging: Rejudging) -> str:
-    """Describe what asking costs at most, with nothing in the ledger."""
+    """Describe the most that asking can cost, assuming an empty ledger."""
     workload = measure_workload(requests, find_answered=lambda _: frozenset())
     prices = load_newest_prices(rejudging.prices)
     if SERVICES[rejudging.service].is_free:
@@ -274,7 +273,7 @@ SCORE_SCHEMA: dict[str, Any] = {
     "required": ["reason", "score"],
     "additionalProperties": False,
 }
-"""The schema of a reply."""
+"""The JSON schema of a reply."""
 
 _FENCE_LENGTH = 8
 _KEYS = {"reason", "score"}
@@ -283,16 +282,14 @@ _KEYS = {"reason", "score"}
 def build_score_request(
     instructions: str, parts: Mapping[str, str], *, judge: Judge, max_tokens: int
 ) -> ModelRequest:
-    """Compose the request for a score; its key is the SHA-256 of what is sent, and to whom.
+    """Compose the request for a score; its key is the SHA-256 of its content and the judge.
 
-    The instructions are the system prefix of every request. The parts follow in the user message,
-    each between tags with a fence code derived from all of them: to fake the end of its fence, a
-    model's text would have to contain a hash of itself.
+    The instructions are the system prompt of every request. The parts follow in the user message,
+    each between tags with a code that is a hash of all parts: to fake its closing tag, a model's
+    text would have to contain a hash of itself.
 
     Args:
         parts: What the judge is shown, by name.
-        judge: The model that is asked, and its service.
-        max_tokens: The most tokens of its reply.
     """
     shown = [(name, printable(text)) for name, text in parts.items()]
     fence = fingerprint(shown)[:_FENCE_LENGTH]
@@ -318,11 +315,11 @@ def build_score_request(
 
 
 def parse_score(reply: str, *, ceiling: float) -> tuple[float, str]:
-    """Return the score, from 0 to the ceiling, and the reason in a reply that is a JSON object.
+    """Parse a JSON reply into its score, from 0 to the ceiling, and its reason.
 
     Raises:
-        VerdictParseError: If the reply is anything else, repeats a key, or lacks a score from 0 to
-            the ceiling or a reason: nothing is guessed.
+        VerdictParseError: If the reply is not a JSON object with exactly these two keys, or if its
+            score or reason is invalid: nothing is guessed.
     """
     expected = (
         'expected one JSON object and nothing else, with a text under "reason" and a number from '
@@ -351,7 +348,7 @@ _TRIES_AT_ONCE = 2
 
 @dataclass(frozen=True, slots=True)
 class HeldScores:
-    """What the ledger holds of some requests, by key.
+    """The scores and replies that the ledger holds for some requests, by key.
 
     Attributes:
         scores: The first score of each request that has one.
@@ -365,14 +362,14 @@ class HeldScores:
 
     @property
     def n_replies(self) -> int:
-        """How many replies came."""
+        """How many replies were received."""
         return sum(reply.attempt for reply in self.last.values())
 
 
 def held_scores(
     request_keys: Iterable[str], *, ledger: JudgingLedger, ceiling: float
 ) -> HeldScores:
-    """Read the scores that are already paid for; nothing is sent."""
+    """Read the scores that are already in the ledger; nothing is sent."""
     scores: dict[str, NewScore] = {}
     problems: dict[str, str] = {}
     last: dict[str, StoredReply] = {}
@@ -390,7 +387,7 @@ def _read(reply: StoredReply, *, ceiling: float) -> NewScore:
         raise VerdictParseError(
             f"the service answered {reply.error_type or reply.result_type!r}; expected a reply"
         )
-    # An interrupted reply is not an opinion, even if it can be read.
+    # An interrupted reply does not count, even if it can be parsed.
     if reply.stop_reason != "end_turn":
         raise VerdictParseError(
             f"the judge's reply stopped with {reply.stop_reason!r}; expected 'end_turn'"

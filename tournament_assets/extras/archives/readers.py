@@ -7,7 +7,7 @@ from tournament_assets.extras.archives.clawbench import ClawBench
 from tournament_assets.extras.archives.harness import Reader
 
 READERS: dict[str, Callable[[], Reader]] = {"clawbench": ClawBench}
-"""The readers that ship, by their name in a description."""
+"""The built-in readers, by their name in a description."""
 ENTRY_POINTS = "tournament_assets.archive_readers"
 """The group of entry points for a package's readers: `name = "module:Class"`."""
 

@@ -1,4 +1,4 @@
-"""Reads an archive of scored runs: a folder per model, whose files the archive's reader knows."""
+"""Reads an archive of scored runs, which has a folder per model, with the archive's reader."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -18,7 +18,7 @@ from tournament_assets.extras.archives.runs import (
 from tournament_assets.tournament.errors import InputError
 
 _ROUNDING = 5e-4
-"""Rounding allowed between a recorded score and the rule's, as a share of the ceiling."""
+"""Largest rounding difference of a recorded score from the rule's, as a share of the ceiling."""
 UNUSABLE = (ValueError, LookupError, TypeError, AttributeError)
 """Errors that a reader raises for an unusable file; only the first is deliberate."""
 
@@ -116,7 +116,7 @@ def _planned_tasks(archive: ArchiveFile, *, seen: set[str], logged: set[str]) ->
             f"{archive.path}: plan.tasks is {planned}, and {archive.folder} holds {len(seen)} "
             "tasks; expected no more than were planned; name the planned ones in plan.tasks"
         )
-    # A log may name a task of which no file is left.
+    # A log may name a task that has no files.
     return frozenset(seen | logged if len(seen | logged) <= planned else seen)
 
 
@@ -211,7 +211,7 @@ def _log_files(archive: ArchiveFile, patterns: Sequence[str]) -> Iterator[tuple[
 
 def _lines(path: Path) -> Iterator[str]:
     try:
-        # Logs are not ours: bytes that are not UTF-8 stay visible and hide no line.
+        # Another program wrote the logs: bytes that are not UTF-8 are escaped, and no line is lost.
         with path.open(encoding="utf-8", errors="backslashreplace") as file:
             yield from file
     except OSError as error:

@@ -1,8 +1,8 @@
-"""Repeating failed judgings of an archive, and writing the scores into its files.
+"""Repeats the failed judgings of an archive, and writes the scores into its files.
 
-The order of writes makes it safe: a reply is in the ledger before any file is touched, so that
-after a kill the next call writes the score without paying again. A run is rescored only if other
-runs of the same weighting show that the harness uses the rule.
+A reply is stored in the ledger before any file is touched, so that after a crash the next call
+writes the score without paying again. A run is rescored only if recorded scores with the same
+weighting show that the harness follows the rule.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,9 +69,9 @@ class Rewritten:
     """A run whose file has the new score.
 
     Attributes:
-        run: The run before.
+        run: The run before it was rescored.
         judge_score: The judge's new score.
-        run_score: The run's score by the rule.
+        run_score: The run's new score, by the rule.
     """
 
     run: ArchivedRun
@@ -107,7 +107,7 @@ _Evidence = Mapping[str, Sequence[ArchivedRun]]
 def _find_evidence(contents: ArchiveContents) -> _Evidence:
     found: dict[str, list[ArchivedRun]] = {}
     for run in contents.runs:
-        # A run that was judged again follows the rule because it was written by it.
+        # A run that was judged again proves nothing: its score was written by the rule.
         if run.follows_rule is not None and run.judge.state is not JudgeState.REJUDGED:
             found.setdefault(run.weighting.name, []).append(run)
     return found
@@ -146,7 +146,7 @@ def write_scores(
     Old values are kept beside the new ones, with `_before` added to their names.
 
     Yields:
-        What was written, or why a file was left as it is.
+        What was written, or why a file was left unchanged.
     """
     questions = Questions(archive)
     for each in failed:
@@ -157,7 +157,7 @@ def write_scores(
         try:
             current, document = read_run(archive, run.model_id, RunFile(run.task, run.run, path))
             if current.judge.state is not JudgeState.FAILED:
-                continue  # another process was faster, from this ledger or another one
+                continue  # another process has already judged it again
             score = current.score_with(paid.score)
             if current != run or questions.ask(run, document) != each.request or score is None:
                 yield f"{run.path}: the file has changed since the judge was asked; run again"
@@ -178,10 +178,10 @@ class RejudgeResult:
     """The result of judging again.
 
     Attributes:
-        n_replies: Replies received now; other scores had been paid for before.
+        n_replies: Replies received by this call; other scores were already paid for.
         written: Runs whose file has the new score.
-        left: Runs that have none, each with why.
-        refusal: Why the service was asked no further; empty if it was.
+        left: Runs without a new score, each with the reason.
+        refusal: Why asking stopped early; empty if it did not.
     """
 
     n_replies: int
@@ -201,16 +201,12 @@ def rejudge_runs(
 ) -> RejudgeResult:
     """Ask the judge about runs whose judging failed, and write the scores into their files.
 
-    Scores that are already in the ledger are written without asking. If the service refuses, the
-    scores received before are still written.
-
-    Args:
-        failed: The runs that are judged again.
-        connect: Connects to the judging service.
+    Scores that are already in the ledger are written without asking. An error while asking is
+    raised only if no score could be written.
 
     Raises:
         JudgeError: If the service refuses.
-        BudgetError: If asking would cost more than may be spent; nothing was sent then.
+        BudgetError: If asking could exceed the budget; nothing is sent then.
     """
     ceiling = archive.config.harness.ceiling
     requests = [each.request for each in failed if each.request is not None]
@@ -280,7 +276,7 @@ def _failure_sentences(failed: Sequence[FailedJudging]) -> tuple[str, ...]:
 
 
 def result_section(result: RejudgeResult) -> ReportSection:
-    """Return what was written into files, and what has no score yet."""
+    """Describe what was written into files, and which runs have no score yet."""
     return ReportSection(
         "",
         (

@@ -89,7 +89,7 @@ def compare_archive(contents: ArchiveContents) -> ArchiveComparison:
 
 
 def archive_report_document(comparison: ArchiveComparison, *, tables_folder: str = "") -> Document:
-    """Return the comparison for people; the verdict comes first and begins with the warnings.
+    """Return the comparison as a document: first the verdict, which begins with any warnings.
 
     Args:
         tables_folder: The folder of the CSV tables, relative to the page; empty if there is none.
@@ -191,7 +191,7 @@ _SOURCES = (
     ("Means by tier", "tiers.csv", "mean, clean_mean"),
     ("each of these", "runs.csv", "run_score and is_clean of every run"),
 )
-"""The source of each section's numbers: the section, the file, its columns."""
+"""Where each section's numbers are stored: section, file, columns."""
 
 
 def archive_report_values(comparison: ArchiveComparison) -> dict[str, Any]:
@@ -230,7 +230,7 @@ _UNEVEN = 0.02
 def verdict_sentences(
     ranked: Sequence[ModelAudit], gaps: Sequence[Gap], resampling: Resampling
 ) -> list[str]:
-    """Describe who leads, and whether the lead is significant."""
+    """Describe which model leads, and whether its lead is significant."""
     if not ranked:
         return ["No model has a run that scored anything, so there is nothing to rank."]
     first = ranked[0]
@@ -298,7 +298,7 @@ def common_sentences(
 
 
 def rule_sentence(config: ArchiveConfig) -> str:
-    """Return the rule of a run's score as formulas, in the order in which they are tried."""
+    """Return the formulas for a run's score, in the order in which they are tried."""
     cases = [f"{each.when}: {_formula(each)}" for each in config.harness.weightings]
     return f"The first that fits: {'; '.join(cases)}."
 

@@ -15,7 +15,7 @@ class ArchivedRun(ScoredRun):
         run: The run's name.
         path: The file, relative to the archive's folder.
         is_clean: Whether it scored anything at all.
-        follows_rule: Whether its score is the one that the rule gives; None if that is unknown.
+        follows_rule: Whether its score is the rule's; None if that is unknown.
         conditions: The file's value of each condition, by name; None if the file has no value.
     """
 
@@ -35,7 +35,7 @@ class ArchivedRun(ScoredRun):
 
     @property
     def cell(self) -> tuple[str, str]:
-        """The task and the run's name, which every model shares."""
+        """The task and the run's name, by which runs of different models are matched."""
         return self.task, self.run
 
 
@@ -64,7 +64,7 @@ class BrokenFile:
 
 @dataclass(frozen=True, slots=True)
 class LogFailure:
-    """A failure reported by a line of a sweep's log; None for what the line does not name.
+    """A failure that a line of a sweep's log reports; fields that it does not name are None.
 
     Attributes:
         kind: The kind of failure.
@@ -89,8 +89,7 @@ class ArchiveContents:
         models: The models that were not excluded, in the description's order.
         runs: The planned runs that can be used, sorted by model, task and run.
         broken: Unusable files of planned runs.
-        unplanned: Files of runs outside the plan, relative to the archive's folder; no number
-            counts them.
+        unplanned: Files of runs outside the plan, relative to the archive's folder; not counted.
         tasks: The planned tasks: those listed in the plan, or else all tasks found in any model's
             folder or in a log.
         absent_models: Models without a folder.

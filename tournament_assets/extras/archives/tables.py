@@ -1,6 +1,6 @@
-"""The tables of an archive, each declared by one list of columns for people and for files.
+"""The tables of an archive, each declared once as a list of columns.
 
-Files and JSON have every column with its exact value; people see some of them, formatted.
+Files and JSON contain every column with exact values; reports show some of them, formatted.
 """
 
 import math
@@ -22,7 +22,7 @@ from tournament_assets.reports.report_tables import ReportTable, table_csv
 from tournament_assets.tournament.formatting import ABSENT, format_share, join_names
 
 LISTED = 50
-"""The most rows shown of a list; `--json` and the CSV files hold all."""
+"""The most rows of a list that a report shows; `--json` and the CSV files hold all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows with the columns that files have.
+    """Rows, and the columns of their file.
 
     Attributes:
         things: The rows.
@@ -57,7 +57,7 @@ class Table:
 
     @property
     def csv(self) -> bytes:
-        """The file."""
+        """The rows as CSV."""
         rows = [[column.value(thing) for column in self.columns] for thing in self.things]
         return table_csv([column.name for column in self.columns], rows)
 
@@ -71,8 +71,8 @@ class Table:
         """Return some columns, formatted for people.
 
         Args:
-            columns: Names, or columns that files lack.
-            n_labels: How many of them name the row.
+            columns: Names of columns, or columns that files lack.
+            n_labels: How many leading columns label the row.
         """
         known = {column.name: column for column in self.columns}
         chosen = [known[each] if isinstance(each, str) else each for each in columns]
@@ -95,7 +95,7 @@ def _plain(value: Any) -> str:
 
 
 def format_score(value: float | None, *, decimals: int = 3) -> str:
-    """Return a score in words: an absent one never looks like a number."""
+    """Format a score for people; an absent one never looks like a number."""
     if value == math.inf:
         return "no bound"
     return ABSENT if value is None else f"{value:.{decimals}f}"
@@ -116,12 +116,12 @@ def _points(value: float | None) -> str:
 def fact(
     name: str, words: str = "", show: Callable[[Any], str] | None = _plain, *, at: str = ""
 ) -> Fact:
-    """Return the column of an attribute, absent where a thing has no such attribute.
+    """Return the column of an attribute; rows that lack the attribute have no value.
 
     Args:
         name: Its name in files, and its header if `words` is empty.
         show: Formats the value for people; None for a model.
-        at: The attribute, if not of that name; dots lead into attributes of attributes.
+        at: The attribute, if it is not `name`; dots lead into nested attributes.
     """
 
     def value(thing: Any) -> Any:
@@ -295,7 +295,7 @@ def shown_conditions(
 
 
 def shown_spreads(tasks: Sequence[TaskAudit]) -> ReportTable:
-    """The spread between models and between runs on each task, clearest first."""
+    """The spread between models and between runs on each task, best signal first."""
     known = [(task.spread.signal, task) for task in tasks if task.spread is not None]
     known.sort(key=lambda each: (each[0].ratio is None, -(each[0].ratio or 0.0), each[1].task))
     return Table(TASKS, [task for _, task in known[:LISTED]]).shown(

@@ -1,9 +1,9 @@
 """The tasks of an archive: problems of a task rather than of its models.
 
-How far models differ on a task, relative to runs of one model, is the analysis of variance in
-`prompt_findings`. Failures that cluster on a task are told from chance as those of prompts
-are: were the failed runs drawn from all runs without looking at tasks, a task's number of them
-would be hypergeometric; Bonferroni's factor for looking at every task.
+The analysis of variance in `prompt_findings` compares how much models differ on a task with how
+much runs of one model differ. Failures cluster on a task if it has more than chance explains: if
+the failed runs were drawn at random from all runs, their number on a task would be hypergeometric.
+The test has a Bonferroni correction for the number of tasks.
 """
 
 import math
@@ -26,9 +26,9 @@ from tournament_assets.extras.archives.models import (
 from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun
 
 _MOSTLY = 0.5
-"""The largest share of the others' zero runs at which a model that never scores stands out."""
+"""A model that never scores stands out if at most this share of the others' runs scored nothing."""
 _LOST = 0.5
-"""The smallest share of missing runs at which a task is lost, whatever is missing elsewhere."""
+"""The smallest share of missing runs that is reported whatever is missing on other tasks."""
 _FAILS_TIER = 0.5
 """The smallest share of zero runs at which a model fails a tier."""
 _PASSES_TIER = 0.2
@@ -53,7 +53,7 @@ class TaskFindingKind(StrEnum):
     ALL_AT_CEILING = "all_at_ceiling"
     """The deciding component is at its ceiling in every run."""
     ONE_MODEL = "one_model"
-    """Fewer than two models have a run, so that nothing can be compared."""
+    """Fewer than two models have a run, so nothing can be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class TaskFinding:
 
     Attributes:
         models: The models concerned; empty for all.
-        count: The runs concerned.
-        total: The runs they are counted among.
+        count: The number of runs concerned.
+        total: The number of runs examined.
         sentence: The finding in words, with its numbers.
     """
 
@@ -117,7 +117,7 @@ class TaskAudit:
 
 @dataclass(frozen=True, slots=True)
 class TierFailure:
-    """A model that fails one tier, which others do not fail, and no other tier.
+    """A model that fails one tier only, which the other models do not fail.
 
     Attributes:
         zero: Its runs of the tier that scored nothing.
@@ -197,7 +197,7 @@ def sort_findings(tasks: Iterable[TaskAudit]) -> list[TaskFinding]:
 def _patterns(
     task: str, runs: Sequence[ArchivedRun], reader: Reader, *, n_runs: int
 ) -> Iterator[TaskFinding]:
-    """Find problems in one task's runs alone."""
+    """Find problems that one task's runs show by themselves."""
 
     def finding(kind: TaskFindingKind, count: int, sentence: str) -> TaskFinding:
         return TaskFinding(kind, task, (), count, len(runs), sentence)
@@ -244,7 +244,7 @@ def _find_clusters(
 ) -> Iterator[TaskFinding]:
     """Find the tasks on which failures of several models cluster."""
     logged = find_logged_failures(contents)
-    # A model without any run is missing on every task alike.
+    # A model without runs is missing on every task alike.
     models = sorted({run.model_id for run in contents.runs})
     there = {(run.model_id, *run.cell) for run in contents.runs}
     planned = {task: list(product(models, [task], contents.config.run_names)) for task in by_task}
@@ -290,7 +290,7 @@ def _gathered(
 
 
 def _clustered(failed: Mapping[str, Sequence[str]], totals: Mapping[str, int]) -> list[str]:
-    """Return the tasks with more failures, of several models, than chance would put on one.
+    """Return the tasks on which several models fail, and more often than chance explains.
 
     Args:
         failed: The models of the failed runs, by task.

@@ -1,8 +1,8 @@
 """Prompt banks drawn from multiple-choice questions, or made from another tool's file.
 
-What is left out is counted. The files of other tools, a local Hugging Face dataset among them, are
-those that recorded responses are read from, so a bank that is made of a file has the ids and texts
-by which its responses are found.
+What is left out is counted. Files of other tools, including local Hugging Face datasets, are read
+in the same way as recorded responses, so a bank made from a file has the ids and texts by which the
+file's responses are found.
 """
 
 import hashlib
@@ -36,12 +36,12 @@ from tournament_assets.tournament.prompts import BANK_FIELDS, parse_prompt_bank
 
 @dataclass(frozen=True, slots=True)
 class SourceCounts:
-    """What became of the questions of one source.
+    """How many questions of one source were read, left out and drawn.
 
     Attributes:
         read: Questions given.
         left_out: How many were left out for each reason; reasons that did not occur are absent.
-        eligible: Questions that could be drawn; `read` less all that were left out.
+        eligible: Questions that could be drawn: `read` minus all that were left out.
         drawn: Questions in the bank.
     """
 
@@ -56,8 +56,8 @@ class BankBuild:
     """Rows of a prompt bank, and what was left out of it.
 
     Attributes:
-        rows: Rows that `parse_prompt_bank` accepts, by source and prompt_id.
-        counts: For each source of the questions, in the order of their names.
+        rows: Rows that `parse_prompt_bank` accepts, sorted by source and prompt_id.
+        counts: The counts of each source, sorted by source.
     """
 
     rows: tuple[JsonObject, ...]
@@ -70,16 +70,15 @@ def build_bank_rows(
     """Draw a prompt bank from multiple-choice questions.
 
     The same questions in any order give the same rows. Each source is drawn by its own
-    `numpy.random.default_rng(seed)`, so that the draw of one does not depend on the other, and a
-    larger count keeps everything that a smaller one drew.
+    `numpy.random.default_rng(seed)`, so that draws from one source do not depend on another,
+    and a larger count keeps every question that a smaller one drew.
 
-    Questions with the same text, whatever their case and punctuation, are asked once; where their
-    gold answers differ, none of them is.
+    Of questions whose texts differ only in case and punctuation, one is kept, or none if their gold
+    answers differ.
 
     Args:
         questions: From any number of files.
         counts: How many prompts to draw from each source.
-        seed: Seeds the draw; not negative.
 
     Raises:
         InputError: With every source that has too few questions; or if a count or the seed is
@@ -116,7 +115,7 @@ def build_bank_rows(
 def _pool_by_source(
     open_questions: Sequence[OpenQuestion], left_out: Mapping[str, Counter[WhyLeftOut]]
 ) -> dict[str, list[OpenQuestion]]:
-    """Return the eligible questions, in an order that depends on content alone."""
+    """Return the eligible questions, in an order that depends only on their content."""
     by_text: dict[str, list[OpenQuestion]] = defaultdict(list)
     for question in open_questions:
         by_text[_normalise(question.text)].append(question)
@@ -193,7 +192,7 @@ def _bank_row(question: OpenQuestion) -> JsonObject:
 
 
 def _normalise(text: str) -> str:
-    """Return what two texts share that differ only in case, spaces and punctuation."""
+    """Return a key shared by texts that differ only in case, spaces and punctuation."""
     return " ".join(re.findall(r"\w+", _fold(text)))
 
 
@@ -202,13 +201,8 @@ class BankRecipe:
     """What a bank is built from.
 
     Attributes:
-        medmcqa: A MedMCQA file.
-        medqa: A MedQA file.
         curated: Rows to append as they are.
-        medmcqa_count: How many MedMCQA questions to draw.
-        medqa_count: How many MedQA questions to draw.
-        medmcqa_cop_base: What `cop` calls the first option; found out from the file if None.
-        seed: Seeds the draws.
+        medmcqa_cop_base: The number of the first option in `cop`; detected from the file if None.
     """
 
     medmcqa: Path | None
@@ -222,11 +216,10 @@ class BankRecipe:
 
 @dataclass(frozen=True, slots=True)
 class BankReport:
-    """What came of a recipe.
+    """The result of building a bank.
 
     Attributes:
-        n_prompts: Prompts in the bank.
-        counts: What became of each source's questions.
+        counts: The counts of each source.
     """
 
     n_prompts: int
@@ -237,7 +230,7 @@ def build_bank_file(recipe: BankRecipe, out: Path) -> BankReport:
     """Draw questions, append the curated rows, validate everything, and write the bank.
 
     Raises:
-        InputError: If a file cannot be used, a source is too small, or the file is there already.
+        InputError: If a file cannot be used, a source is too small, or `out` already exists.
     """
     refuse_existing_bank(out)
     questions = []
@@ -265,10 +258,10 @@ def build_bank_file(recipe: BankRecipe, out: Path) -> BankReport:
 
 
 def refuse_existing_bank(out: Path) -> None:
-    """Refuse a name that is taken, before any work is done.
+    """Refuse to overwrite a file, before any work is done.
 
     Raises:
-        InputError: If the file is there already.
+        InputError: If the file exists.
     """
     if out.exists():
         raise InputError(
@@ -281,10 +274,10 @@ def write_bank(out: Path, rows: Sequence[tuple[str, JsonObject]]) -> None:
     """Validate the rows of a bank and write them.
 
     Args:
-        rows: Where each row stands, for messages, and the row.
+        rows: Each row's location, for messages, and the row.
 
     Raises:
-        InputError: With every row that is no prompt.
+        InputError: With every row that is not a valid prompt.
     """
     parse_prompt_bank(rows)
     content = io.BytesIO()
@@ -300,15 +293,14 @@ _SHARD = re.compile(r"(?P<split>.+?)-\d{5}-of-\d{5}")
 
 @dataclass(frozen=True, slots=True)
 class ImportRecipe:
-    """What a bank is made of.
+    """What a bank is imported from, and how.
 
     Attributes:
         path: The file, or the folder of a dataset.
-        format_name: The file's format; found out from the file if None.
-        columns: Which column holds a field of the bank; a dot leads into an object. They come
-            before what the format says.
+        format_name: The file's format; detected from the file if None.
+        columns: The column of each field, where it is not the format's; a dot leads into an object.
         values: Fields with the same value for all prompts.
-        split: Which part of a dataset, where it has several.
+        split: The split to take from a dataset that has several.
     """
 
     path: Path
@@ -320,12 +312,11 @@ class ImportRecipe:
 
 @dataclass(frozen=True, slots=True)
 class ImportedBank:
-    """What came of a recipe.
+    """The result of importing a bank.
 
     Attributes:
-        n_prompts: Prompts in the bank.
         format: The format that the file was read as.
-        left_out: Rows that are no prompt of their own, and system texts, counted by the reason.
+        left_out: The number of rows without a new prompt, and of system texts, by reason.
     """
 
     n_prompts: int
@@ -334,14 +325,14 @@ class ImportedBank:
 
 
 def import_bank_file(recipe: ImportRecipe, out: Path) -> ImportedBank:
-    """Write a new prompt bank.
+    """Write a prompt bank from a file or dataset.
 
-    A prompt without an id gets one from its text, so that the same text has the same id in
-    every bank. Prompts without a source are of the file's name.
+    A prompt without a source gets the file's name as its source. A prompt without an id gets one
+    that depends only on its source and text.
 
     Raises:
-        InputError: If the file cannot be used or holds no prompt, the new file is there already,
-            or a prompt is not valid.
+        InputError: If the file cannot be used or holds no prompt, `out` already exists, or a prompt
+            is not valid.
     """
     refuse_existing_bank(out)
     left_out: Counter[str] = Counter()
@@ -373,7 +364,7 @@ def import_bank_file(recipe: ImportRecipe, out: Path) -> ImportedBank:
 
 
 def _format_of(path: Path, recipe: ImportRecipe) -> str | None:
-    """Return the format that is named or told; None for a table whose text column is named."""
+    """Return the given or detected format; None for an unknown table whose text column is given."""
     if recipe.format_name is not None or "text" not in recipe.columns:
         return recipe.format_name or detect_format(path)
     try:
@@ -406,7 +397,7 @@ def _imported_row(sample: Sample, recipe: ImportRecipe, *, is_bank: bool) -> Jso
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return a value as a bank has it: numbers of its own fields as texts, of a list the first."""
+    """Return a value for a bank: in its own fields, numbers become text, lists their first item."""
     if name == "tags":
         return [part.strip() for part in value.split(";")] if isinstance(value, str) else value
     if name not in BANK_FIELDS:
@@ -420,7 +411,7 @@ def _files_of(recipe: ImportRecipe) -> list[Path]:
     """Return the file, or the Parquet files of one split of a dataset's folder.
 
     Raises:
-        InputError: If the folder has no Parquet file, or not one split that is meant.
+        InputError: If the folder has no Parquet file, or it is unclear which files are meant.
     """
     if not recipe.path.is_dir():
         return [recipe.path]

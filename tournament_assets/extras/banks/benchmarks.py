@@ -1,20 +1,20 @@
 """Benchmarks that judge pairs of answers with a model: MT-bench, AlpacaEval, arena-hard.
 
-MT-bench's `gpt-4_pair.jsonl`: a pair judged twice, the second game swapped, one line a turn. The
-two games name their winners as models, with the swap undone. Where they disagree the line is a tie,
-marked as inconsistent here; a judge's error is no verdict.
+MT-bench's `gpt-4_pair.jsonl`: each line is one turn of a pair, judged twice, with the second game
+swapped. Both games name the winning model, with the swap undone. If they disagree, the line is a
+tie and marked as inconsistent here; a judge's error gives no verdict.
 Source: FastChat, https://github.com/lm-sys/FastChat (show_result.py of llm_judge)
 
-AlpacaEval's `annotations.json`: a JSON list with one instruction and two outputs an item.
-`preference` is 1 for the first output and 2 for the second, or anything between. 0 is an old way to
-write a tie, which 1.5 is too; null means that the annotator gave no verdict. The win rate of
-generator_2 is the mean of preference - 1, ties as halves.
+AlpacaEval's `annotations.json`: a JSON list of items with one instruction and two outputs.
+`preference` is 1 for the first output, 2 for the second, or anything between. A tie is 1.5, or 0 in
+older files; null means that the annotator gave no verdict. The win rate of generator_2 is the mean
+of preference - 1, with ties as halves.
 Source: the annotators of AlpacaEval, https://github.com/tatsu-lab/alpaca_eval
 
 Arena-hard's `model_judgment/<judge>/<model>.jsonl`: a model against a baseline, judged twice. Every
-line holds two games. In the first the baseline is shown as A, in the second as B. `A>>B` is one
-verdict that weighs three; it is not three battles, which would be three times as sure. A line with
-a game that has no score is left out whole, as arena-hard does.
+line holds two games: the baseline is shown as A in the first and as B in the second. `A>>B` is one
+verdict with weight 3, not three battles, which would overstate the evidence. If a game has no
+score, its whole line is left out, as in arena-hard.
 Source: https://github.com/lmarena/arena-hard-auto
 """
 
@@ -57,7 +57,7 @@ def _parse(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
             "model_a": row.get("model_1"),
             "model_b": row.get("model_2"),
             "winner": first if first == second else "tie",
-            # The judge is a pair: the model, and the name of the prompt it was given.
+            # The judge is a pair: the model, and the name of its prompt.
             "judge_model": judge[0] if isinstance(judge, list) and judge else judge,
             "turn": row.get("turn"),
             "inconsistent": first != second,
@@ -143,7 +143,7 @@ _Winner = tuple[BattleWinner, float]
 
 def _parse_arena_hard(row: Row, options: FormatOptions) -> Iterable[Row | LeftOut]:
     need(row, model=TEXT, games=LIST)
-    # Lines of the second version name their baseline; those of the first were all against one.
+    # Lines of version 2 name their baseline; those of version 1 all have the same one.
     baseline = row.get("baseline") or options.baseline
     if baseline is None:
         raise InputError("baseline is missing; name the model that all were compared with")

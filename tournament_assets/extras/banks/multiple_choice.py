@@ -25,7 +25,7 @@ class MultipleChoiceQuestion:
     """One row of a question file.
 
     Attributes:
-        where: Where the row stands (`file:line`).
+        where: The row's location (`file:line`).
         source: The set it comes from.
         stem: The question as it was printed, without its options.
         options: The options in the order of their letters; a missing one is empty.
@@ -56,9 +56,8 @@ def parse_questions(
     """Read and validate the rows of one question file.
 
     Args:
-        rows: Where each row stands (`file:line`) and the row itself.
-        question_format: The set the file belongs to.
-        cop_base: What MedMCQA's `cop` calls option a; None finds it out from the file.
+        rows: Each row's location (`file:line`), and the row.
+        cop_base: The number of option a in MedMCQA's `cop`; None detects it from the file.
 
     Raises:
         InputError: With the first problems of the file and the number of the others.
@@ -73,17 +72,17 @@ def parse_medmcqa(
 ) -> list[MultipleChoiceQuestion]:
     """Read the rows of one MedMCQA file.
 
-    The original release counts the correct option `cop` from 1, the release on Hugging Face from
-    0, so a file is read as a whole: a 0 or a 4 anywhere settles it. A row without a correct
-    option (`cop` absent, null or -1, as in the test split) is read and has no gold answer.
+    The original release numbers the options in `cop` from 1, and the release on Hugging Face from
+    0; a 0 or a 4 anywhere in the file shows which it is. A row without a correct option (`cop`
+    absent, null or -1, as in the test split) is read and has no gold answer.
 
     Args:
-        rows: Where each row stands (`file:line`) and the row itself.
-        cop_base: What `cop` calls option a; None finds it out from the file.
+        rows: Each row's location (`file:line`), and the row.
+        cop_base: The number of option a in `cop`; None detects it from the file.
 
     Raises:
         InputError: With the first problems of the file and the number of the others; or if
-            `cop_base` is None and the file does not settle it.
+            `cop_base` is None and the file does not show it.
     """
     problems = Problems(listed=_LISTED_PROBLEMS)
     cops = [_read_cop(where, row, problems) for where, row in rows]
@@ -175,10 +174,10 @@ def parse_medqa(rows: Sequence[tuple[str, JsonObject]]) -> list[MultipleChoiceQu
     """Read the rows of one MedQA file.
 
     Options may be a mapping from letter to text, a list of `{key, value}`, or a list of pairs;
-    options that are null, as where a Parquet struct has more letters than the row, are dropped.
+    null options, as when a Parquet struct has more letters than the row, are dropped.
 
     Args:
-        rows: Where each row stands (`file:line`) and the row itself.
+        rows: Each row's location (`file:line`), and the row.
 
     Raises:
         InputError: With the first problems of the file and the number of the others.
@@ -285,8 +284,8 @@ def read_questions(
 
     Args:
         path: A `.jsonl`, `.json` or `.parquet` file.
-        expected_format: The set the file should belong to; None takes either.
-        cop_base: What MedMCQA's `cop` calls option a; None finds it out from the file.
+        expected_format: The set the file should belong to; None accepts either.
+        cop_base: The number of option a in MedMCQA's `cop`; None detects it from the file.
 
     Raises:
         InputError: If the file cannot be read or is not of the expected set; with the first
@@ -303,10 +302,10 @@ def read_questions(
 
 
 def read_question_file(path: Path) -> list[tuple[str, JsonObject]]:
-    """Read the rows of a file, each with where it stands.
+    """Read the rows of a file, each with its location.
 
     Returns:
-        `file:line` and the row for lines; `file:item N` for a JSON list; `file:row N` for
+        `file:line` and the row for JSON Lines; `file:item N` for a list; `file:row N` for
         Parquet. All count from 1.
 
     Raises:
@@ -320,7 +319,7 @@ def read_question_file(path: Path) -> list[tuple[str, JsonObject]]:
 
 
 def detect_format(rows: Sequence[tuple[str, JsonObject]]) -> QuestionFormat:
-    """Find out by its columns which set a file belongs to.
+    """Detect from a file's columns which set it belongs to.
 
     Raises:
         InputError: If the first row's columns are those of neither set.

@@ -1,8 +1,7 @@
 """Multiple-choice questions asked without their options.
 
-A question loses its options here, so it is kept only if it is still a question without them.
-Where that is in doubt it is left out and the reason given, for the published sets hold far more
-questions than a bank needs.
+A question is kept only if it is still a question without its options. Doubtful ones are left out,
+with the reason, because the published sets hold far more questions than a bank needs.
 """
 
 import re
@@ -37,7 +36,7 @@ class OpenQuestion:
     """A question that can be asked without options.
 
     Attributes:
-        rewritten: Whether the wording differs from the printed one by more than its punctuation.
+        rewritten: Whether more than the punctuation differs from the printed wording.
         gold_answer: The text of the correct option.
         original: The question it was made from.
     """
@@ -70,7 +69,7 @@ _HEAD = (
     r"(?:diagnosis|cause|explanation|mechanism|treatment|therapy|drug|pharmacotherapy|"
     r"(?:next )?(?:best )?step|management|investigation|test|site|organism|pathogen|complication)"
 )
-# Findings, symptoms and changes are not here: without options they have too many right answers.
+# Findings, symptoms and changes are excluded: without options, too many answers are right.
 _SINGULAR = {
     "agents": "agent",
     "antibiotics": "antibiotic",
@@ -109,7 +108,7 @@ _SINGULAR = {
     "vitamins": "vitamin",
 }
 
-# Each rule keeps a question that has one answer ("the ...", a superlative) and only takes away
+# Each rule keeps a question that has one answer ("the ...", a superlative) and only removes
 # the mention of the options. Anything looser would turn a choice into a guess.
 _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE | re.DOTALL), replacement)
@@ -194,11 +193,11 @@ _OPTION_PHRASES = re.compile(
 
 
 def recast(question: MultipleChoiceQuestion) -> OpenQuestion | WhyLeftOut:
-    """Ask a multiple-choice question without its options, or say why it cannot be.
+    """Return a multiple-choice question without its options, or the reason for leaving it out.
 
-    A stem is kept as printed where it is a question, is reworded by a small table of rules where
-    it mentions the options only in passing ("Which of the following is the most likely
-    diagnosis?"), and is left out otherwise.
+    A stem that is a question is kept as printed. One that mentions the options only in passing
+    ("Which of the following is the most likely diagnosis?") is reworded by a small table of rules.
+    All others are left out.
     """
     if question.gold_answer is None:
         return WhyLeftOut.NO_GOLD_ANSWER
@@ -233,7 +232,7 @@ def recast(question: MultipleChoiceQuestion) -> OpenQuestion | WhyLeftOut:
 
 
 def _names_options(gold_answer: str) -> bool:
-    """Return whether a gold answer is about the options, as 'A and B' or 'All of the above'."""
+    """Return whether a gold answer refers to options, as 'A and B' or 'All of the above' do."""
     folded = _fold(gold_answer).rstrip(" .")
     if _OPTION_PHRASES.fullmatch(folded):
         return True

@@ -1,19 +1,19 @@
-"""Files of votes: who won, in columns of their own, and nothing else; and orq-arena's.
+"""Formats of vote files: evalica's, one-hot columns, orq-arena's and LMArena's.
 
 Evalica's CSV has `left`, `right` and `winner`, which is left, right or tie. It does not say who
-decided, so the reader has to be told.
+decided, so the user has to.
 Source: https://github.com/dustalov/evalica
 
-One-hot votes are of people, as in the sets that LMSYS gave to Kaggle: CSV, Parquet or JSON lines.
-`winner_model_a`, `winner_model_b` and `winner_tie` are 0 or 1, and one of them is 1. The text of
-the prompt is what names the prompt: `id` is another one for every row.
+One-hot votes are cast by people, as in LMSYS's sets on Kaggle: CSV, Parquet or JSON lines. One of
+`winner_model_a`, `winner_model_b` and `winner_tie` is 1, and the others are 0. The prompt is
+identified by its text, because `id` differs in every row.
 Source: https://www.kaggle.com/competitions/lmsys-chatbot-arena/data
 
-Orq-arena's `battles.jsonl`, version 3, has votes of several judges and what they came to.
-`inconclusive` means that the judges came to nothing. It is no tie: such a battle is left out and
-counted. Responses, single votes and token counts are passed over.
+Orq-arena's `battles.jsonl`, version 3, has the votes of several judges and their joint verdict.
+`inconclusive` means that they reached none. It is not a tie: such a battle is left out and counted.
+Responses, single votes and token counts are ignored.
 
-LMArena's are votes of people; they come with the whole conversations, which are passed over.
+LMArena's votes are cast by people; the conversations that come with them are ignored.
 """
 
 from collections.abc import Iterable, Mapping
@@ -153,10 +153,10 @@ def _parse_orq_arena(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
 
 
 def _meaning(name: str, value: object, model_a: str, model_b: str) -> str | None:
-    """Return what a verdict says, None for nothing.
+    """Return the winner that a verdict names; None if it is inconclusive.
 
-    `winner` names a model and `majority_verdict` a place, so a model that is called "B" and stands
-    first is no riddle. One that is called "tie" is.
+    `winner` names a model and `majority_verdict` a place, so a first model called "B" is not
+    ambiguous. One called "tie" is.
     """
     by_name = {model_a: "model_a", model_b: "model_b"}
     if isinstance(value, str) and value in by_name and name == "winner":
