@@ -1,11 +1,11 @@
-"""Answers that somebody has already, in a table: a spreadsheet, JSON lines, Parquet or a frame.
+"""Existing answers in a table: a spreadsheet, JSON lines, Parquet or a frame.
 
 A table is wide (a row for each prompt, a column for each entrant) or long (a row for each answer,
-with a column that names the entrant). Which one it is shows in the names of its columns.
+with a column that names the entrant). The names of its columns show which.
 
-What is missing stays missing. An empty cell of a spreadsheet is no answer: CSV cannot tell an empty
-answer from none. In JSON, Parquet and frames null is no answer, and an empty text is an answer that
-says nothing, which loses. A word such as `NA` is an answer like any other.
+Missing answers stay missing. An empty CSV cell is no answer, because CSV cannot distinguish an
+empty answer from none. In JSON, Parquet and frames, null is no answer, and an empty text is an
+empty answer, which loses. A word such as `NA` is an answer like any other.
 """
 
 import math
@@ -49,7 +49,7 @@ _NO_ENTRANTS = re.compile(
     r"(comments?|cost|date|datasplit|finish_reason|index|latency|name|no|notes?|nr|number|rating|"
     r"row|score|seconds|split|tags?|time|timestamp|(\w+_)?tokens|unnamed:_\d+|url)"
 )
-"""Names of columns that tables have beside answers."""
+"""Names of columns that tables have besides answers."""
 _SPREADSHEET_ERRORS = frozenset(
     ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#SPILL!", "#CALC!")
 )
@@ -60,14 +60,14 @@ _SAY_WHICH = "name it with --columns, such as --columns prompt=COLUMN"
 
 @dataclass(frozen=True, slots=True)
 class AnswerTable:
-    """Prompts and what two or more entrants answered.
+    """Prompts and two or more entrants' answers.
 
     Attributes:
         prompts: In the order of the table.
-        answers: By entrant, the answers by the prompt's id; a prompt without one is not in it.
-        names: What the table calls an entrant, by its id.
+        answers: By entrant, then by prompt id; prompts without an answer are absent.
+        names: Each entrant's name in the table, by its id.
         layout: `wide` or `long`.
-        notes: What was left out or read in a way that a person should know, a sentence each.
+        notes: A sentence for each thing left out or read in a way the user should know.
     """
 
     prompts: tuple[Prompt, ...]
@@ -83,13 +83,13 @@ class AnswerTable:
 
     @property
     def missing(self) -> dict[str, int]:
-        """How many prompts an entrant did not answer, where there are any."""
+        """How many prompts each entrant left unanswered, without those that answered all."""
         gaps = {name: len(self.prompts) - len(given) for name, given in self.answers.items()}
         return {name: gap for name, gap in gaps.items() if gap}
 
     @property
     def n_compared(self) -> int:
-        """How many prompts all entrants answered; others are left out, which keeps it fair."""
+        """How many prompts all entrants answered; others are left out for fairness."""
         return sum(
             all(prompt.prompt_id in given for given in self.answers.values())
             for prompt in self.prompts
@@ -97,19 +97,19 @@ class AnswerTable:
 
     @property
     def n_pairs(self) -> int:
-        """How many pairs of answers to one prompt there are to judge on a dimension."""
+        """How many pairs of answers there are to judge on a dimension."""
         return self.n_compared * math.comb(len(self.answers), 2)
 
 
 Columns = Mapping[ColumnRole, Sequence[str]]
-"""The columns of a table by what they hold; several hold responses in a wide one."""
+"""The columns of a table by what they hold; several hold responses in a wide table."""
 
 
 def parse_columns(written: Iterable[str]) -> dict[ColumnRole, list[str]]:
-    """Read `ROLE=COLUMN` as the command line has it, any number of times.
+    """Read the command line's `ROLE=COLUMN` options.
 
     Raises:
-        InputError: With everything that is written otherwise.
+        InputError: With every one that is malformed.
     """
     problems = Problems()
     found: dict[ColumnRole, list[str]] = {}
@@ -130,10 +130,10 @@ def read_answers(path: Path, *, columns: Columns | None = None) -> AnswerTable:
     """Read a file of answers: CSV, JSON or Parquet, whatever its name.
 
     Args:
-        columns: What the columns hold, where their names do not say it.
+        columns: What the columns hold, if their names do not say so.
 
     Raises:
-        InputError: With everything that is wrong with it, each with its line and column.
+        InputError: With every problem, each with its line and column.
     """
     return arrange_answers(
         read_rows(path, sample_file(path).kind), title=path.name, columns=columns
@@ -144,7 +144,7 @@ def frame_answers(frame: pd.DataFrame, *, columns: Columns | None = None) -> Ans
     """Read a data frame of answers; see `read_answers`. NaN and None are no answer.
 
     Raises:
-        InputError: With everything that is wrong with it, each with its row and column.
+        InputError: With every problem, each with its row and column.
     """
     if twice := sorted({str(name) for name in frame.columns[frame.columns.duplicated()]}):
         raise InputError(f"the frame has column {', '.join(map(repr, twice))} twice; rename one")
@@ -168,7 +168,7 @@ def _without_nan(value: Any) -> Any:
 
 
 def describe_answers(answers: AnswerTable, *, title: str) -> list[str]:
-    """Return what was understood of a table, a line each: prompts, entrants and gaps.
+    """Return lines that say what was read from a table: prompts, entrants and gaps.
 
     Args:
         title: The file's name.
@@ -213,12 +213,12 @@ def arrange_answers(
     """Find prompts, entrants and answers in rows.
 
     Args:
-        rows: Where each row stands, and the row; None is a missing cell.
+        rows: Where each row is, and the row; None is a missing cell.
         title: What the rows are, for messages.
-        columns: What the columns hold, where their names do not say it.
+        columns: What the columns hold, if their names do not say so.
 
     Raises:
-        InputError: With everything that is wrong with them.
+        InputError: With every problem of the rows.
     """
     names = list(dict.fromkeys(name for _, row in rows for name in row))
     filled = [
@@ -228,7 +228,7 @@ def arrange_answers(
         raise InputError(f"{title}: the table holds no row; expected at least one prompt")
     with_cells = {name for _, row in filled for name, value in row.items() if value is not None}
     if all(str(row.get("")).isdecimal() for _, row in filled):
-        with_cells -= {""}  # the numbers of the rows, which pandas writes without a name
+        with_cells -= {""}  # row numbers, which pandas writes without a column name
     layout = _find_layout([name for name in names if name in with_cells], names, title, columns)
     gathered = _Gathered(layout, title)
     for where, row in filled:
@@ -254,14 +254,14 @@ class _Layout:
 def _find_layout(
     names: Sequence[str], all_names: Sequence[str], title: str, columns: Columns | None
 ) -> _Layout:
-    """Say what each column holds.
+    """Determine what each column holds.
 
     Args:
-        names: The columns that hold anything.
-        all_names: The columns.
+        names: The columns that are not empty.
+        all_names: All columns.
 
     Raises:
-        InputError: If it cannot be told, or a column that is named is not there.
+        InputError: If this is unclear, or a named column is missing.
     """
     given = dict(columns or {})
     problems = Problems()
@@ -351,7 +351,7 @@ def _listed(names: Iterable[str]) -> str:
 
 @dataclass(slots=True)
 class _Row:
-    """A prompt, and where the table first has it."""
+    """A prompt, and where it first occurs in the table."""
 
     where: str
     text: str
@@ -360,7 +360,7 @@ class _Row:
 
 
 class _Gathered:
-    """Puts rows together, prompt by prompt."""
+    """Collects rows by prompt."""
 
     def __init__(self, layout: _Layout, title: str) -> None:
         self._layout, self._title = layout, title
@@ -372,7 +372,7 @@ class _Gathered:
             self._answers = {name: {} for name in layout.responses}
 
     def take(self, where: str, row: JsonObject) -> None:
-        """Take a row."""
+        """Add a row."""
         layout = self._layout
         text = self._text(where, row, layout.prompt)
         prompt_id = self._text(where, row, layout.prompt_id)
@@ -446,7 +446,7 @@ class _Gathered:
     def _text(
         self, where: str, row: JsonObject, column: str | None, *, is_response: bool = False
     ) -> str | None:
-        """Return a cell as text; None where it is missing."""
+        """Return a cell as text; None if it is missing."""
         value = None if column is None else row.get(column)
         if isinstance(value, str) and value.strip() in _SPREADSHEET_ERRORS and is_response:
             self._problems.add(
@@ -465,10 +465,10 @@ class _Gathered:
         return None
 
     def table(self) -> AnswerTable:
-        """Return what was gathered.
+        """Return the rows as a table.
 
         Raises:
-            InputError: With everything that was wrong.
+            InputError: With every problem of the rows.
         """
         silent = [name for name, given in self._answers.items() if not given]
         speaking = {name: given for name, given in self._answers.items() if given}
@@ -520,7 +520,7 @@ class _Gathered:
 
 
 def _identifiers(names: Iterable[str]) -> dict[str, str]:
-    """Return an id for each name, as like it as an id can be; no two differ by case alone."""
+    """Return an id for each name, as similar as possible; no two differ only by case."""
     found: dict[str, str] = {}
     used: set[str] = set()
     for number, name in enumerate(names, start=1):

@@ -1,6 +1,6 @@
 """Reads a tournament's YAML, with the line of every problem.
 
-The YAML is a file of its own, or stands in the `defs.yaml` of a Dagster component.
+The YAML is its own file, or part of the `defs.yaml` of a Dagster component.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ def find_project(config_path: Path) -> Path:
     """Return the folder a config's relative paths start from: the parent of `configs/`.
 
     `configs/examples/` belongs to the same project; its files are loaded only when named. A config
-    that lies elsewhere is its own project: paths start from its folder.
+    anywhere else has its own folder as its project.
     """
     folder = config_path.resolve().parent
     if folder.parts[-2:] == ("configs", "examples"):
@@ -56,7 +56,7 @@ def load_config(path: Path) -> ConfigFile:
 
 
 def find_host(path: Path) -> Path:
-    """Return the Dagster project that a file lies in; its own folder if there is none around."""
+    """Return the Dagster project that contains a file, or else the file's folder."""
     folder = path.resolve().parent
     around = (folder, *folder.parents)
     return next((each for each in around if any((each / n).exists() for n in _ROOT_FILES)), folder)
@@ -89,11 +89,11 @@ def config_problems(values: Mapping[str, object]) -> list[tuple[tuple[str | int,
     """Find problems across fields: duplicates, too few entrants, unknown names.
 
     Args:
-        values: The configuration as it was written, so that these problems can be told together
-            with those of single fields.
+        values: The unvalidated configuration, so that these problems can be reported together with
+            those of single fields.
 
     Returns:
-        For each problem the path of keys and indices to where it stands, and what is wrong.
+        For each problem, its path of keys and indices, and what is wrong.
     """
     entrants = values.get("entrants")
     if not isinstance(entrants, list):

@@ -1,6 +1,6 @@
-"""The existing work of a mode: its prompts, its kept responses, and their pairs.
+"""The existing work of a mode: its prompts, its stored responses, and their pairs.
 
-Nothing is generated, sent or written. Everything, failed judge requests included, comes from the
+Nothing is generated, sent or written. Everything, including failed judge requests, comes from the
 config, the recorded files and the ledger, not from Dagster's storage.
 """
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def load_bank_and_selection(
     plan: TournamentPlan, mode: Mode
 ) -> tuple[list[Prompt], Sequence[Prompt]]:
-    """Return a tournament's prompts, and those of a mode.
+    """Return all of a tournament's prompts, and those of a mode.
 
     Raises:
         InputError: If the bank cannot be used.
@@ -59,10 +59,10 @@ def known_responses(
     *,
     ledger: "Ledger",
 ) -> dict[AnswerKey, str]:
-    """Return an entrant's existing responses to some prompts, by what they answer.
+    """Return an entrant's existing responses to the given prompts, by prompt and sample.
 
     Raises:
-        InputError: If a recorded file cannot be used. Weights that are not there are no problem.
+        InputError: If a recorded file cannot be used. Missing weights are no problem.
     """
     if answers_once(entrant) and any(each.sample > 1 for each in prompts):
         firsts = first_samples(prompts)
@@ -100,7 +100,7 @@ def pairs_of_dimension(
 def existing_requests(
     plan: TournamentPlan, mode: Mode, judge: Judge, *, ledger: "Ledger"
 ) -> dict[str, JudgeRequests]:
-    """Return what is asked of a judge about the responses that exist, by dimension.
+    """Return a judge's requests about the existing responses, by dimension.
 
     Raises:
         InputError: If the bank, a rubric or a recorded file cannot be used.
@@ -128,7 +128,7 @@ def existing_requests(
 
 @dataclass(frozen=True, slots=True)
 class FailedPresentation:
-    """A presentation that was asked about and has no verdict.
+    """A presentation that the judge was asked about but that has no verdict.
 
     Attributes:
         entrant_a: The pair's first entrant.
@@ -148,7 +148,7 @@ class FailedPresentation:
 def find_failed_presentations(
     plan: TournamentPlan, mode: Mode, *, ledger: "Ledger", judge_model: str | None = None
 ) -> list[FailedPresentation]:
-    """Return what could be judged again, in the order of the dimensions and pairs; ask nothing.
+    """Return what could be judged again, by dimension and pair, without asking a judge.
 
     Raises:
         InputError: If the bank, a rubric or a recorded file cannot be used.

@@ -1,6 +1,6 @@
 """Writes a new project: config, prompt bank, rubrics and recorded responses.
 
-It is made of a table of answers: one's own, or the packaged sample, which is a table as well.
+It is made from a table of answers: the user's own or the packaged sample.
 """
 
 import json
@@ -23,28 +23,27 @@ from tournament_assets.tournament.judge_services import SERVICES, service_for
 _SAMPLES = resources.files("tournament_assets") / "data" / "project"
 _SAMPLE_RUBRICS = ("correctness", "usefulness")
 GENERAL_DIMENSION = "helpfulness"
-"""The dimension of the rubric that fits any answers."""
+"""The dimension of the rubric that fits any kind of answer."""
 _PILOT_PROMPTS = 24
 LOOPBACK_MODEL = "loopback-lexical"
-"""The judge of a project that names none: it costs nothing, and compares words alone."""
+"""The judge of a project that names none: free, but it only compares words."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewTournament:
-    """What a new project is made of.
+    """What a new project is made from.
 
     Attributes:
-        answers: The prompts, the entrants and what they answered.
+        answers: The prompts, the entrants and their answers.
         rubrics: The text of each dimension's rubric.
-        judge: A model, such as `claude-…`, or its service and the model, as `service:model`.
-        budget_usd: What judging may cost; None for no limit, with which a judge that costs money
-            judges the pilot alone.
-        domain: What the judge is told that the prompts are.
-        about: What the config's first comment says.
-        description: What the report says.
-        notes: What entrants' descriptions say, by entrant; by default what the table calls them.
-        gold_dimensions: The dimensions whose judge is shown gold answers, where there are any; all
-            by default.
+        judge: A model, such as `claude-…`, or `service:model`.
+        budget_usd: What judging may cost; None for no limit, in which case a judge that costs money
+            judges only the pilot.
+        domain: What the judge is told the prompts are.
+        about: The config's first comment.
+        description: The tournament's description in the report.
+        notes: Descriptions by entrant; by default the entrants' names in the table.
+        gold_dimensions: The dimensions whose judge is shown any gold answers; all by default.
     """
 
     answers: AnswerTable
@@ -64,7 +63,7 @@ class NewProject:
 
     Attributes:
         config: Its config file.
-        files: All files that were written, the config among them.
+        files: All files that were written, including the config.
     """
 
     config: Path
@@ -72,9 +71,9 @@ class NewProject:
 
 
 def sample_tournament() -> NewTournament:
-    """Return the sample: two reviewers of small changes to code.
+    """Return the sample: two reviewers of small code changes.
 
-    The loopback judge, which compares words, tells them apart on correctness and not on usefulness.
+    The loopback judge, which compares words, separates them on correctness but not on usefulness.
     """
     with resources.as_file(_SAMPLES / "answers.csv") as path:
         answers = read_answers(path)
@@ -98,23 +97,23 @@ def sample_tournament() -> NewTournament:
 
 
 def packaged_rubric(name: str) -> str:
-    """Return the text of a rubric that projects begin with."""
+    """Return the text of a packaged rubric."""
     return (_SAMPLES / "rubrics" / f"{name}.txt").read_text(encoding="utf-8")
 
 
 def write_new_project(
     folder: Path, tournament: NewTournament | None = None, *, replaces: str = ""
 ) -> NewProject:
-    """Write a tournament that is called after its folder: config, bank, rubrics and responses.
+    """Write a tournament named after its folder: config, bank, rubrics and responses.
 
     Args:
-        folder: Where to; it may be missing or hold other files. A `.gitignore` of its own stays.
-        tournament: What it is made of; the sample by default.
-        replaces: Files that are there are overwritten if the first line of their config says this.
+        folder: May be missing or hold other files. Its own `.gitignore` is kept.
+        tournament: What it is made from; the sample by default.
+        replaces: Existing files are overwritten if the first line of their config contains this.
 
     Raises:
         InputError: With every file that would be overwritten, if the judge is unknown, or if a file
-            cannot be written; nothing is written but in the last case.
+            cannot be written; only in the last case may files have been written.
     """
     made = sample_tournament() if tournament is None else tournament
     tournament_id = as_identifier(folder.resolve().name)
@@ -159,16 +158,16 @@ def write_new_project(
 
 
 def as_identifier(name: str) -> str:
-    """Return a tournament's id that is as much like a name as it can be."""
+    """Return a valid tournament id as close as possible to a name."""
     words = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
     return words if words[:1].isalpha() else f"tournament_{words}".rstrip("_")
 
 
 def written_rubrics(text: str | Mapping[str, str] | None) -> dict[str, str]:
-    """Return rubrics as their files have them: the general one, or what a person wrote.
+    """Return the texts of rubric files: the general rubric, or the given text.
 
     Args:
-        text: What makes an answer the better one, for one dimension (`quality`) or by dimension.
+        text: What makes an answer better, for one dimension (`quality`) or by dimension.
     """
     if text is None:
         return {GENERAL_DIMENSION: packaged_rubric(GENERAL_DIMENSION)}
@@ -219,10 +218,10 @@ def _dimension_lines(made: NewTournament) -> Iterator[str]:
 
 
 def _judge_lines(judge: str) -> Iterator[str]:
-    """Yield the lines of a judge.
+    """Yield the config's lines for a judge.
 
     Raises:
-        InputError: If its service is unknown, or none is named and the model does not tell it.
+        InputError: If its service is unknown, or not named and not evident from the model.
     """
     service_name, colon, model = judge.partition(":")
     if not colon or service_name not in SERVICES:
@@ -252,6 +251,6 @@ def _entrant_lines(made: NewTournament) -> Iterator[str]:
 
 
 def _scalar(text: str) -> str:
-    """Return a text as YAML has it on one line: as it is where that is read as the same text."""
+    """Return a text as a one-line YAML scalar, unquoted if YAML reads that as the same text."""
     is_plain = re.fullmatch(r"[A-Za-z][\w ./-]*[\w./-]", text, flags=re.ASCII) is not None
     return text if is_plain and yaml.safe_load(text) == text else json.dumps(text)

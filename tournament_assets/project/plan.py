@@ -1,4 +1,4 @@
-"""One tournament as everything that runs it sees it: its config, and where its files are."""
+"""One tournament's plan: its config, and where its files are."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ from tournament_assets.tournament.prompts import (
 
 @dataclass(frozen=True)
 class TournamentPlan:
-    """One tournament as everything that runs it sees it.
+    """What everything that runs a tournament knows of it.
 
     Attributes:
-        config: What decides its result.
-        config_path: The config's file, relative to the project where it lies inside.
+        config: What determines its result.
+        config_path: The config's file, relative to the project if inside it.
         project: Where its files are.
     """
 
@@ -54,7 +54,7 @@ class TournamentPlan:
 
 
 def plan_of(config_file: ConfigFile, environment: Mapping[str, str]) -> TournamentPlan:
-    """Join a configuration with the places its files are in."""
+    """Combine a configuration with the locations of its files."""
     path, project = config_file.path.resolve(), config_file.project
     return TournamentPlan(
         config=config_file.config,
@@ -74,7 +74,7 @@ def upstream_assets(plan: TournamentPlan) -> tuple[str, ...]:
 
 
 def refuse_upstream_assets(plan: TournamentPlan) -> None:
-    """Refuse responses that are assets where there is no surrounding project.
+    """Refuse responses that are assets, which need a surrounding project.
 
     Raises:
         InputError: With every such entrant.
@@ -89,7 +89,7 @@ def refuse_upstream_assets(plan: TournamentPlan) -> None:
 
 
 def select_prompts(config: TournamentConfig, mode: Mode, bank: Sequence[Prompt]) -> list[Prompt]:
-    """Return the prompts of a mode, in bank order, each as often as it is to be answered.
+    """Return the prompts of a mode, in bank order, repeated once per answer wanted.
 
     Raises:
         InputError: If there is no such mode, or the bank has too few prompts of a source.
@@ -105,7 +105,7 @@ def select_prompts(config: TournamentConfig, mode: Mode, bank: Sequence[Prompt])
 def requests_for_pairs(
     plan: TournamentPlan, pairs: Sequence[PairToJudge], rubric: Rubric, *, judge: Judge
 ) -> JudgeRequests:
-    """Build both presentations of some pairs as a tournament's config says, for one judge."""
+    """Build one judge's requests for both presentations of pairs, as the config says."""
     judging, rules = plan.config.judging, plan.config.dimensions[rubric.dimension]
     return JudgeRequests(
         pairs,

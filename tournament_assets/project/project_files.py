@@ -1,6 +1,6 @@
-"""A project's files: what people write, what entrants are made of, and the folder of its runs.
+"""A project's files: prompt banks, rubrics, recorded responses, entrants' files, and its runs.
 
-People write prompt banks, rubrics and recorded responses; entrants are made of weights and shards.
+An entrant's files are weights and shards.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ class Project:
     """Where a tournament's files are.
 
     Attributes:
-        folder: What relative paths start from.
+        folder: Where relative paths start.
         environment: The environment variables that configs may name.
     """
 
@@ -56,7 +56,6 @@ class Project:
         """Return the file or folder that a config names.
 
         Args:
-            location: The config's words for it.
             what: What it is, for messages.
 
         Raises:
@@ -93,7 +92,7 @@ class Project:
 
 
 def load_prompt_bank(path: Path) -> list[Prompt]:
-    """Read a prompt bank from a JSONL file, for no tournament in particular.
+    """Read a prompt bank from a JSONL file, without a tournament.
 
     Raises:
         InputError: With every problem of every line.
@@ -110,14 +109,14 @@ def load_bank(config: TournamentConfig, project: Project) -> list[Prompt]:
     """Read a tournament's prompt bank.
 
     Raises:
-        InputError: With every problem of every line, or if the bank is not there.
+        InputError: With every problem of every line, or if the bank is missing.
     """
     path = project.resolve(config.prompt_bank, what="the prompt bank")
     return parse_prompt_bank(read_json_lines(path), gold_dimensions=config.gold_dimensions)
 
 
 def load_rubrics(config: TournamentConfig, project: Project) -> dict[str, Rubric]:
-    """Read every dimension's rubric, and the project's own instructions with it.
+    """Read every dimension's rubric, with the project's own instructions.
 
     Raises:
         InputError: With every file that is missing or cannot be used.
@@ -135,7 +134,7 @@ def load_rubrics(config: TournamentConfig, project: Project) -> dict[str, Rubric
 
 
 def load_rubric(config: TournamentConfig, project: Project, dimension: str) -> Rubric:
-    """Read one dimension's rubric, and the project's own instructions with it.
+    """Read one dimension's rubric, with the project's own instructions.
 
     Raises:
         InputError: If either is missing or cannot be used.
@@ -174,7 +173,7 @@ DEFAULT_NAME = ".dagster_home"
 
 
 def prepare_dagster_home(project: Path, configured: str | None) -> Path:
-    """Return Dagster's home folder, made and given its settings where it has none.
+    """Return Dagster's home folder, creating it and its settings if missing.
 
     Args:
         project: The project folder, which holds the default home.
@@ -190,27 +189,27 @@ def prepare_dagster_home(project: Path, configured: str | None) -> Path:
 
 
 def entrant_fingerprint(entrant: AnyEntrant, project: Project) -> str:
-    """Return the SHA-256 of everything but the prompts that an entrant's responses depend on.
+    """Return the SHA-256 of all that an entrant's responses depend on besides the prompts.
 
     Raises:
-        InputError: If its files are not there.
+        InputError: If its files are missing.
     """
     if isinstance(entrant, ApiEntrant):
         return entrant.fingerprint(entrant.content_hash)
     if isinstance(entrant, LocalEntrant):
         return entrant.fingerprint(find_entrant_files(entrant, project).fingerprint)
     if isinstance(entrant, RecordedEntrant) and entrant.responses.asset is not None:
-        # What the asset holds has a data version of its own, on the edge to the responses.
+        # The asset's content has its own data version, on which the responses depend.
         return entrant.fingerprint(fingerprint({"asset": entrant.responses.asset}))
     hashes = [fingerprint_file(path) for path in places_of(entrant, project)]
     return entrant.fingerprint(hashes[0] if len(hashes) == 1 else fingerprint(hashes))
 
 
 def places_of(entrant: AnyEntrant, project: Project) -> list[Path]:
-    """Return where the files are that an entrant names.
+    """Return the paths of the files that an entrant names.
 
     Raises:
-        InputError: If one is not there.
+        InputError: If one is missing.
     """
     return [
         project.resolve(place, what=f"{entrant.entrant_id}'s {name}")
@@ -219,7 +218,7 @@ def places_of(entrant: AnyEntrant, project: Project) -> list[Path]:
 
 
 def find_entrant_files(entrant: LocalEntrant, project: Project) -> EntrantFiles:
-    """Return the files of an entrant that is generated here.
+    """Return the files of an entrant whose responses are generated here.
 
     Raises:
         InputError: With everything that is not where the config says.
@@ -250,9 +249,9 @@ def find_entrant_files(entrant: LocalEntrant, project: Project) -> EntrantFiles:
 
 
 def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) -> list[str]:
-    """Find what keeps entrants from being loaded, as far as it can be seen without torch.
+    """Find what keeps entrants from being loaded, as far as can be seen without torch.
 
-    What several entrants share is looked at once, and told once with all their names.
+    Whatever several entrants share is checked once, and reported once with all their names.
     """
     weights: dict[Location, list[str]] = {}
     adapters: dict[Location, list[str]] = {}
@@ -313,7 +312,7 @@ def _brings_template(entrant: LocalEntrant, project: Project) -> bool:
     try:
         return adapter is not None and has_chat_template(project.resolve(adapter, what="adapter"))
     except InputError:
-        return False  # it is told where the adapter is looked at
+        return False  # reported where the adapter is checked
 
 
 def _weights_of(owners: str) -> str:

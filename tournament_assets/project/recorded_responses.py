@@ -1,8 +1,7 @@
 """Recorded responses: a file's answers to the prompts of a bank.
 
-A row belongs to a prompt by the prompt's text or by its id. Where a row holds the text, the text
-decides: an id that matches a prompt with another text is a coincidence, or the prompt has changed
-since.
+Rows are matched to prompts by text or by id. If a row has the text, the text decides: an id that
+matches a prompt with another text is a coincidence, or the prompt has since changed.
 """
 
 from collections import Counter
@@ -30,8 +29,8 @@ class RecordedResponses:
         responses: In bank order.
         format: The format they were read as.
         missing: Why a prompt that a row names has no response, by prompt id.
-        left_out: What the rows hold besides, counted by the reason.
-        system: The system text under which all of them were written, where the file says.
+        left_out: What else the rows hold, counted by the reason for leaving it out.
+        system: The system text under which all of them were written, if the file has it.
     """
 
     responses: list[GeneratedResponse]
@@ -42,7 +41,7 @@ class RecordedResponses:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """A sentence about what was left out, and one about a system text, if there are any."""
+        """A sentence about what was left out and one about a system text, as needed."""
         used = f"{len(self.responses)} responses ({self.format}) are used"
         left_out = f"{used}; left out: {_listed(self.left_out)}" if self.left_out else ""
         shown = " ".join((self.system or "").split())[:_SHOWN_SYSTEM]
@@ -61,12 +60,12 @@ def load_recorded_responses(
     """Read an entrant's responses from a file.
 
     Args:
-        entrant: Whose responses they are, and how the file is read.
+        entrant: Whose responses they are, and how to read the file.
         prompts: The whole bank; rows that answer another prompt are left out and counted.
 
     Raises:
-        InputError: If the format cannot be told or no row answers a prompt of the bank; with every
-            row that cannot be used, or says something else than one before it.
+        InputError: If the format cannot be detected or no row answers a prompt of the bank; with
+            every row that cannot be used or contradicts an earlier one.
     """
     file = read_samples(path, format_name=entrant.format, columns=entrant.columns)
     return match_responses(file, entrant, title=str(path), prompts=prompts)
@@ -78,8 +77,7 @@ def match_responses(
     """Match responses with the prompts of a bank.
 
     Args:
-        file: The responses.
-        title: Where they are from, for messages.
+        title: Where the responses are from, for messages.
         prompts: The whole bank.
 
     Raises:
@@ -143,7 +141,7 @@ class _Bank:
             self._by_text.setdefault(_comparable(prompt.text), []).append(prompt)
 
     def prompts_of(self, sample: Sample) -> list[Prompt]:
-        """Return what a row answers: all prompts of its text, unless its id says which of them."""
+        """Return the prompts a row answers: all with its text, unless its id says which of them."""
         if not sample.prompt_texts:
             return self._named(sample)[:1]
         texts = (_comparable(text) for text in sample.prompt_texts)
@@ -184,10 +182,10 @@ def _problem_of(sample: Sample, file: SampleFile, entrant: RecordedEntrant) -> s
 
 
 def _refuse_other_models(file: SampleFile, entrant: RecordedEntrant, *, title: str) -> None:
-    """Refuse a file of several models unless one of them is named, and a name it does not have.
+    """Refuse an ambiguous or unknown model.
 
     Raises:
-        InputError: If the file has no model of that name, or several and none is named.
+        InputError: If the file lacks the named model, or has several and none is named.
     """
     models = sorted({sample.model for sample in file.samples if sample.model is not None})
     listed = ", ".join(map(repr, models))[:300] or "no named model"

@@ -1,7 +1,7 @@
 """Prompts and responses in other tools' files: one declaration per format, one reader for all.
 
-A format says which columns tell its files and what a row holds. Missing values are not made up: if
-a file does not say how a response ended, its finish reason is `recorded`.
+A format says which columns identify its files and what a row holds. Missing values are not made up:
+if a file does not say how a response ended, its finish reason is `recorded`.
 
 Sources: AlpacaEval, https://github.com/tatsu-lab/alpaca_eval; arena-hard,
 https://github.com/lmarena/arena-hard-auto; MT-bench, https://github.com/lm-sys/FastChat; lm-eval,
@@ -51,21 +51,21 @@ class Sample:
     """What a row of a file holds: a prompt, a response, or both.
 
     Attributes:
-        where: Where the row stands (`file:line`).
+        where: Where the row is (`file:line`).
         prompt_ids: What may be the prompt's id.
-        prompt_texts: What may be the prompt's text, as it was asked first.
-        response: What was answered; None where there is no answer.
-        missing: Why there is none.
-        model: Who answered, where the row says.
+        prompt_texts: What may be the prompt's text, as first asked.
+        response: The answer; None if there is none.
+        missing: Why there is no answer.
+        model: Who answered, if the row says.
         finish_reason: `stop`, `length`, `other` or `recorded`.
-        prompt_tokens: Tokens the model read; None where nobody counted.
-        response_tokens: Tokens the model wrote; None where nobody counted.
-        gold_answer: The accepted answer, where the row says.
-        category: What kind of prompt it is, where the row says.
-        left_out: What else the row holds that is not judged, a reason for each.
-        system: The system text under which it was answered, where the row says.
-        lost: Why the row is neither a prompt nor a response of ours, if a part of it had to be
-            dropped for that.
+        prompt_tokens: Tokens the model read; None if not counted.
+        response_tokens: Tokens the model wrote; None if not counted.
+        gold_answer: The accepted answer, if the row has one.
+        category: The kind of prompt, if the row says.
+        left_out: A reason for each other part of the row that is not judged.
+        system: The system text under which it was answered, if the row has one.
+        lost: Why the row can be used neither as a prompt nor as a response, if a part of it would
+            be lost.
         row: The row as the file has it.
     """
 
@@ -91,13 +91,13 @@ class SampleFormat:
     """A format of prompts and responses.
 
     Attributes:
-        name: What a config and the command line call it.
+        name: Its name in a config and on the command line.
         title: Whose files they are, for people.
-        columns: What the first row has in all of its files.
-        parse: Reads one row; raises `InputError` with what is wrong, not saying where.
-        tells: What else the first row of a JSON file shows.
-        kinds: How the rows of its files may be written; in any way if there are none.
-        rows_in: The key of an object that holds the rows, where the file is one object.
+        columns: The columns that the first row has in all of its files.
+        parse: Reads one row; raises `InputError` with what is wrong, without saying where.
+        tells: A further test of a JSON file's first row.
+        kinds: How the rows of its files may be written; any way if empty.
+        rows_in: The key that holds the rows, if the file is one object.
     """
 
     name: str
@@ -109,7 +109,7 @@ class SampleFormat:
     rows_in: str | None = None
 
     def recognises(self, sample: FileSample) -> bool:
-        """Return whether a file that begins like this is of the format."""
+        """Return whether a file that begins like this has this format."""
         return (
             (not self.kinds or sample.kind in self.kinds)
             and sample.columns >= self.columns
@@ -119,11 +119,11 @@ class SampleFormat:
 
 @dataclass(frozen=True, slots=True)
 class SampleFile:
-    """What a file holds.
+    """The content of a file.
 
     Attributes:
         format: The format's name.
-        samples: Its rows, in their order.
+        samples: Its rows, in order.
     """
 
     format: str
@@ -136,13 +136,12 @@ def read_samples(
     """Read the prompts and responses of a file.
 
     Args:
-        format_name: The format; found out from the file if None.
-        columns: Which column holds what, by the names of `COLUMN_FIELDS`, instead of a format; a
-            dot leads into a column that is an object.
+        format_name: The format; detected from the file if None.
+        columns: The column of each field of `COLUMN_FIELDS`, instead of a format; a dot leads into
+            a column that is an object.
 
     Raises:
-        InputError: If the format is unknown or cannot be told; with everything that is wrong with
-            the rows.
+        InputError: If the format is unknown or cannot be detected; with every problem of the rows.
     """
     sample = sample_file(path)
     chosen = _choose(sample, str(path), format_name, columns)
@@ -153,10 +152,10 @@ def read_samples(
 
 
 def detect_format(path: Path) -> str:
-    """Find out by its beginning which format a file is of.
+    """Detect a file's format from its beginning.
 
     Raises:
-        InputError: If it could be of none, or of more than one.
+        InputError: If no format fits, or more than one.
     """
     return _choose(sample_file(path), str(path), None, None).name
 
@@ -168,13 +167,13 @@ def parse_samples(
     format_name: str | None = None,
     columns: Mapping[SampleColumn, str] | None = None,
 ) -> SampleFile:
-    """Read prompts and responses from rows that are here already; see `read_samples`.
+    """Read prompts and responses from rows in memory; see `read_samples`.
 
     Args:
-        rows: Where each row stands, and the row.
+        rows: Where each row is, and the row.
         title: What the rows are, for messages.
-        format_name: The format; found out from the first row if None.
-        columns: Which column holds what.
+        format_name: The format; detected from the first row if None.
+        columns: The column of each field.
 
     Raises:
         InputError: As `read_samples`; or if there is no row.
@@ -233,8 +232,8 @@ def _parse(chosen: SampleFormat, rows: Iterable[tuple[str, Any]]) -> list[Sample
 def _without_lost_systems(samples: Sequence[Sample]) -> list[Sample]:
     """Mark samples whose system text would be lost.
 
-    One text for all of a model's rows is a setting of the model, as an entrant's system prompt is.
-    Of several, each is a part of what its own row asked.
+    One text for all of a model's rows is a setting of the model, like an entrant's system prompt.
+    If there are several, each is part of its row's prompt.
     """
     texts: dict[str | None, set[str | None]] = {}
     for sample in samples:
@@ -290,7 +289,7 @@ def _by_columns(
 
 
 def value_at(row: Row, name: str) -> Any:
-    """Return a value of a row; a dot in the name leads into objects. None where it is not there."""
+    """Return a value of a row, None if missing; a dot in the name leads into objects."""
     if name in row:
         return row[name]
     value: Any = row
@@ -300,7 +299,7 @@ def value_at(row: Row, name: str) -> Any:
 
 
 def finish_reason_of(value: object) -> str:
-    """Return our word for how a response ended; `other` if the reason is unknown."""
+    """Return our name for how a response ended; `other` if the reason is unknown."""
     return RECORDED if value in (None, "") else _FINISH_REASONS.get(str(value), "other")
 
 
@@ -323,15 +322,15 @@ def _words(*values: object) -> tuple[str, ...]:
 
 
 def _inside(value: object) -> Row:
-    """Return a value that is an object as it is, and anything else as an empty one."""
+    """Return the value if it is an object, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
 def _spoken(content: object) -> str | None:
-    """Return the text of a message: as it is, or of its parts that are text."""
+    """Return the text of a message, joined if it is in parts."""
     if isinstance(content, str):
         return content
-    if isinstance(content, Mapping):  # arena-hard keeps the text beside its scores
+    if isinstance(content, Mapping):  # arena-hard stores the text next to its scores
         return _spoken(content.get("answer", content.get("content")))
     if not isinstance(content, list):
         return None
@@ -347,7 +346,7 @@ class _Conversation:
     Attributes:
         texts: The user's text, if there is one.
         system: The system text, if there is one.
-        lost: Why the texts are not all of it.
+        lost: Why the texts are incomplete, if they are.
     """
 
     texts: tuple[str, ...] = ()
@@ -356,7 +355,7 @@ class _Conversation:
 
 
 def _read_conversation(messages: object) -> _Conversation:
-    """Read what was said before an answer: a plain text, or messages of which one is a user's."""
+    """Read what was said before an answer: a plain text, or messages, one of them a user's."""
     if not isinstance(messages, list):
         return _Conversation(_words(messages))
     said = [each for each in messages if isinstance(each, Mapping)]
@@ -374,7 +373,7 @@ def _read_conversation(messages: object) -> _Conversation:
 
 
 def _loss_of(message: Row) -> str | None:
-    """Return what of a message is not in its text; None if it is all there."""
+    """Return what a message's text leaves out; None if it is complete."""
     content = message.get("content")
     parts = content if isinstance(content, list) else []
     kinds = {part.get("type", "text") for part in parts if isinstance(part, Mapping)}
@@ -439,7 +438,7 @@ def _first_turn(messages: object) -> tuple[list[Row], Row]:
 
 
 def _turns(row: Row) -> tuple[list[Any], int]:
-    """Return what the model said, turn by turn, and how many further choices there are."""
+    """Return the model's turns, and how many further choices there are."""
     messages = row.get("messages")
     if isinstance(messages, list):
         said = [message for message in messages if isinstance(message, Mapping)]
@@ -488,7 +487,7 @@ def _lm_eval(row: Row) -> Sample:
 
 
 def _generated_from(arguments: object) -> object:
-    """Return the text that lm-eval gave the model; two of its versions write it differently."""
+    """Return the text that lm-eval gave the model, as either of its versions writes it."""
     if isinstance(arguments, Mapping):
         arguments = next(iter(arguments.values()), None)
         return arguments.get("arg_0") if isinstance(arguments, Mapping) else None
@@ -524,7 +523,7 @@ def _inspect(row: Row) -> Sample:
 
 
 def _before_answer(row: Row) -> object:
-    """Return what a model saw before it gave a sample's output: solvers may add to its input."""
+    """Return what a model saw before a sample's output, as solvers may add to its input."""
     messages = row.get("messages")
     if not isinstance(messages, list) or not messages:
         return row.get("input")

@@ -1,1 +1,1 @@
-"""What people say beside the judge: labels of pairs, asked for on a page or read from files."""
+"""What people say besides the judge: labels of pairs, collected on a page or read from files."""

@@ -1,8 +1,8 @@
 """Human battles from an arena's file, and the entrants' places among its models.
 
-The same entrants are rated by the judge's battles alone, by the human ones alone, and by both
-joined. Only differences of Bradley-Terry ratings mean something, so the three are moved to one
-scale, the arena's, by an entrant that all of them rate.
+Entrants are rated from the judge's battles, from human battles, and from both together. Only
+differences of Bradley-Terry ratings have a meaning, so all three are shifted to the arena's scale
+by an entrant that all of them rate.
 """
 
 import difflib
@@ -35,14 +35,14 @@ NOT_HUMAN = "decided by a model"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HumanBattles:
-    """The human battles of a file among the entrants that fought enough of them.
+    """The human battles of a file among the entrants that have enough of them.
 
     Attributes:
         table: The battles, with the columns of `BATTLE_SCHEMA`.
-        entrants: Battles of each entrant among those kept, by name.
-        too_few: Entrants that were left out, with the battles they had in the file.
-        n_with_too_few: Battles that were left out with them.
-        left_out: Other comparisons of the file that are not here, counted by the reason.
+        entrants: How many of these battles each entrant has, by name.
+        too_few: Entrants that were left out, with their number of battles in the file.
+        n_with_too_few: How many battles were left out with them.
+        left_out: The file's other omitted comparisons, counted by reason.
     """
 
     table: pa.Table
@@ -61,18 +61,18 @@ def read_human_battles(
 ) -> HumanBattles:
     """Read the battles of an arena file that people decided.
 
-    Entrants with few battles are left out, one round after another: with them go battles of the
-    others, who may have too few then. Everyone who stays has enough battles among those who stay.
+    Leaving out an entrant with too few battles can leave others with too few, so this is repeated
+    until everyone kept has enough battles against the others kept.
 
     Args:
         path: The file, in any format of the registry.
-        format_name: Its format; found out from the file if None.
+        format_name: Its format; detected from the file if None.
         min_battles: The least number of battles of an entrant.
-        names: Other names for some of the file's entrants, by what the file calls them.
+        names: New names for some of the file's entrants, by their names in the file.
 
     Raises:
-        InputError: If `min_battles` is less than 1, the file cannot be used, nobody fought that
-            many battles, or a new name is for nobody or belongs to somebody else of the file.
+        InputError: If `min_battles` is less than 1, the file cannot be used, no entrant has that
+            many battles, or a new name is for an unknown entrant or is another's in the file.
     """
     if min_battles < 1:
         raise InputError(f"min_battles is {min_battles!r}; expected a whole number of at least 1")
@@ -87,7 +87,7 @@ def read_human_battles(
     while too_few := {name for name, count in entrants.items() if count < min_battles}:
         kept = without_models(kept, too_few)
         entrants = battles_per_model(kept)
-        # Whoever has no battle left is not in the table any more.
+        # An entrant without a battle left is no longer in the table.
     if not kept.num_rows:
         raise InputError(
             f"{path}: no entrant has {min_battles} human battles with entrants that have as many; "
@@ -104,7 +104,7 @@ def read_human_battles(
 
 
 def _renamed(table: pa.Table, names: Mapping[str, str], path: Path) -> pa.Table:
-    """Call some models by other names; nobody may come to share a name with another."""
+    """Rename some models; no two may end up with the same name."""
     if not names:
         return table
     in_file = battles_per_model(table)
@@ -132,7 +132,7 @@ def _renamed(table: pa.Table, names: Mapping[str, str], path: Path) -> pa.Table:
             ).cast(pa.string())
             for chunk in table.column(side).chunks
         ]
-        # Encoded anew: a dictionary may hold the new name already, for battles that are left out.
+        # Encoded again: the dictionary may already hold the new name, from omitted battles.
         column = pa.chunked_array(renamed, pa.string()).dictionary_encode()
         place = BATTLE_SCHEMA.get_field_index(side)
         table = table.set_column(place, BATTLE_SCHEMA.field(side), column)
@@ -140,7 +140,7 @@ def _renamed(table: pa.Table, names: Mapping[str, str], path: Path) -> pa.Table:
 
 
 def without_models(table: pa.Table, models: Collection[str]) -> pa.Table:
-    """Return the battles in which none of some models took part."""
+    """Return the battles in which none of the given models took part."""
     names = pa.array(sorted(models), pa.string())
     takes_part = pc.or_(
         *(pc.is_in(table.column(side).cast(pa.string()), names) for side in ("model_a", "model_b"))
@@ -149,16 +149,16 @@ def without_models(table: pa.Table, models: Collection[str]) -> pa.Table:
 
 
 def on_prompts(table: pa.Table, question_ids: Collection[str]) -> pa.Table:
-    """Return the battles on some prompts, so that only those become objects."""
+    """Return the battles on the given prompts, so that only those become objects."""
     wanted = pa.array(sorted(question_ids), pa.string())
     return table.filter(pc.is_in(table.column("question_id"), wanted))
 
 
 def battles_that_count(human: pa.Table, dimension: str, *, dimensions: Collection[str]) -> pa.Table:
-    """Return the human battles that count on one of all dimensions of a tournament.
+    """Return the human battles that count for one of a tournament's dimensions.
 
-    Those on another one of them do not; whoever was asked in general, or for a quality that the
-    tournament does not know, is heard on every dimension.
+    Those on another of its dimensions do not; those on no dimension, or on one the tournament does
+    not have, count for every dimension.
     """
     others = pa.array(sorted(set(dimensions) - {dimension}), pa.string())
     is_other = pc.is_in(human.column("dimension").cast(pa.string()), others)
@@ -166,9 +166,9 @@ def battles_that_count(human: pa.Table, dimension: str, *, dimensions: Collectio
 
 
 def join_battles(judged: pa.Table, human: pa.Table, *, dimension: str | None) -> pa.Table:
-    """Return the judged battles on one dimension and after them all human ones, as if on it.
+    """Return the judged battles on one dimension, then all human ones as if they were on it.
 
-    Rated together they place the judged models among those of the arena; each battle still says who
+    Rated together, they place the judged models among the arena's; each battle still says who
     decided it.
     """
     place = BATTLE_SCHEMA.get_field_index("dimension")
@@ -193,14 +193,14 @@ _NO_BATTLE: Mapping[Basis, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ArenaPlaces:
-    """The ratings by every basis.
+    """The ratings on every basis.
 
     Attributes:
         rows: Rows of table "people_ratings", by basis and then best first.
-        anchors: The entrant by which a basis was moved to the arena's scale; None where no
-            entrant is rated both by it and by people, so that it has a scale of its own.
-        n_battles: The battles of each basis.
-        notes: What a reader of the human battles' ratings has to know.
+        anchors: The entrant by which a basis was shifted to the arena's scale; None if it shares no
+            rated entrant with the human basis, so that it keeps a scale of its own.
+        n_battles: How many battles each basis has.
+        notes: What a reader of the ratings from human battles should know.
     """
 
     rows: tuple[RatingRow, ...]
@@ -212,14 +212,13 @@ class ArenaPlaces:
 def place_in_arena(
     judged: pa.Table, human: pa.Table, *, dimension: str, settings: RatingSettings
 ) -> ArenaPlaces:
-    """Rate everyone by the judge's battles, by the human ones and by both.
+    """Rate everyone from the judge's battles, from the human ones and from both.
 
     Args:
         judged: The judge's battles on the dimension.
-        human: The human battles that count on it.
-        dimension: The judged quality.
-        settings: How they are rated; its entrants are those under test, everyone else is known
-            from human battles.
+        human: The human battles that count for it.
+        settings: How they are rated; its entrants are those under test, all others come from the
+            human battles.
 
     Raises:
         RatingError: If a likelihood could not be maximised.
@@ -271,11 +270,11 @@ def place_in_arena(
 def _find_anchors(
     ratings: Mapping[Basis, Mapping[str, float]], *, n_human: Mapping[str, int]
 ) -> dict[Basis, str | None]:
-    """Choose the entrants by which the other bases are moved to the scale of the human battles.
+    """Choose the entrants by which the other bases are shifted to the scale of the human battles.
 
-    One that every basis rates is best, because it stands at the same place in all of them. Where
-    there is none, a basis is anchored by whoever it shares with the human one. Among several it
-    is the one with the most human battles, which people know best; then the first by name.
+    An entrant that every basis rates is best, because it then has the same rating in all of them.
+    Otherwise, a basis is anchored by an entrant it shares with the human one. Among several, the
+    one with the most human battles is taken, then the first by name.
     """
 
     def best_known(entrants: Collection[str]) -> str | None:
@@ -295,10 +294,10 @@ def _ratings_of(found: BattleRatings) -> dict[str, float]:
 
 
 def load_human_battles(plan: TournamentPlan) -> HumanBattles | None:
-    """Read the human battles that a config names, if it names any.
+    """Read the human battles that a config names, if any.
 
     Raises:
-        InputError: With everything that is wrong with the file, or with the config's names for it.
+        InputError: With everything that is wrong with the file or with the config's names for it.
     """
     arena = people_keys(plan.config).human_battles
     if arena is None:

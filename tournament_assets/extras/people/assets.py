@@ -1,9 +1,8 @@
 """The assets of what people say: battles of an arena that a config names, and labels of pairs.
 
-A judge's ratings and people's stand side by side here and never mix in `elo_ratings`. Labels are
-asked for one dimension, or for which response is better in general; the latter stand for a
-dimension that has none of its own. A label counts only while the texts are those that were
-labelled.
+Ratings by people never enter `elo_ratings`. People label pairs on one dimension or in general;
+general labels are used for a dimension that has none of its own. A label counts only while the
+texts are the ones that were labelled.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -102,12 +101,12 @@ def has_human_battles(plan: TournamentPlan) -> bool:
 
 
 def people_rating_settings(plan: TournamentPlan) -> JsonObject:
-    """Return what decides ratings by people: how ratings are made, and whose opinion is meant."""
+    """Return what ratings by people depend on: how ratings are made, and whose opinion is meant."""
     return {**plan.config.ratings.changed(), **people_keys(plan.config).labels.changed()}
 
 
 def people_measure_settings(plan: TournamentPlan) -> Any:
-    """Return what decides the measures of the judge by people."""
+    """Return the settings that the measures of the judge by people depend on."""
     return [*trusting_settings(plan), _min_kappa(plan)]
 
 
@@ -132,7 +131,7 @@ def human_battles(plan: TournamentPlan) -> Made[Annotated[pd.DataFrame, BattleRo
             **_left_out(found, min_battles=arena.min_battles),
             "battles_by_entrant": _battles_by_entrant(plan.config, found),
         },
-        # Hashed as a file: rows as objects would be a gigabyte for the largest arenas.
+        # Hashed as a file: rows as objects would take a gigabyte for the largest arenas.
         version=fingerprint_bytes(encode_parquet(BattleRow, frame)),
     )
 
@@ -200,7 +199,7 @@ def people_ratings(
 
 def _arena_places(step: Step, verdicts: StoredTable, human: pd.DataFrame) -> ArenaPlaces:
     config = step.plan.config
-    # The name of the judge is in no rating, so the configured one does for all battles.
+    # No rating contains the judge's name, so the configured one will do for all battles.
     model = config.lead(step.mode).model
     judged = battles_from_judgments(judgments_of(verdicts), judge_model=model)
     return place_in_arena(
@@ -234,10 +233,10 @@ def _labels(step: Step, matches: StoredTable, ledger: LedgerAccess) -> "HumanLab
 def _labelled_pairs(
     step: Step, verdicts: StoredTable, labels: "HumanLabels", human: pd.DataFrame | None
 ) -> tuple[LabelledPair, ...]:
-    """Return the judged pairs with labels, or else with votes; none where nobody said anything."""
+    """Return the judged pairs with labels, or else with votes; empty if there are neither."""
     judged = judgments_of(verdicts)
     if labels.labels:
-        # Nobody is asked about two copies of one text, so they are none of the pairs to draw from.
+        # Nobody is asked about two copies of one text, so these pairs are not drawn from.
         different = [each for each in judged if each.outcome is not Outcome.SAME_TEXT]
         return label_pairs(different, labels.votes)
     if human is None:
@@ -287,7 +286,7 @@ def people_measures(
 
 
 def people_checks(plan: TournamentPlan) -> Mapping[str, str]:
-    """Return the check of people's votes, where a config names a limit for them."""
+    """Return the check of the judge against people's votes, if a config names a limit for it."""
     if _min_kappa(plan) is None:
         return {}
     return {HUMAN_AGREEMENT.name: f"{HUMAN_AGREEMENT.title}: {HUMAN_AGREEMENT.meaning}"}
@@ -358,11 +357,11 @@ def _battles_on(config: TournamentConfig, dimension: str, human: pd.DataFrame) -
 
 @dataclass(frozen=True, slots=True)
 class HumanLabels:
-    """What people said of the pairs of a dimension as they are.
+    """People's labels on the current pairs of a dimension.
 
     Attributes:
         labels: In the order of drawing.
-        changed: How many labels are of texts that are others by now, or of pairs that are gone.
+        changed: How many labels are on texts that have changed since, or on pairs that are gone.
     """
 
     labels: "tuple[Label, ...]" = ()
@@ -370,7 +369,7 @@ class HumanLabels:
 
     @property
     def votes(self) -> list[Vote]:
-        """The labels as ratings take them."""
+        """The labels as ratings use them."""
         return [
             Vote(
                 each.pair.prompt_id,
@@ -385,7 +384,7 @@ class HumanLabels:
         ]
 
     def beside(self, verdicts: AnyTable) -> list[CalibratedPair]:
-        """Return all pairs of a dimension with what people said of them.
+        """Return all pairs of a dimension with people's labels on them.
 
         Args:
             verdicts: Table `judge_verdicts` of the dimension.
@@ -411,7 +410,7 @@ class HumanLabels:
                         )
                         for each in own
                     ),
-                    # A pair of the tail was drawn once already, to be judged.
+                    # A pair in the tail was already drawn once, to be judged.
                     (own[0].pair.chance if own else 1.0) / row.weight,
                 )
             )
@@ -419,7 +418,7 @@ class HumanLabels:
 
 
 def _records(ledger: "Ledger") -> "LabelRecords":
-    # SQLAlchemy is not loaded by definitions.
+    # Loading definitions must not load SQLAlchemy.
     from tournament_assets.extras.people.label_records import LabelRecords
 
     return LabelRecords.of(ledger)
@@ -428,16 +427,15 @@ def _records(ledger: "Ledger") -> "LabelRecords":
 def read_labels(
     ledger: "LabelRecords", plan: TournamentPlan, mode: Mode, dimension: str
 ) -> "tuple[Label, ...]":
-    """Return the labels that count for a dimension, whatever their texts."""
+    """Return the labels that count for a dimension, even if their texts have changed."""
     own = tuple(ledger.labels(plan.tournament_id, mode, dimension))
     return own or tuple(ledger.labels(plan.tournament_id, mode, None))
 
 
 def labels_as_judged(labels: "Sequence[Label]", matches: AnyTable) -> HumanLabels:
-    """Return the labels of texts as they are, and how many are of others.
+    """Return the labels on current texts, and how many are on others.
 
     Args:
-        labels: What people said.
         matches: Table `match_list` of the dimension.
     """
     if not labels:
@@ -458,10 +456,10 @@ def labels_as_judged(labels: "Sequence[Label]", matches: AnyTable) -> HumanLabel
 def label_worths(
     config: TournamentConfig, labels: "Sequence[Label]", verdicts: AnyTable
 ) -> dict[PairKey, float]:
-    """Return what a label of each judged pair is worth, by prompt and entrants.
+    """Return what labelling each judged pair is worth, by prompt and entrants.
 
     Args:
-        labels: What people said so far.
+        labels: The labels so far.
         verdicts: Table `judge_verdicts` of the dimension.
     """
     judged = [
@@ -486,9 +484,9 @@ def label_worths(
 
 
 def label_versions(plan: TournamentPlan) -> dict[tuple[str, Mode], str]:
-    """Return what changes with the labels of each dimension and mode, and with nothing else.
+    """Return versions that change only with the labels, by dimension and mode.
 
-    A project without a ledger has none, and is given none.
+    A missing ledger counts as one without labels, and is not created.
 
     Raises:
         LedgerError: If the ledger cannot be opened.

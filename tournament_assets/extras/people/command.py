@@ -115,7 +115,7 @@ def label_group(
     if config_path is None or mode is None:
         raise click.UsageError("Missing option '--config' or '--mode'.")
 
-    # Not from the command line, which other users of the machine see.
+    # Not on the command line, which other users of the machine can see.
     token = os.environ.get(TOKEN_VARIABLE) or None
     require_access(host, token)
     names = [clean_rater(name) for name in raters]
@@ -164,7 +164,7 @@ def _draw(
     stratify: str | None,
     n_next: int | None,
 ) -> LabelSample:
-    """Return the sample of a scope as it is, or draw it, or more of it."""
+    """Return the sample of a scope, drawing or extending it if needed."""
     if n_next is not None:
         if any(value is not None for value in (size, seed, overlap, stratify)):
             raise click.UsageError(
@@ -229,7 +229,7 @@ def _verdicts(plan: TournamentPlan, mode: str, dimension: str) -> AnyTable:
 
 
 def _strata(plan: TournamentPlan, mode: str, dimension: str | None) -> dict[PairKey, str]:
-    """Return what the judge said of each pair, as far as it matters for drawing."""
+    """Return each pair's stratum for drawing, from the judge's verdict."""
     if dimension is None:
         raise click.UsageError("--stratify judge needs a --dimension, which the verdicts are on.")
     return {

@@ -1,4 +1,4 @@
-"""What can be wrong with several keys of this extra, or with one that other parts decide."""
+"""Problems with several keys of this extra, or with one that depends on other parts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,10 +8,7 @@ from tournament_assets.tournament.yaml_files import KeyPath
 
 
 def arena_problems(values: Mapping[str, Any]) -> list[tuple[KeyPath, str]]:
-    """Find an unknown format of the arena's file, and names in it that stand for no entrant.
-
-    Two names of one entrant are a problem as well.
-    """
+    """Find an unknown format of the arena's file, unknown entrants, and entrants named twice."""
     arena, entrants = values.get("human_battles"), values.get("entrants")
     if not isinstance(arena, Mapping) or not isinstance(entrants, list):
         return []

@@ -24,16 +24,16 @@ class HumanAgreement:
     """How far a judge agrees with people.
 
     Attributes:
-        overall: Agreement on who won or that nobody did; a tie that stands for two presentations
-            that disagreed is a tie.
-        decisive: Agreement on who won, where both say that somebody did.
-        verdicts: How often people said the first and the judge the second: the model that comes
-            first by its name ("first"), the other one ("second"), or "tie".
-        n_only_judge: Prompts with two models that only the judge compared.
-        n_only_human: Those that only people compared.
-        n_without_majority: Those of both on which one side's own verdicts are as often one as
-            another; they are in no rate.
-        n_without_prompt: Battles that name no prompt and so can be compared with nothing.
+        overall: Agreement on who won or that it was a tie; two presentations that disagreed are a
+            tie.
+        decisive: Agreement on who won, where neither says tie.
+        verdicts: Counts by people's and the judge's verdict: "first" for the model whose name
+            sorts first, "second" for the other, or "tie".
+        n_only_judge: Comparisons (a prompt and two models) that only the judge made.
+        n_only_human: Comparisons that only people made.
+        n_without_majority: Comparisons by both on which one side's most frequent verdicts are
+            equally frequent; they are in no rate.
+        n_without_prompt: Battles that name no prompt and so cannot be compared.
     """
 
     overall: Agreement
@@ -52,17 +52,17 @@ def measure_human_agreement(
 ) -> HumanAgreement:
     """Compare a judge's battles with people's, where both compared two models on one prompt.
 
-    Several verdicts of one side on the same comparison count as one, the most frequent. Which
-    model is called model_a makes no difference.
+    Several verdicts of one side on the same comparison count as one, the most frequent. It does not
+    matter which model is model_a.
 
     Args:
         judge: Battles that models decided, all on one dimension.
         human: Battles that people decided.
-        resampling: Of the prompts, behind kappa's interval; its confidence is all intervals'.
+        resampling: Of the prompts, for kappa's interval; its confidence is used for all intervals.
 
     Raises:
-        InputError: If a battle stands on the wrong side, the judge's battles are of several
-            dimensions, or an option is impossible.
+        InputError: If a battle is passed on the wrong side, the judge's battles are on several
+            dimensions, or an option is invalid.
     """
     judge_votes, judge_without = _collect(judge, source="llm-judge")
     human_votes, human_without = _collect(human, source="human")
@@ -122,7 +122,7 @@ def _label(battle: Battle, first: str) -> str:
 
 
 def _majority(votes: Counter[str]) -> str | None:
-    """Return what was said most often, or None where two verdicts were."""
+    """Return the most frequent verdict, or None if two are equally frequent."""
     ranked = votes.most_common(2)
     if len(ranked) == 2 and ranked[0][1] == ranked[1][1]:
         return None

@@ -1,4 +1,4 @@
-"""What people say beside a judge, as rows and in plain words: an arena's battles, and labels."""
+"""An arena's battles and people's labels compared with a judge, as rows and as sentences."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -55,7 +55,7 @@ BASES = ("people", "judge", "both")
 _NO_INTERVAL = "no interval"
 _TEMPLATE = "people/templates/agreement.jinja"
 _EDGE = 15.0
-"""Per cent at either end of each of three narrow axes that hold no number."""
+"""Per cent at either end of each of three narrow axes that carries no number."""
 
 
 def _say(part: str, *values: Any) -> str:
@@ -65,10 +65,10 @@ def _say(part: str, *values: Any) -> str:
 def agreement_rows(
     found: HumanAgreement, *, min_kappa: float | None, dimension: str
 ) -> list[MeasureRow]:
-    """Return how far the judge and an arena's people agree, row by row, the light first.
+    """Return how far the judge and an arena's people agree, as rows, the check's first.
 
     Args:
-        min_kappa: Where the light turns red; None if the config names no limit.
+        min_kappa: Below this the check turns red; None if the config names no limit.
     """
     overall, decisive = found.overall, found.decisive
     measures: dict[str, tuple[str, Estimate]] = {
@@ -89,20 +89,16 @@ def agreement_rows(
 
 
 def agreement_sentence(found: HumanAgreement, *, dimension: str, confidence: float) -> str:
-    """Describe how far a judge agrees with people.
-
-    Args:
-        confidence: Coverage of its intervals.
-    """
+    """Describe how far a judge agrees with people; `confidence` is that of the intervals."""
     return _say("agreement", found, dimension, confidence)
 
 
 def scale_sentence(anchors: Mapping[str, str | None]) -> str:
-    """Name which ratings may be compared across bases.
+    """Say which ratings may be compared across bases.
 
     Args:
-        anchors: For the bases judge and both: by whom their ratings were moved to the scale of the
-            human battles; None if they were not.
+        anchors: For the bases judge and both: the entrant by which their ratings were shifted to
+            the scale of the human battles; None if they were not.
     """
     return _say("scale", anchors)
 
@@ -111,9 +107,8 @@ def left_out_sentence(too_few: Mapping[str, int], *, n_battles: int, min_battles
     """Describe who was left out for having too few human battles.
 
     Args:
-        too_few: The battles each of them had in the file.
-        n_battles: Battles that were left out with them.
-        min_battles: The least number of battles.
+        too_few: How many battles each of them had in the file.
+        n_battles: How many battles were left out with them.
     """
     return _say("left_out", too_few, n_battles, min_battles)
 
@@ -127,13 +122,12 @@ def people_sentences(
     leaderboard: Leaders,
     config: TournamentConfig,
 ) -> dict[str, tuple[str]]:
-    """Describe, for every dimension with labels, whether people would agree with who is first.
+    """Describe, for every dimension with labels, whether people would agree on who is first.
 
     Args:
         people_ratings: Rows of the table, any dimensions.
         people_measures: Likewise.
         leaderboard: Rows of the table by dimension, best entrant first.
-        config: Says whose opinion is estimated.
     """
     about = people_keys(config).labels.about
     labelled = {row.dimension for row in people_measures if row.measure == "count"}
@@ -149,7 +143,7 @@ def _of(rows: Sequence[Row], dimension: str) -> list[Row]:
 
 
 def _rated_by(rows: Sequence[RatingRow]) -> list[RatingRow]:
-    """Return the ratings by labels, the judge and both; not those of an arena."""
+    """Return the ratings by labels, the judge and both, without an arena's."""
     return [row for row in rows if row.method == POWERED.name]
 
 
@@ -188,7 +182,7 @@ def _n_raters(calibration: Sequence[MeasureRow]) -> int:
 
 
 def _whose(calibration: Sequence[MeasureRow], about: Opinion) -> str:
-    """Name whose opinion is estimated."""
+    """Say whose opinion is estimated."""
     n_raters = _n_raters(calibration)
     if about == "people":
         return "people like this one" if n_raters == 1 else f"people like these {n_raters}"
@@ -196,7 +190,7 @@ def _whose(calibration: Sequence[MeasureRow], about: Opinion) -> str:
 
 
 def _what_to_do(calibration: Sequence[MeasureRow], about: Opinion) -> str:
-    """Say what would tell it: more people, or else more labels."""
+    """Say what would settle it: more people, or else more labels."""
     if about == "people" and _n_raters(calibration) < MIN_RATERS:
         return f"ask at least {MIN_RATERS} people, or set labels.about to these_raters"
     return "label more"
@@ -213,7 +207,7 @@ _TOGETHER = {
 
 
 def judge_sentence(config: TournamentConfig, mode: Mode, judge_models: Collection[str]) -> str:
-    """Say who the judge is whose verdicts stand beside people's: a model, or several together."""
+    """Name the judge that is compared with people: a model, or several together."""
     panel = [each.model for each in config.judges_of(mode)]
     others = sorted(set(judge_models).difference(panel))
     names = join_names([*(model for model in panel if model in judge_models), *others])
@@ -233,16 +227,14 @@ def people_section(
     judge_models: Collection[str],
     link: Callable[..., str],
 ) -> ReportSection | None:
-    """Return the section of a report on what people would say, where they said anything.
+    """Return a report's section on what people would say; None if they said nothing.
 
     Args:
         people_ratings: Rows of the table, all dimensions.
         people_measures: Likewise.
         leaderboard: Rows of the table by dimension, best entrant first.
-        config: Names the judges, the coverage of the intervals, and whose opinion is estimated.
-        mode: The mode that is reported.
         judge_models: The models that replied.
-        link: Makes the address of the battles of a dimension and further filters, or nothing.
+        link: Returns the address of a dimension's battles under further filters, or an empty text.
     """
     if not people_measures:
         return None
@@ -326,7 +318,7 @@ def _how_far(
 def _by_basis(
     rows: Sequence[RatingRow],
 ) -> dict[str, dict[str, RatingRow]]:
-    """Return the rows by entrant and basis, best first by both, or else by the judge."""
+    """Return the rows by entrant and basis, best first on basis both, or else on the judge's."""
     found: dict[str, dict[str, RatingRow]] = {}
     for row in _rated_by(rows):
         found.setdefault(row.entrant_id, {})[row.basis] = row
@@ -486,7 +478,7 @@ def _errors_table(
 
 
 def _said(row: MeasureRow, share: float | None) -> str | None:
-    """Describe who won by a share of the first entrant."""
+    """Describe who won, given the first entrant's share."""
     if share is None or share == 0.5:
         return "nobody" if share is not None else None
     name = row.subject if share > 0.5 else row.other

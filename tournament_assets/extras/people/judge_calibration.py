@@ -1,11 +1,10 @@
 """How far a judge's verdicts agree with people's labels, and where they do not.
 
-The share of pairs that a judge calls for somebody is wrong by whatever the judge gets wrong. Labels
-say how often it calls a win a win and a miss a miss, and the share can be corrected by both; its
-interval allows for the small number of labels. Sources: Rogan and Gladen, "Estimating prevalence
-from the results of a screening test", https://doi.org/10.1093/oxfordjournals.aje.a112510; Lee and
-others on the interval with both uncertainties, https://arxiv.org/abs/2511.21140. Cohen's kappa
-stands in `agreement`.
+A judge's errors bias the share of pairs that it says an entrant won. Labels show how often it is
+right about wins and about the rest, and both correct the share; its interval allows for the small
+number of labels. Sources: Rogan and Gladen, "Estimating prevalence from the results of a screening
+test", https://doi.org/10.1093/oxfordjournals.aje.a112510; Lee and others on the interval with both
+uncertainties, https://arxiv.org/abs/2511.21140. Cohen's kappa is in `agreement`.
 """
 
 import math
@@ -41,8 +40,8 @@ class Labelling:
     """What one person said of a pair.
 
     Attributes:
-        word: `a` or `b`, who won, or `tie`.
-        is_both_bad: Whether it is a tie because neither will do.
+        word: The winner, `a` or `b`, or `tie`.
+        is_both_bad: Whether it is a tie because both are bad.
     """
 
     rater: str
@@ -56,9 +55,9 @@ class CalibratedPair:
 
     Attributes:
         stratum: The prompt's source.
-        outcome: What the judge's two replies come to.
-        labels: What people said; empty where nobody was asked.
-        chance: The chance with which the pair was drawn to be labelled.
+        outcome: What the judge's two replies amount to.
+        labels: What people said; empty if nobody labelled it.
+        chance: The probability that the pair was drawn to be labelled.
     """
 
     prompt_id: str
@@ -71,7 +70,7 @@ class CalibratedPair:
 
     @property
     def judged(self) -> str | None:
-        """The judge's word: `a`, `b` or `tie`; None where it is unjudged."""
+        """The judge's verdict: `a`, `b` or `tie`; None if unjudged."""
         if not self.outcome.is_judged:
             return None
         return _WORDS.get(self.outcome, TIE)
@@ -92,11 +91,11 @@ def correct_share(
     n_positive: float,
     confidence: float = 0.95,
 ) -> Estimate:
-    """Correct the share that a judge says yes to for its error rates.
+    """Correct the share of a judge's yes answers for its error rates.
 
     Args:
-        share: The share of n that the judge says yes to.
-        n: How many independent things it was asked about.
+        share: The share of n to which the judge says yes.
+        n: How many independent items it was asked about.
         specificity: How often it says no where people do.
         sensitivity: How often it says yes where people do.
         n_negative: Independent labels behind the specificity.
@@ -104,10 +103,10 @@ def correct_share(
         confidence: Coverage of the interval.
 
     Returns:
-        The share as people would count it, from 0 to 1; None where the judge tells nothing.
+        The share as people would count it, from 0 to 1; None if the judge is uninformative.
 
     Raises:
-        InputError: If `confidence` is not between 0 and 1, or there is nothing on one side.
+        InputError: If `confidence` is not between 0 and 1, or one kind has no labels.
     """
     require_confidence(confidence)
     if min(n, n_negative, n_positive) <= 0:
@@ -119,7 +118,7 @@ def correct_share(
         return Estimate(None)
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
     value = (share + specificity - 1) / (specificity + sensitivity - 1)
-    # As if a few more had been seen on either side, so that shares of 0 and 1 have intervals.
+    # Adds a few imaginary cases of either kind, so that shares of 0 and 1 have intervals.
     share, n = (n * share + z**2 / 2) / (n + z**2), n + z**2
     specificity = (n_negative * specificity + 1) / (n_negative + 2)
     sensitivity = (n_positive * sensitivity + 1) / (n_positive + 2)
@@ -146,15 +145,15 @@ def calibrate_judge(
     changed: int = 0,
     resampling: Resampling = MANY_RESAMPLES,
 ) -> list[MeasureRow]:
-    """Return what labels say of the judge on one dimension, row by row; nothing without a label.
+    """Return what labels say of the judge on one dimension, as rows; none without a label.
 
-    Labels weigh 1 over the chance with which their pair was drawn. A label on an unjudged pair is
-    counted and in no share.
+    A label's weight is 1 / the chance with which its pair was drawn. A label on an unjudged pair is
+    counted, but enters no share.
 
     Args:
         pairs: Every pair of the dimension, labelled or not.
-        changed: Labels of texts that are others by now, which are in none of the pairs.
-        resampling: Of the prompts, behind kappa's intervals; its confidence is all intervals'.
+        changed: How many labels are on texts that have changed; `pairs` has none of them.
+        resampling: Of the prompts, for kappa's intervals; its confidence is used for all intervals.
     """
     heard = [pair for pair in pairs if pair.labels]
     judged = [pair for pair in heard if pair.judged is not None]
@@ -198,7 +197,7 @@ def _counts(heard: Sequence[CalibratedPair], dimension: str, changed: int) -> li
 
 
 def _strata(pairs: Sequence[CalibratedPair]) -> list[str | None]:
-    """Return all together first and then each source, where there are several."""
+    """Return None for all sources together, then each source if there are several."""
     found = sorted({pair.stratum for pair in pairs})
     return [None, *(found if len(found) > 1 else ())]
 
@@ -230,7 +229,7 @@ def _right(judged: Sequence[CalibratedPair], dimension: str, confidence: float) 
 
 
 def _weights(weights: list[float]) -> list[float] | None:
-    """Return weights; None where all are alike, so that shares are plain."""
+    """Return the weights, or None if all are equal, so that shares are unweighted."""
     return None if len(set(weights)) < 2 else weights
 
 
@@ -289,7 +288,7 @@ def _wins(
     dimension: str,
     confidence: float,
 ) -> list[MeasureRow]:
-    """Return the share of an entrant's pairs that people would say it won, and what corrects it."""
+    """Return the share of its pairs that people would say an entrant won, and what corrects it."""
     own = [
         pair
         for pair in pairs
@@ -345,7 +344,7 @@ def _told(units: Sequence[tuple[CalibratedPair, bool]]) -> ShareByPrompt:
 
 
 def _errors(judged: Sequence[CalibratedPair], dimension: str) -> list[MeasureRow]:
-    """Return pairs worth reading: the judge furthest from most people first, a prompt once."""
+    """Return the judge's worst errors, to be read, one per prompt before any second one."""
     missed = sorted(
         (pair for pair in judged if pair.labelled != _SHARES[str(pair.judged)]),
         key=lambda pair: (
@@ -355,7 +354,7 @@ def _errors(judged: Sequence[CalibratedPair], dimension: str) -> list[MeasureRow
         ),
     )
     worst_of_prompt = {pair.prompt_id: pair for pair in reversed(missed)}
-    # Python's sort is stable, so that both parts stay in the order of how far they stray.
+    # Python's sort is stable, so both parts remain sorted by the size of the error.
     missed.sort(key=lambda pair: worst_of_prompt[pair.prompt_id] is not pair)
     return [
         MeasureRow.of(

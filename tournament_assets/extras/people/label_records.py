@@ -1,8 +1,7 @@
-"""People's labels: the sample of pairs that they are asked about, and every vote they gave.
+"""People's labels: the sample of pairs they are asked about, and every vote they gave.
 
-A sample belongs to a tournament, a mode and a dimension, and is drawn so that the chance of every
-pair is known. Nothing is changed or deleted: a vote that was taken back is a later row, and so is a
-sample that grew.
+A sample belongs to a tournament, a mode and a dimension, and is drawn so that every pair's chance
+is known. Nothing is changed or deleted: undoing a vote or extending a sample adds a row.
 """
 
 from collections import Counter
@@ -21,12 +20,12 @@ from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
 
 Vote = Literal["a", "b", "tie", "both_bad"]
-"""Whose response is better; neither of two good ones; neither of two bad ones."""
+"""Which response is better; a tie between good ones; both are bad."""
 GivenVote = Literal["a", "b", "tie", "both_bad", "undo"]
-"""What a rater did on a pair: a vote, or taking the last one back."""
+"""What a rater did on a pair: voted, or undid the last vote."""
 DrawMethod = Literal["random", "judge", "active", "given"]
-"""How a sample was drawn: all pairs alike; by the judge's verdicts; where a label is worth most;
-not here, and somebody says at random."""
+"""How a sample was drawn: uniformly; stratified by the judge's verdicts; by what a label is worth;
+elsewhere, reportedly at random."""
 
 _LONGEST_NAME = 60
 _DRAWS, _PAIRS, _VOTES = schema.label_draws, schema.label_pairs, schema.label_votes
@@ -37,17 +36,17 @@ class SampledPair:
     """A pair that people are asked about.
 
     Attributes:
-        pair_id: SHA-256 of the scope, the prompt, the entrants and the three texts: a pair whose
-            texts have changed is another one.
+        pair_id: SHA-256 of the scope, the prompt, the entrants and the three texts, so a changed
+            text makes a new pair.
         position: Its place in the order of drawing, from 0. Raters label in this order, so that
-            those who stop early leave a random sample, too.
+            stopping early still leaves a random sample.
         entrant_a: The pair's first entrant, as in `match_list`.
-        entrant_b: The second one.
+        entrant_b: The pair's second entrant.
         prompt_digest: SHA-256 of the prompt's text.
         digest_a: SHA-256 of the first entrant's response.
         digest_b: SHA-256 of the second entrant's response.
-        chance: The chance with which the pair is in this draw, above 0 and at most 1.
-        stratum: What was drawn from; empty where there is one for all.
+        chance: The probability that the pair is in this draw, above 0 and at most 1.
+        stratum: The stratum it was drawn from; empty if there is only one.
         shared: Whether every rater is asked about it.
         sample: Which of the answers to the prompt are compared, from 1.
     """
@@ -66,7 +65,7 @@ class SampledPair:
     sample: int = 1
 
     def is_of(self, *, prompt: str, response_a: str, response_b: str) -> bool:
-        """Return whether these are the texts that people are shown."""
+        """Return whether these are the pair's texts."""
         texts = (prompt, response_a, response_b)
         return tuple(map(fingerprint_text, texts)) == (
             *(self.prompt_digest, self.digest_a),
@@ -80,15 +79,14 @@ class LabelSample:
 
     Attributes:
         sample_id: Names the sample; the same in every draw that extends it.
-        draw: 1, and one more each time it was extended.
-        dimension: The quality that people are asked for; None asks which is better in general.
-        method: How it was drawn.
+        draw: 1, and one more for each extension.
+        dimension: The quality people are asked about; None asks which is better in general.
         seed: Seeds the draw and the sides.
         frame_size: How many pairs it was drawn from.
-        same_text: Pairs that were left out, because both responses are the same text.
+        same_text: How many pairs were left out because both responses are the same text.
         overlap: Share of the pairs that every rater is asked about.
         pairs: In the order of drawing.
-        drawn_at: When, in UTC.
+        drawn_at: In UTC.
     """
 
     sample_id: str
@@ -107,16 +105,16 @@ class LabelSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelVote:
-    """What a rater did on a pair, once.
+    """One vote or undoing by a rater on a pair.
 
     Attributes:
-        vote_id: Names the vote; what comes twice under one name is kept once.
-        vote: The vote, in the order of the pair's entrants and not of the sides.
-        shown: `ab` where entrant a's response stood first, `ba` where the other one did.
-        given_at: When, in UTC; of a rater's votes on a pair the latest counts.
-        origin: `page`, `file`, or the tool that it was imported from.
-        rubric_hash: SHA-256 of the rubric that the rater could read; None where there was none.
-        seconds: How long the pair was looked at; None where nobody measured.
+        vote_id: Names the vote; a second vote with the same name is ignored.
+        vote: Refers to the pair's entrants, not to the sides.
+        shown: `ab` if entrant a's response was shown first, `ba` otherwise.
+        given_at: In UTC; a rater's latest vote on a pair counts.
+        origin: `page`, `file`, or the tool it was imported from.
+        rubric_hash: SHA-256 of the rubric the rater could read; None if there was none.
+        seconds: How long the rater looked at the pair; None if not measured.
     """
 
     vote_id: str
@@ -136,15 +134,15 @@ class Label:
     """A rater's final vote on a pair of a sample's latest draw.
 
     Attributes:
-        dimension: The quality that the rater was asked for; None for which is better in general.
-        pair: The pair, with the chance of having been labelled and the digests of its texts.
+        dimension: The quality the rater was asked about; None for which is better in general.
+        pair: The pair, with its chance of having been labelled.
         vote: `a` and `b` are `pair.entrant_a` and `pair.entrant_b`.
-        shown: `ab` where entrant a's response stood first.
-        given_at: When, in UTC.
-        sequence: Its place among all votes of the ledger.
-        origin: `page`, `file`, or the tool that it was imported from.
-        rubric_hash: SHA-256 of the rubric that the rater could read; None where there was none.
-        seconds: How long the pair was looked at; None where nobody measured.
+        shown: `ab` if entrant a's response was shown first.
+        given_at: In UTC.
+        sequence: Its place among all votes in the ledger.
+        origin: `page`, `file`, or the tool it was imported from.
+        rubric_hash: SHA-256 of the rubric the rater could read; None if there was none.
+        seconds: How long the rater looked at the pair; None if not measured.
     """
 
     tournament_id: str
@@ -162,7 +160,7 @@ class Label:
 
     @property
     def share(self) -> float:
-        """Entrant a's share of the vote: 1, 0, or ½ where nobody won."""
+        """Entrant a's share of the vote: 1, 0, or ½ if neither won."""
         return {"a": 1.0, "b": 0.0}.get(self.vote, 0.5)
 
 
@@ -170,7 +168,7 @@ def clean_rater(name: object) -> str:
     """Return a rater's name without outer white space.
 
     Raises:
-        InputError: If it is none that could be shown.
+        InputError: If it is not a name that could be shown.
     """
     cleaned = " ".join(name.split()) if isinstance(name, str) else ""
     if not (0 < len(cleaned) <= _LONGEST_NAME and cleaned.isprintable()):
@@ -182,25 +180,25 @@ def clean_rater(name: object) -> str:
 
 
 def time_of(value: object) -> datetime | None:
-    """Read a time with its zone; None if it is none that could be meant."""
+    """Read a time with its zone; None if it is not a plausible one."""
     try:
         moment = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
-    # Within these years no time zone leads out of what a datetime can hold.
+    # Within these years, no time zone can take a datetime out of its range.
     known = moment is not None and moment.tzinfo is not None and 2000 <= moment.year < 2200
     return moment if known else None
 
 
 def sample_id_of(tournament_id: str, mode: str, dimension: str | None) -> str:
-    """Return the name of a scope's sample; there is one."""
+    """Return the name of a scope's only sample."""
     return fingerprint(["labels", tournament_id, mode, dimension or ""])[:32]
 
 
 def pair_identity(
     pair: PairToJudge, tournament_id: str, mode: str, dimension: str | None
 ) -> dict[str, Any]:
-    """Return what names a pair of a scope: its `pair_id`, prompt, sample, entrants and digests."""
+    """Return what identifies a pair: its `pair_id`, prompt, sample, entrants and digests."""
     texts = (pair.prompt_text, pair.response_a, pair.response_b)
     digests = tuple(map(fingerprint_text, texts))
     names = (pair.name, pair.entrant_a, pair.entrant_b)
@@ -212,11 +210,11 @@ def pair_identity(
 
 
 class LabelRecords(LedgerDatabase):
-    """The part of a ledger that holds what people said of pairs."""
+    """The part of a ledger that holds people's votes on pairs."""
 
     @classmethod
     def of(cls, ledger: LedgerDatabase) -> Self:
-        """Return this part of a ledger that is open; it uses the ledger's connections."""
+        """Return this part of an open ledger; it uses the ledger's connections."""
         records = cls.__new__(cls)
         records._where, records._engine = ledger._where, ledger._engine
         return records
@@ -224,11 +222,11 @@ class LabelRecords(LedgerDatabase):
     def label_sample(
         self, tournament_id: str, mode: str, dimension: str | None
     ) -> LabelSample | None:
-        """Return the latest draw of a scope's sample; None where none was drawn."""
+        """Return the latest draw of a scope's sample; None if none was drawn."""
         return self.label_sample_named(sample_id_of(tournament_id, mode, dimension))
 
     def label_sample_named(self, sample_id: str) -> LabelSample | None:
-        """Return the latest draw of a sample; None where there is no such sample."""
+        """Return the latest draw of a sample; None if there is no such sample."""
         latest = sa.select(_DRAWS).where(_DRAWS.c.sample_id == sample_id)
         with self._transaction() as connection:
             row = connection.execute(latest.order_by(_DRAWS.c.draw.desc()).limit(1)).one_or_none()
@@ -250,16 +248,16 @@ class LabelRecords(LedgerDatabase):
         )
 
     def sampled_pairs(self, sample_id: str) -> dict[str, SampledPair]:
-        """Return every pair that was ever drawn for a sample, by `pair_id`, as drawn last."""
+        """Return every pair ever drawn for a sample, by `pair_id`, as it was last drawn."""
         query = sa.select(_PAIRS).where(_PAIRS.c.sample_id == sample_id).order_by(_PAIRS.c.draw)
         with self._transaction() as connection:
             return {row.pair_id: _sampled_pair(row) for row in connection.execute(query)}
 
     def keep_label_sample(self, sample: LabelSample) -> bool:
-        """Write a draw down, whole.
+        """Store a whole draw.
 
         Returns:
-            False if somebody else wrote that draw first: then read it again.
+            False if another process stored that draw first: then read it again.
         """
         named = {"sample_id": sample.sample_id, "draw": sample.draw}
         values = {name: getattr(sample, name) for name in _DRAWS.columns.keys()}  # noqa: SIM118
@@ -273,7 +271,7 @@ class LabelRecords(LedgerDatabase):
         return True
 
     def keep_votes(self, votes: Sequence[LabelVote]) -> int:
-        """Keep votes, in their order; one whose `vote_id` is held already stays as it is.
+        """Store votes, in their order; those whose `vote_id` is already stored are skipped.
 
         Returns:
             How many of them are new.
@@ -297,7 +295,7 @@ class LabelRecords(LedgerDatabase):
         return added
 
     def iterate_votes(self, sample_id: str) -> Iterator[LabelVote]:
-        """Yield every vote and undoing on a sample's pairs, in the order in which they came."""
+        """Yield every vote and undoing on a sample's pairs, in the order they arrived."""
         query = sa.select(_VOTES).where(_VOTES.c.sample_id == sample_id)
         with self._transaction() as connection:
             rows = connection.execute(query.order_by(_VOTES.c.sequence)).all()
@@ -306,18 +304,18 @@ class LabelRecords(LedgerDatabase):
             yield LabelVote(**{**values, "given_at": _moment(values["given_at"])})
 
     def labels(self, tournament_id: str, mode: str, dimension: str | None) -> Iterator[Label]:
-        """Yield what raters finally said of the pairs of a scope's latest draw.
+        """Yield raters' final votes on the pairs of a scope's latest draw.
 
-        A rater's last vote on a pair counts, and none where it was taken back. What was said of
-        pairs that are in the sample no more, such as those of changed responses, is left out; so
-        `pair.is_of` is false only where responses have changed since the sample was drawn.
+        A rater's last vote on a pair counts, and none if it was undone. Votes on pairs that are no
+        longer in the sample, such as those of changed responses, are left out; so `pair.is_of` is
+        false only if responses have changed since the sample was drawn.
 
-        `pair.chance` is the chance of having been labelled: since raters label in a drawn order,
-        the labelled pairs of a stratum are a random draw of it, of whatever size. Where pairs were
-        drawn by worth it stays the chance of the draw.
+        `pair.chance` is the chance of having been labelled: since raters label in a random order,
+        the labelled pairs of a stratum are a random draw from it, whatever their number. If pairs
+        were drawn by worth, it remains the chance of the draw.
 
         Yields:
-            Labels in the order of drawing, of one pair by the names of the raters.
+            Labels in the order of drawing; those on one pair by rater's name.
         """
         sample = self.label_sample(tournament_id, mode, dimension)
         if sample is None:
@@ -352,7 +350,7 @@ class LabelRecords(LedgerDatabase):
 
 
 def _as_labelled(sample: LabelSample, labelled: Collection[str]) -> Iterator[SampledPair]:
-    """Yield the labelled pairs of a draw, each with the chance of having been labelled."""
+    """Yield the labelled pairs of a draw, each with its chance of having been labelled."""
     drawn = Counter(pair.stratum for pair in sample.pairs)
     found = Counter(pair.stratum for pair in sample.pairs if pair.pair_id in labelled)
     for pair in sample.pairs:

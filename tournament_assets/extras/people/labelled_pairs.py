@@ -1,7 +1,7 @@
-"""Pairs that a judge settled and that some people labelled, beside one another and as arrays.
+"""A judge's settled pairs with people's labels on some of them, also as arrays.
 
-What people said may be votes on a page, labels of another tool or recorded comparisons; how ratings
-come of both is told in `prediction_powered`.
+The labels may be votes on a page, labels from another tool or recorded comparisons;
+`prediction_powered` rates by both.
 """
 
 import math
@@ -26,13 +26,13 @@ class LabelledPair:
     """A pair that the judge settled, and that a person may have labelled.
 
     Attributes:
-        prompt_id: The prompt; what belongs to one prompt counts as one draw.
-        judged: The first one's share of the judge's verdict.
-        labelled: Its share of the people's verdict; None where nobody labelled the pair.
-        chance: The chance with which the pair was drawn to be labelled, above 0 and at most 1.
-        raters: Who labelled it, with the first one's share of each label; empty where it is not
-            known who did. `labelled` is their mean.
-        weight: How many pairs it stands for: 1 unless judging stopped early.
+        prompt_id: All pairs on one prompt count as one draw.
+        judged: The first entrant's share of the judge's verdict.
+        labelled: Its share of the people's verdict; None if nobody labelled the pair.
+        chance: The probability that it was drawn to be labelled, above 0 and at most 1.
+        raters: The first entrant's share of each rater's label, whose mean is `labelled`; empty if
+            the raters are unknown.
+        weight: How many pairs it represents: 1 unless judging stopped early.
         sample: Which of the answers to the prompt were compared, from 1.
     """
 
@@ -52,9 +52,9 @@ class Vote:
     """What one person said of two responses to a prompt.
 
     Attributes:
-        share: The first one's share: 1, 0, or 0.5 for a tie.
-        rater: Who said it; None where that is not known.
-        chance: The chance with which the pair was drawn to be labelled.
+        share: The first entrant's share: 1, 0, or 0.5 for a tie.
+        rater: None if unknown.
+        chance: The probability that the pair was drawn to be labelled.
         sample: Which of the answers to the prompt were compared, from 1.
     """
 
@@ -68,7 +68,7 @@ class Vote:
 
 
 def votes_of_battles(battles: Iterable[Battle]) -> list[Vote]:
-    """Return comparisons by people as votes; one without a prompt belongs to no pair."""
+    """Return people's comparisons as votes, without those that name no prompt."""
     return [
         Vote(
             battle.question_id,
@@ -83,14 +83,13 @@ def votes_of_battles(battles: Iterable[Battle]) -> list[Vote]:
 
 
 def label_pairs(judgments: Iterable[Judgment], votes: Iterable[Vote]) -> tuple[LabelledPair, ...]:
-    """Put people's votes beside the judge's verdicts on the same pairs.
+    """Match people's votes with the judge's verdicts on the same pairs.
 
-    Several votes on one pair count as their mean. A pair that the judge left open is left out, and
-    so is a vote on a pair that was not judged. An inconsistent pair is half a win for each.
+    Several votes on one pair count as their mean. Pairs without a verdict are left out, and so are
+    votes on pairs that were not judged. An inconsistent pair is half a win for each.
 
     Args:
         judgments: Settled pairs of one dimension.
-        votes: What people said.
     """
     heard: dict[tuple[AnswerKey, frozenset[str]], list[Vote]] = {}
     for vote in votes:
@@ -124,11 +123,11 @@ def label_pairs(judgments: Iterable[Judgment], votes: Iterable[Vote]) -> tuple[L
 def require_labelled(
     pairs: Sequence[LabelledPair], entrants: Sequence[str], weight: float | None = None
 ) -> None:
-    """Refuse pairs that nothing can be rated by, and a weight of the judge that is none.
+    """Refuse pairs from which nothing can be rated, and an invalid weight of the judge.
 
     Raises:
-        InputError: If a share, a chance or the weight is out of its range, a pair names somebody
-            else, or nobody labelled anything.
+        InputError: If a share, a chance or the weight is out of its range, a pair names an unknown
+            entrant, or no pair is labelled.
     """
     problems, known = Problems(), frozenset(entrants)
     if weight is not None and not 0 <= weight <= 1:
@@ -154,26 +153,24 @@ def _named(pair: LabelledPair) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairDesign:
-    """Pairs as arrays, and what sums over them ask of the entrants.
+    """Pairs as arrays, and sums of gradients over them.
 
-    Arrays have shape (n_pairs,) where nothing else is said.
+    Arrays have shape (n_pairs,) unless stated otherwise.
 
     Attributes:
-        entrants: Who is rated.
-        first: Index of one entrant.
-        second: Index of the other one.
+        first: Index of the first entrant.
+        second: Index of the second entrant.
         prompt: Index of the prompt.
-        n_prompts: How many prompts there are.
-        judged: The first one's share of the judge's verdict.
-        label: Its share of the people's verdict; 0 where nobody labelled the pair.
-        is_labelled: Where somebody did.
-        labelled: Weights of the pairs with a label, adding up to 1.
-        judged_by: Weights, adding up to 1, of the pairs whose verdict counts for itself: those
-            without a label, or all of them where chances are unequal.
-        chance: The chance of a pair to be drawn.
-        stands_for: What each pair stands for among all, adding up to 1.
-        rater_of: Of every single label of a known rater its pair, its rater and its share, each of
-            shape (n_labels,).
+        judged: The first entrant's share of the judge's verdict.
+        label: Its share of the people's verdict; 0 if the pair has no label.
+        is_labelled: Whether the pair has a label.
+        labelled: Weights of the labelled pairs, adding up to 1.
+        judged_by: Weights, adding up to 1, of the pairs whose verdict counts by itself: those
+            without a label, or all of them if chances are unequal.
+        chance: The probability that a pair was drawn.
+        stands_for: The share of all pairs that each pair represents, adding up to 1.
+        rater_of: The pair, rater and share of every label whose rater is known, each of shape
+            (n_labels,).
     """
 
     entrants: tuple[str, ...]
@@ -192,7 +189,7 @@ class PairDesign:
 
     @classmethod
     def of(cls, pairs: Sequence[LabelledPair], place: Mapping[str, int]) -> "PairDesign":
-        """Lay out pairs of entrants, each of whom has a place."""
+        """Arrange pairs whose entrants all have an index in `place`."""
         prompts = {
             prompt: index for index, prompt in enumerate(dict.fromkeys(p.prompt_id for p in pairs))
         }
@@ -228,28 +225,28 @@ class PairDesign:
 
     @property
     def n_entrants(self) -> int:
-        """How many are rated."""
+        """How many entrants are rated."""
         return len(self.entrants)
 
     def expected(self, strengths: Floats) -> Floats:
-        """Return the first one's expected share of every pair."""
+        """Return the first entrant's expected share of every pair."""
         shares: Floats = 1 / (1 + np.exp(strengths[self.second] - strengths[self.first]))
         return shares
 
     def by_entrant(self, pulls: Floats) -> Floats:
-        """Sum what every pair asks of its entrants, shape (n_entrants,)."""
+        """Sum the pairs' gradients by entrant, shape (n_entrants,)."""
         n = self.n_entrants
         gained = np.bincount(self.first, pulls, minlength=n)
         return np.asarray(gained - np.bincount(self.second, pulls, minlength=n), dtype=np.float64)
 
     def by_prompt(self, pulls: Floats) -> Floats:
-        """The same for each prompt by itself, shape (n_prompts, n_entrants)."""
+        """Sum the pairs' gradients by prompt and entrant, shape (n_prompts, n_entrants)."""
         return self.by_group(np.arange(pulls.size), self.prompt, pulls, self.n_prompts)
 
     def by_group(
         self, pairs: NDArray[np.int64], groups: NDArray[np.int64], pulls: Floats, n_groups: int
     ) -> Floats:
-        """Sum what single pulls on pairs ask for by group, shape (n_groups, n_entrants)."""
+        """Sum gradients of labels by group and entrant, shape (n_groups, n_entrants)."""
         n, size = self.n_entrants, n_groups * self.n_entrants
         gained = np.bincount(groups * n + self.first[pairs], pulls, minlength=size)
         lost = np.bincount(groups * n + self.second[pairs], pulls, minlength=size)
@@ -266,7 +263,7 @@ def _shares(weights: Floats) -> Floats:
 
 
 def connected_entrants(pairs: Sequence[LabelledPair], entrants: Sequence[str]) -> dict[str, int]:
-    """Find those whom chains of wins connect, in the labels and by the judge; with their places."""
+    """Return the indexes of entrants that chains of wins connect in both labels and verdicts."""
     code = {entrant: index for index, entrant in enumerate(entrants)}
     first = np.array([code[pair.first] for pair in pairs], dtype=np.int64)
     second = np.array([code[pair.second] for pair in pairs], dtype=np.int64)

@@ -1,10 +1,10 @@
-"""The tables in the ledger that hold what people said."""
+"""The tables in the ledger that hold people's votes."""
 
 import sqlalchemy as sa
 
 metadata = sa.MetaData()
-# The pairs that people are asked about. A sample that is extended is another draw of the same
-# sample, and is written whole: the chance of every pair has changed.
+# The pairs that people are asked about. Extending a sample adds another draw of it, stored whole,
+# because the chance of every pair has changed.
 label_draws = sa.Table(
     "label_draws",
     metadata,
@@ -39,7 +39,7 @@ label_pairs = sa.Table(
     sa.Column("chance", sa.Float, nullable=False),
     sa.Column("shared", sa.Boolean, nullable=False),
 )
-# Every vote and every undoing of one; of a rater's on a pair, the last counts.
+# Every vote and every undoing of one; a rater's last on a pair counts.
 label_votes = sa.Table(
     "label_votes",
     metadata,

@@ -1,4 +1,4 @@
-"""The light on the judge that people's votes give."""
+"""The check of the judge against people's votes."""
 
 from tournament_assets.trust.lights import Measure
 

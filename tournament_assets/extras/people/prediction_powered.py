@@ -1,9 +1,9 @@
-"""Bradley-Terry ratings that people would give, from a judge's many verdicts and few labels.
+"""Bradley-Terry ratings that people would give, from many verdicts of a judge and few labels.
 
-A judge's verdicts are cheap, and wrong in ways that its own intervals do not show. Prediction-
-powered inference rates by the judge and corrects by the labelled pairs, where both spoke: the
-ratings aim at what all people's votes would give, whatever the judge is worth, and are narrower
-than those of the labels alone where it is worth something. Source: Angelopoulos, Duchi and Zrnic,
+A judge's verdicts are cheap, but its own intervals do not show its errors. Prediction-powered
+inference rates by the judge and corrects by the pairs that both judge and people decided: the
+ratings estimate what people's votes on all pairs would give, however good the judge is, and are
+narrower than those of the labels alone if it is any good. Source: Angelopoulos, Duchi and Zrnic,
 "PPI++: Efficient prediction-powered inference", https://arxiv.org/abs/2311.01453; labels drawn with
 unequal chances: Zrnic and Candès, "Active statistical inference", https://arxiv.org/abs/2403.03208,
 and https://arxiv.org/abs/2501.18577; several raters: Cameron, Gelbach and Miller, "Robust inference
@@ -37,13 +37,13 @@ from tournament_assets.tournament.errors import InputError, RatingError
 from tournament_assets.tournament.estimates import Rating, Resampling
 
 MIN_PROMPTS = 15
-"""An entrant with fewer labelled prompts gets no interval: their spread says too little."""
+"""An entrant with fewer labelled prompts gets no interval: they say too little of the spread."""
 MIN_RATERS = 5
-"""Fewer raters say too little of how people differ, and people's opinion has no interval."""
+"""With fewer raters, people's opinion gets no interval: they show too little how people differ."""
 _MAX_STEPS = 100
 _MOST_HALVINGS = 8
 _FARTHEST = 40.0
-"""Natural logarithms of odds between two entrants, some 7,000 Elo points, that no labels show."""
+"""Natural log odds between two entrants (some 7,000 Elo points) that no labels could support."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,13 +51,11 @@ class PoweredFit:
     """Ratings as people would give them.
 
     Attributes:
-        ratings: One per entrant, in the order given, each of the prompts on which a pair of the
-            entrant was labelled; without an error where those are too few.
+        ratings: One per entrant, in the order given, counting the prompts on which a pair of the
+            entrant was labelled; without an error if those are too few.
         covariance: Elo points squared, shape (n_entrants, n_entrants); NaN where unknown.
-        weight: How much the judge counts: 0 rates by the labels alone, and a judge that says what
-            people say has the share of the pairs that nobody labelled.
-        n_labelled: Labelled pairs.
-        n_unlabelled: The others.
+        weight: How much the judge counts: 0 rates by the labels alone; a judge that always agrees
+            with people gets the share of unlabelled pairs.
         n_prompts: Prompts with a labelled pair.
         degrees_of_freedom: Of Student's t in the intervals.
     """
@@ -80,26 +78,25 @@ def rate_prediction_powered(
     about: Opinion = "these_raters",
     initial_rating: float = 1400.0,
 ) -> PoweredFit:
-    """Rate entrants as people would, by a judge's verdicts and the labels of some of its pairs.
+    """Rate entrants as people would, from a judge's verdicts and labels on some of its pairs.
 
-    The labels must be a random draw of the pairs, each with the chance that it names; the chance of
-    a pair without a label is not used. Everything of a prompt counts as one draw in the errors.
-    About people, everything of a rater does so too, and the degrees of freedom of Student's t are
-    Satterthwaite's, of prompts and raters; there is no interval with fewer than `MIN_RATERS` or
-    where somebody who labelled is not known.
+    The labelled pairs must be a random draw, each with its stated chance; the chance of an
+    unlabelled pair is not used. In the standard errors, all pairs on one prompt count as one draw.
+    If `about` is `people`, so do all labels of one rater, Student's t gets Satterthwaite's degrees
+    of freedom from prompts and raters, and there is no interval with fewer than `MIN_RATERS` raters
+    or an unknown one.
 
     Args:
         pairs: Every pair that the judge settled, labelled or not.
-        entrants: Who is rated, in this order.
-        weight: How much the judge counts, from 0 to 1; None finds the weight that makes the
-            variances of all ratings together smallest.
-        about: Whose opinion is estimated: that of these very raters on other prompts, or that of
-            the people of whom they are a draw.
+        weight: How much the judge counts, from 0 to 1; None finds the weight that makes the total
+            variance of the ratings smallest.
+        about: Whose opinion is estimated: these raters' on other prompts, or that of the people
+            from whom they are a random draw.
         initial_rating: What the ratings average to, in Elo points.
 
     Raises:
         InputError: If a share, a chance, the weight or the confidence is out of its range, a pair
-            names somebody else, or nobody labelled anything.
+            names an unknown entrant, or no pair is labelled.
         RatingError: If the likelihood could not be maximised.
     """
     require_confidence(confidence)
@@ -128,18 +125,13 @@ def rate_on_every_basis(
     about: Opinion = "these_raters",
     initial_rating: float = 1400.0,
 ) -> dict[str, PoweredFit]:
-    """Rate by the labels alone, by the judge alone, and by both as people would.
+    """Rate from the labels alone, from the judge alone, and from both as people would.
 
-    Args:
-        pairs: As `rate_prediction_powered`, and so are the others.
-        entrants: Who is rated.
-        confidence: Coverage of the intervals.
-        about: Whose opinion is estimated by `people` and `both`; verdicts have no raters.
-        initial_rating: What the ratings average to, in Elo points.
+    The arguments are those of `rate_prediction_powered`; `about` applies to `people` and `both`.
 
     Returns:
-        Fits by basis: `people`, `judge` and `both`; without any label, `judge` alone, and nothing
-        without any pair.
+        Fits by basis: `people`, `judge` and `both`; `judge` alone if there is no label, and nothing
+        if there is no pair.
 
     Raises:
         InputError, RatingError: As `rate_prediction_powered`.
@@ -169,20 +161,19 @@ def rate_on_every_basis(
 def separate_powered(fit: PoweredFit, *, resampling: Resampling) -> SeparatedEntrants:
     """Find which entrants the ratings separate, over all pairs at once, as the leaderboard does.
 
-    The leaderboard's rule looks at ratings on resamples; here they are drawn from the normal
-    distribution with the ratings' covariance, or from Student's where raters leave fewer degrees of
-    freedom than prompts do. Entrants without an interval are not ranked.
+    The leaderboard's rule uses ratings on resamples; here they are drawn from the normal
+    distribution with the ratings' covariance, or from Student's t if the raters leave fewer degrees
+    of freedom than the prompts. Entrants without an interval are not ranked.
 
     Args:
-        fit: The ratings.
-        resampling: How many sets of ratings are drawn, by which seed; all that is told is true
-            together with the confidence.
+        resampling: How many sets of ratings to draw, the seed, and the joint confidence of all
+            conclusions.
     """
     known = np.flatnonzero([each.standard_error is not None for each in fit.ratings])
     ratings = np.array([each.value or 0.0 for each in fit.ratings])
     drawn = np.full((resampling.n, ratings.size), np.nan)
     values, vectors = np.linalg.eigh(fit.covariance[np.ix_(known, known)])
-    # The rule below widens by n / (n - 1) itself.
+    # The rule below already widens by n / (n - 1).
     unit = max(fit.n_prompts, 2)
     spread = np.sqrt(np.maximum(values, 0.0) * ((unit - 1) / unit))
     generator = np.random.default_rng(resampling.seed)
@@ -199,7 +190,7 @@ def separate_powered(fit: PoweredFit, *, resampling: Resampling) -> SeparatedEnt
 
 
 def _for_all(fitted: PoweredFit, entrants: Sequence[str]) -> PoweredFit:
-    """Give those without a rating a note, and everybody the place asked for."""
+    """Put the ratings in the entrants' order, with a note for those without a rating."""
     place = {each.entrant: index for index, each in enumerate(fitted.ratings)}
     members = [index for index, entrant in enumerate(entrants) if entrant in place]
     covariance = np.full((len(entrants), len(entrants)), np.nan)
@@ -223,10 +214,10 @@ def _labelled_prompts(design: PairDesign) -> NDArray[np.int64]:
 
 
 def _fit_by_best_weight(design: PairDesign) -> tuple[Floats, float]:
-    """Return the strengths by the best weight, and that weight.
+    """Return the strengths at the best weight, and that weight.
 
-    Few labels can correct the verdicts by so much that the loss has no minimum. It has one for the
-    labels alone, so then the weight is found from those, and halved until it has one.
+    A few labels can correct the verdicts so much that the loss has no minimum. It has one for the
+    labels alone, so the weight is then found from those, and halved until the loss has a minimum.
     """
     if design.is_labelled.all():
         return _fit(design, 0.0), 0.0
@@ -252,7 +243,7 @@ def _fit(design: PairDesign, weight: float) -> Floats:
 
 
 def _minimum(design: PairDesign, weight: float) -> Floats | None:
-    """Return where the loss is least; None where it falls for ever."""
+    """Return the strengths that minimise the loss; None if it has no minimum."""
     strengths = np.zeros(design.n_entrants)
     if not strengths.size:
         return strengths
@@ -266,7 +257,7 @@ def _minimum(design: PairDesign, weight: float) -> Floats | None:
         weights = (alone + (1 - weight) * labelled) * curvature
         step = -contrast_inverse(design.information(weights)) @ design.by_entrant(pulls)
         width = float(np.ptp(step))
-        # As in `log_strengths`: this part of the step cannot overshoot.
+        # As in `log_strengths`: a step shortened like this cannot overshoot.
         strengths = strengths + step * (np.log1p(width) / width if width > 0 else 1.0)
         if width < 1e-10:
             return strengths
@@ -282,7 +273,7 @@ def _best_weight(design: PairDesign, strengths: Floats) -> float:
     of_people, of_judge = expected - design.label, expected - design.judged
     n, n_all = int(design.is_labelled.sum()), design.is_labelled.size
     if design.judged_by[design.is_labelled].any():
-        # What a label is worth beside the verdicts on all pairs: nothing where it was sure.
+        # What a label adds to the verdicts on all pairs: nothing if it was certain to be drawn.
         worth = np.where(design.is_labelled, (1 / design.chance - 1) / design.chance, 0.0)
         gain, cost = (
             np.trace(bread @ design.information(worth * of_judge * other) @ bread)
@@ -304,7 +295,7 @@ def _bread(design: PairDesign, expected: Floats) -> Floats:
 
 
 def _covariance(design: PairDesign, one: Floats, other: Floats, weights: Floats) -> Floats:
-    """Covariance of what single pairs ask of the entrants, by weights that sum to 1."""
+    """Return the covariance of the pairs' gradients, with weights that sum to 1."""
     n = np.count_nonzero(weights)
     means = [design.by_entrant(weights * pulls) for pulls in (one, other)]
     raw = design.information(weights * one * other) - np.outer(*means)
@@ -350,7 +341,7 @@ def _with_errors(
 
 
 def _too_few_raters(design: PairDesign) -> str | None:
-    """Say why labels do not tell how people differ; None where they do."""
+    """Explain why labels do not show how people differ; None if they do."""
     pairs, raters, _ = design.rater_of
     n_raters = np.unique(raters).size
     if np.isin(np.flatnonzero(design.is_labelled), pairs).all() and n_raters >= MIN_RATERS:
@@ -364,14 +355,14 @@ def _too_few_raters(design: PairDesign) -> str | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Spread:
-    """Covariance of the log strengths, and of how many degrees of freedom."""
+    """Covariance of the log strengths, and its degrees of freedom."""
 
     covariance: Floats
     degrees_of_freedom: int
 
 
 def _spread(design: PairDesign, strengths: Floats, weight: float, about: Opinion) -> _Spread:
-    """Return the spread with all of a prompt as one draw, and about people all of a rater too."""
+    """Return the spread, clustered by prompt, and also by rater if it is about people."""
     expected = design.expected(strengths)
     bread = _bread(design, expected)
     influence = _influence_of_prompts(design, expected, weight) @ bread
@@ -382,19 +373,19 @@ def _spread(design: PairDesign, strengths: Floats, weight: float, about: Opinion
         return _Spread(by_prompt, of_prompts)
     by_rater, added = (bread @ each @ bread for each in _spread_of_raters(design, expected, weight))
     both, prompts, raters = (np.trace(each) for each in (by_prompt + added, by_prompt, by_rater))
-    # Satterthwaite's: a sum of variances, each known as well as its own draws are many.
+    # Satterthwaite's, for a sum of variances that each have their own degrees of freedom.
     freedom = both**2 / (prompts**2 / of_prompts + raters**2 / (n_raters - 1))
     return _Spread(by_prompt + added, int(np.clip(freedom, n_raters - 1, of_prompts)))
 
 
 def _influence_of_prompts(design: PairDesign, expected: Floats, weight: float) -> Floats:
-    """What each prompt's pairs, labelled or not, ask for, shape (n_prompts, n_entrants)."""
+    """Sum the gradients of each prompt's pairs, labelled or not, shape (n_prompts, n_entrants)."""
     of_judge = expected - design.judged
     corrected = (expected - design.label) - weight * of_judge
     parts = []
     for weights, pulls in ((weight * design.judged_by, of_judge), (design.labelled, corrected)):
         prompts = np.unique(design.prompt[weights > 0])
-        # What the pairs of a prompt ask for beyond the mean of their kind.
+        # The gradients of a prompt's pairs, less the mean of their kind.
         total = weights.sum()
         mean = design.by_entrant(weights * pulls) / total if total else 0.0
         shares = np.bincount(design.prompt, weights, minlength=design.n_prompts)
@@ -404,7 +395,7 @@ def _influence_of_prompts(design: PairDesign, expected: Floats, weight: float) -
 
 
 def _spread_of_raters(design: PairDesign, expected: Floats, weight: float) -> tuple[Floats, Floats]:
-    """Return the covariance by rater of what the labels ask for, and what it adds to prompts'."""
+    """Return the covariance of the labels' gradients by rater, and what it adds to the prompts'."""
     pairs, raters, shares = design.rater_of
     n_raters = np.unique(raters).size
     corrected = (expected[pairs] - shares) - weight * (expected - design.judged)[pairs]
@@ -425,22 +416,21 @@ def _spread_of_raters(design: PairDesign, expected: Floats, weight: float) -> tu
 
 
 _EVERYBODY_ALIKE = 10.0
-"""Labels of a kind of verdict that are believed beforehand to stray as the ratings say."""
+"""How many labels the prior counts as, by which labels stray as far as the ratings predict."""
 
 
 def label_worth(
     pairs: Sequence[LabelledPair], *, entrants: Sequence[str], floor: float = 0.25
 ) -> Floats:
-    """Return with which shares to draw pairs so that their labels narrow the intervals most.
+    """Return the shares with which to draw pairs so that their labels narrow the intervals most.
 
-    A label is worth the more, the further the pair moves the ratings and the less the verdict
-    and the ratings tell of what people will say; how much that is, earlier labels show, apart for
-    verdicts that name a winner and for others. The least total variance has the chances go with
-    the product. A part is spread evenly all the same, so that no pair can weigh too much.
+    A label is worth more the further the pair moves the ratings and the less the verdict and the
+    ratings predict what people will say, which is estimated from earlier labels, separately for
+    verdicts with and without a winner. Chances proportional to the product of both minimise the
+    total variance. A part is spread evenly, so that no pair can weigh too much.
 
     Args:
-        pairs: Every pair that the judge settled, with the labels there are.
-        entrants: Who is rated.
+        pairs: Every pair that the judge settled, with any labels.
         floor: The part that is spread evenly.
 
     Returns:
@@ -456,11 +446,11 @@ def label_worth(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelDraw:
-    """Pairs that are to be labelled next.
+    """Pairs to label next.
 
     Attributes:
         chosen: Their indexes, in the order in which to label them.
-        chances: Shape (n_pairs,): the chance with which any pair was drawn by now.
+        chances: Shape (n_pairs,): each pair's chance of having been drawn by now.
     """
 
     chosen: NDArray[np.int64]
@@ -468,19 +458,19 @@ class LabelDraw:
 
 
 def draw_by_worth(worth: Floats, numbers: Floats, chances: Floats, n_new: int) -> LabelDraw:
-    """Draw the pairs whose labels come next, with the chance of every pair known.
+    """Draw the pairs to label next, with a known chance for every pair.
 
-    Every pair has a number of its own, drawn evenly once and for all, and is in a draw while its
-    number is below its chance. The chances grow with the worth until as many more are in as are
-    wanted; the first pair that is left out sets them, which keeps sums that are weighed by 1 /
-    chance unbiased. Source: Duffield, Lund and Thorup, "Priority sampling for estimation of
-    arbitrary subset sums", https://doi.org/10.1145/1314690.1314696.
+    Every pair has one fixed, uniform random number, and is drawn if that is below its chance. The
+    chances, proportional to the worth, rise until `n_new` more pairs are drawn; the first pair left
+    out sets them, which keeps sums weighted by 1 / chance unbiased. Source: Duffield, Lund and
+    Thorup, "Priority sampling for estimation of arbitrary subset sums",
+    https://doi.org/10.1145/1314690.1314696.
 
     Args:
-        worth: Shares with which to draw, as of `label_worth`.
+        worth: The shares that `label_worth` returned.
         numbers: The pairs' numbers, from 0 to 1.
-        chances: The chance of each pair in earlier draws; 0 where it was not drawn.
-        n_new: How many more; all that are left where they are fewer.
+        chances: The chance of each pair in earlier draws; 0 if it was not drawn.
+        n_new: How many more; all that are left if there are fewer.
     """
     left = np.flatnonzero(chances == 0)
     order = left[np.lexsort((left, (numbers / worth)[left]))]
@@ -492,7 +482,7 @@ def draw_by_worth(worth: Floats, numbers: Floats, chances: Floats, n_new: int) -
 
 
 def _worth_of_labels(pairs: Sequence[LabelledPair], entrants: Sequence[str]) -> Floats:
-    """Return what a label of each pair is worth, adding up to 1; even where ratings are open."""
+    """Return what labelling each pair is worth, adding up to 1, even if ratings are unknown."""
     judged = [replace(pair, labelled=pair.judged, chance=1.0, raters=()) for pair in pairs]
     require_labelled(judged, entrants, None)
     members = connected_entrants(judged, entrants)
@@ -508,13 +498,13 @@ def _worth_of_labels(pairs: Sequence[LabelledPair], entrants: Sequence[str]) -> 
         bread = _bread(told, expected)
         reach = np.linalg.norm(bread[design.first] - bread[design.second], axis=1)
         worth[inside] = spread * reach
-        # Who is not connected yet is asked about as often as the pair of most worth.
+        # Entrants that are not connected yet are asked about as often as the best pair.
         worth[~inside] = worth[inside].max()
     return np.asarray(worth / worth.sum())
 
 
 def _surprise(design: PairDesign, expected: Floats) -> Floats:
-    """Return by how much people's labels stray more than the ratings say, by kind of verdict."""
+    """Return how much more labels stray than the ratings predict, by kind of verdict."""
     factors = np.ones(expected.size)
     for is_decided in (True, False):
         kind = (design.judged != 0.5) == is_decided
@@ -528,12 +518,7 @@ def _surprise(design: PairDesign, expected: Floats) -> Floats:
 def powered_rows(
     fits: Mapping[str, PoweredFit], *, dimension: str, settings: RatingSettings
 ) -> list[RatingRow]:
-    """Return the rows of table "people_ratings" by labels, by the judge, and by both.
-
-    Args:
-        fits: Ratings by basis.
-        settings: How entrants are separated.
-    """
+    """Return the rows of table "people_ratings" by labels, by the judge, and by both."""
     rows: list[RatingRow] = []
     for basis, fit in fits.items():
         separated = separate_powered(fit, resampling=settings.resampling)

@@ -1,4 +1,4 @@
-"""What this extra reads of a tournament before anything is spent."""
+"""What this extra reads of a tournament before any money is spent."""
 
 from tournament_assets.extras.people.arena import load_human_battles
 

@@ -1,4 +1,4 @@
-"""The section of the report that says whether people would agree."""
+"""The report's section on whether people would agree."""
 
 from tournament_assets.extras.people.config_keys import people_keys
 from tournament_assets.extras.people.human_battle_tables import people_section, people_sentences

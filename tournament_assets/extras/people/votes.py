@@ -1,7 +1,7 @@
-"""People's votes on pairs: those that our page writes, and labels from other tools.
+"""People's votes on pairs: those from our page, and labels from other tools.
 
-A label of another tool is of the pair whose texts it shows, or, where there are no texts, of the
-pair with its prompt and entrants' names. LMSYS on Kaggle, `train.csv`:
+A label from another tool is matched to a pair by its texts or, if it has none, by its prompt and
+entrants' names. LMSYS on Kaggle, `train.csv`:
 https://www.kaggle.com/competitions/lmsys-chatbot-arena/data
 """
 
@@ -58,15 +58,14 @@ _WORDS: Mapping[str, GivenVote] = {
 
 @dataclass(frozen=True, slots=True)
 class ForeignVote:
-    """A vote as another tool's file tells it.
+    """A vote as another tool's file has it.
 
     Attributes:
-        name: Names it in that tool.
-        rater: Who voted.
-        said: `a` for the response that stood first, `b` for the other one.
-        texts: The two responses, in the order shown; None where the file has none.
-        models: Who wrote them, in that order; None where the file does not say.
-        strings: Every short or long text beside them, one of which is the prompt or its id.
+        name: Identifies it in that tool.
+        said: `a` for the response shown first, `b` for the other one.
+        texts: The two responses, in the order shown; None if the file has none.
+        models: Who wrote them, in that order; None if the file does not say.
+        strings: Every text in the row, one of which is the prompt or its id.
     """
 
     name: str
@@ -79,11 +78,11 @@ class ForeignVote:
 
 @dataclass(frozen=True, slots=True)
 class ReadingOptions:
-    """What a file may not say itself.
+    """What a file itself may not say.
 
     Attributes:
-        rater: Who labelled, where the file does not say; None takes every row for a rater's own.
-        sides: The columns of the response that stood first and of the other one.
+        rater: Who labelled, if the file does not say; None treats every row as another rater's.
+        sides: The columns of the response shown first and of the other one.
     """
 
     rater: str | None = None
@@ -94,7 +93,7 @@ def read_foreign_votes(path: Path, options: ReadingOptions) -> list[ForeignVote]
     """Read another tool's file.
 
     Raises:
-        InputError: With everything that is wrong with it, the first 50 spelled out.
+        InputError: With every problem, the first 50 in full.
     """
     try:
         size = path.stat().st_size
@@ -144,7 +143,7 @@ def _said(row: JsonObject) -> GivenVote:
 
 
 def _plain(value: object) -> str | None:
-    """Return a text; of a conversation of one turn, that turn."""
+    """Return a text, or the only turn of a conversation."""
     if isinstance(value, str) and value.startswith("["):
         try:
             turns = json.loads(value)
@@ -162,20 +161,20 @@ def _both(flat: Mapping[str, str | None], keys: tuple[str, str]) -> tuple[str, s
 
 
 def plain_text(text: str) -> str:
-    """Return a text as tools may change it without saying another one: line ends, outer space."""
+    """Return a text without the changes tools may make to it: line ends and outer white space."""
     return text.replace("\r\n", "\n").strip()
 
 
 def said_as_shown(vote: LabelVote) -> str:
-    """Return a vote in the words of the page: A is the response that stood first."""
+    """Return a vote in the words of the page, where A is the response shown first."""
     if vote.vote in ("a", "b"):
         return "A" if (vote.vote == "a") == (vote.shown == "ab") else "B"
     return vote.vote
 
 
 def last_votes(votes: Iterable[LabelVote]) -> dict[tuple[str, str], LabelVote]:
-    """Return the votes that count, in the order in which they came, by pair and rater."""
-    ordered = sorted(votes, key=lambda vote: vote.given_at)  # stable: equal times as they came
+    """Return the votes that count by pair and rater, in the order they were given."""
+    ordered = sorted(votes, key=lambda vote: vote.given_at)  # stable: equal times keep their order
     last = {(vote.pair_id, vote.rater): vote for vote in ordered}
     return {key: vote for key, vote in last.items() if vote.vote != "undo"}
 
@@ -192,20 +191,19 @@ def read_votes(
 ) -> list[LabelVote]:
     """Read votes as a page writes them.
 
-    A row has `id`, 16 to 64 hexadecimal digits that name the vote for ever; `pair`; `first`, the
-    SHA-256 of the text that stood first; `said`: `A`, `B`, `tie`, `both_bad` or `undo`; when: `age`
-    in milliseconds from now, or `at`, a time in UTC; and perhaps `seconds`.
+    A row has `id`, 16 to 64 hexadecimal digits that name the vote permanently; `pair`; `first`, the
+    SHA-256 of the text shown first; `said`: `A`, `B`, `tie`, `both_bad` or `undo`; its time: `age`
+    in milliseconds before now, or `at`, in UTC; and perhaps `seconds`.
 
     Args:
-        rows: The rows, as they came.
+        rows: The rows, not yet validated.
         rater: Who voted.
-        pairs: Every pair that was ever drawn for it.
-        origin: Where the votes come from.
+        pairs: Every pair ever drawn for the sample.
         rubric_hash: SHA-256 of the rubric that the rater could read.
-        now: The time that ages count from; now by default.
+        now: The time from which ages count back; the current time by default.
 
     Raises:
-        InputError: With what is wrong with any row.
+        InputError: With every problem of every row.
     """
     if not isinstance(rows, list):
         raise InputError(f"the votes are {type(rows).__name__}; expected a list")
@@ -278,11 +276,10 @@ def _when(row: JsonObject, now: datetime) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class ImportedVotes:
-    """What a file of votes came to.
+    """The result of importing a file of votes.
 
     Attributes:
-        rater: Who voted.
-        votes: Votes in the file, undoings among them.
+        votes: How many votes the file has, including undoings.
         added: How many of them are new.
     """
 
@@ -293,10 +290,10 @@ class ImportedVotes:
 
 
 def import_votes(path: Path, *, tournament_id: str, ledger: LabelRecords) -> ImportedVotes:
-    """Keep the votes of a file that a page was sent for; those that are held already stay.
+    """Store the votes of a file that a page saved; those already stored are skipped.
 
     Raises:
-        InputError: With everything that is wrong with the file; nothing of it is kept then.
+        InputError: With every problem of the file; none of it is stored then.
     """
     values = _read_file(path)
     problems = []
@@ -340,7 +337,7 @@ def import_votes(path: Path, *, tournament_id: str, ledger: LabelRecords) -> Imp
 
 
 def _read_file(path: Path) -> JsonObject:
-    """Read a JSON object, if its file is not too large to have been written by a page."""
+    """Read a JSON object from a file small enough to be a page's."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
@@ -363,12 +360,12 @@ def votes_by_rater(votes: Iterable[LabelVote]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class ImportedLabels:
-    """What a file of another tool came to.
+    """The result of importing another tool's file.
 
     Attributes:
-        votes: Votes that are of a pair of the sample.
+        votes: How many votes are on a pair of the sample.
         added: How many of them are new.
-        left_out: Others, counted by the reason.
+        left_out: The others, counted by reason.
     """
 
     votes: int
@@ -381,7 +378,7 @@ _Found = tuple[PairToJudge, Literal["ab", "ba"]]
 
 
 class _Pairs:
-    """Finds pairs by what another tool knows of them."""
+    """Finds pairs by what another tool records of them."""
 
     def __init__(self, pairs: Iterable[PairToJudge]) -> None:
         self._by_texts: dict[tuple[str, str], list[_Found]] = {}
@@ -394,7 +391,7 @@ class _Pairs:
                 known.setdefault(both[::-1], []).append((pair, "ba"))
 
     def find(self, vote: ForeignVote) -> list[_Found]:
-        """Return the pairs that show these texts, each with its order; several may show them."""
+        """Return all pairs that match a vote, each with the order in which it was shown."""
         named = self._by_names.get(vote.models, []) if vote.models else []
         if vote.texts is not None and any(vote.texts):
             found = self._by_texts.get((plain_text(vote.texts[0]), plain_text(vote.texts[1])), [])
@@ -417,19 +414,16 @@ def import_foreign_votes(
     is_random: bool,
     ledger: LabelRecords,
 ) -> ImportedLabels:
-    """Keep another tool's labels of a mode's pairs; those that are held already stay.
+    """Store another tool's labels on a mode's pairs; those already stored are skipped.
 
     Args:
-        options: What the file may not say itself.
         pairs: All pairs of the mode.
-        scope: The tournament, the mode and the dimension that was asked for.
-        is_random: Whether somebody says that the labelled pairs are a random draw of all pairs.
-            They become the sample then, where none was drawn here.
-        ledger: Where to keep them.
+        scope: The tournament, the mode and the dimension that was labelled.
+        is_random: Whether the user says that the labelled pairs are a random draw of all pairs.
+            They then become the sample if none was drawn here.
 
     Raises:
-        InputError: With everything that is wrong with the file, or if nobody knows with which
-            chance its pairs were drawn.
+        InputError: With every problem of the file, or if the chances of its pairs are unknown.
     """
     foreign, left_out = read_foreign_votes(path, options), Counter[str]()
     index = _Pairs(pairs)
@@ -487,7 +481,7 @@ def _sample(
     ledger: LabelRecords,
     path: Path,
 ) -> LabelSample:
-    """Return the scope's sample, or make one of what was labelled elsewhere."""
+    """Return the scope's sample, or make one from the pairs labelled elsewhere."""
     before = ledger.label_sample(*scope)
     if before is not None and not (before.method == "given" and is_random):
         return before

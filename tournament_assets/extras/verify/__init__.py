@@ -1,1 +1,1 @@
-"""A finished run computed again from its verdicts, and its documents held against that."""
+"""Computes a finished run again from its verdicts, and compares its files with the result."""

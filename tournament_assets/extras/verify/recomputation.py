@@ -1,8 +1,8 @@
-"""Every rating, interval and claim computed again, by loops that share nothing with the program's.
+"""Recomputes every rating, interval and claim with code that shares nothing with the program's.
 
-The methods are those that `docs/methodology.md` describes; the code is slower and plainer. Where
-the program adapts a known fit, this solves each likelihood from equal strengths; where it shuffles
-by a compiled loop, this calls NumPy's own permutation.
+The methods are those of `docs/methodology.md`; the code is slower and simpler. Where the program
+starts from a known fit, this solves each likelihood from equal strengths; where the program
+shuffles in a compiled loop, this calls NumPy's permutation.
 """
 
 import math
@@ -21,7 +21,7 @@ _POINTS = 400 / math.log(10)
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Two entrants on one prompt: the mean over its samples."""
+    """Two entrants on one prompt, averaged over its samples."""
 
     prompt: str
     a: str
@@ -32,11 +32,11 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The first entrant's rating less the second's, with its joint interval.
+    """The first entrant's rating minus the second's, with its joint interval.
 
     Attributes:
         claim: `a_better`, `b_better`, `equivalent` or `undecided`.
-        more_prompts: About how many more prompts would decide.
+        more_prompts: About how many more prompts would decide the claim.
     """
 
     value: float | None
@@ -47,7 +47,7 @@ class Gap:
 
 
 def meetings_of(pairs: Iterable[SettledPair]) -> list[Meeting]:
-    """Return one meeting for each prompt and two entrants, in the order of their first pair."""
+    """Return one meeting per prompt and two entrants, in the order of their first pair."""
     samples: dict[tuple[str, frozenset[str]], list[SettledPair]] = {}
     for pair in pairs:
         if pair.share is not None:
@@ -65,10 +65,7 @@ def meetings_of(pairs: Iterable[SettledPair]) -> list[Meeting]:
 
 
 class Recomputed:
-    """The ratings, intervals and claims of some pairs of one dimension.
-
-    Everything is computed when it is first asked for.
-    """
+    """The ratings, intervals and claims from pairs of one dimension, each computed on first use."""
 
     def __init__(
         self,
@@ -81,7 +78,7 @@ class Recomputed:
         within: float,
         initial: float,
     ) -> None:
-        """Take the pairs as they are; unjudged ones are left out of the ratings."""
+        """Take all pairs; unjudged ones are left out of the ratings."""
         self.pairs, self.entrants = tuple(pairs), tuple(entrants)
         self._n, self._seed, self._confidence = n_bootstraps, bootstrap_seed, confidence
         self._within, self.initial = within, initial
@@ -91,7 +88,7 @@ class Recomputed:
 
     @cached_property
     def _by_prompt(self) -> NDArray[np.float64]:
-        """Shares of wins by prompt, row's entrant and column's, shape (n_prompts, n, n)."""
+        """Shares of wins of row over column on each prompt, shape (n_prompts, n, n)."""
         n, index = len(self.entrants), {name: row for row, name in enumerate(self.prompts)}
         found = np.zeros((len(self.prompts), n, n))
         for each in self.meetings:
@@ -102,7 +99,7 @@ class Recomputed:
 
     @cached_property
     def wins(self) -> NDArray[np.float64]:
-        """Shares of wins of the row's entrant over the column's, shape (n, n)."""
+        """Shares of wins of row over column, shape (n, n)."""
         found: NDArray[np.float64] = self._by_prompt.sum(axis=0)
         return found
 
@@ -122,7 +119,7 @@ class Recomputed:
 
     @cached_property
     def ratings(self) -> dict[str, float | None]:
-        """Everyone's rating in Elo points; None for whom the largest group does not hold."""
+        """Everyone's rating in Elo points; None for entrants outside the largest group."""
         rated, strengths = _rate(self.wins)
         values = iter(strengths)
         return {
@@ -132,7 +129,7 @@ class Recomputed:
 
     @cached_property
     def intervals(self) -> dict[str, tuple[float | None, float | None]]:
-        """The sampling interval of every rating, whole prompts resampled."""
+        """The sampling interval of every rating, from resampling whole prompts."""
         samples = self.initial + _rate_resamples(self.wins, self._resampled)
         n = len(self.prompts)
         found = {}
@@ -147,7 +144,7 @@ class Recomputed:
 
     @cached_property
     def placed(self) -> list[str]:
-        """Entrants that others' meetings connect to the rated, in the order of the tables."""
+        """Entrants that meetings connect to rated ones, in the order of the tables."""
         met = _chains(self.wins + self.wins.T)
         known = [
             index for index, name in enumerate(self.entrants) if self.ratings[name] is not None
@@ -162,7 +159,7 @@ class Recomputed:
 
     @cached_property
     def above(self) -> set[tuple[str, str]]:
-        """Pairs of whom the first stands above the second by the ratings alone."""
+        """Pairs of entrants whose first ranks above the second by the ratings alone."""
         both = self._reaches & self._reaches.T
         shown: dict[str, float] = {}
         for index, name in enumerate(self.entrants):
@@ -184,12 +181,12 @@ class Recomputed:
 
     @cached_property
     def ranks(self) -> dict[str, int]:
-        """The rank of everyone who has one, equals sharing it."""
+        """The rank of every placed entrant; ties share one."""
         return {name: 1 + sum(other == name for _, other in self.above) for name in self.placed}
 
     @cached_property
     def gaps(self) -> dict[tuple[str, str], Gap]:
-        """Every two placed entrants in the order of the tables, with what is claimed of them."""
+        """The claim about every two placed entrants, in the order of the tables."""
         n = len(self.entrants)
         inside = np.array([name in self.placed for name in self.entrants])
         wins = np.where(inside[:, None] & inside, self.wins, 0.0)
@@ -235,7 +232,7 @@ class Recomputed:
         return found
 
     def gap(self, a: str, b: str) -> Gap | None:
-        """Return what is claimed of two entrants in either order; None where nothing is."""
+        """Return the claim about two entrants, in either order; None if there is none."""
         if (a, b) in self.gaps:
             return self.gaps[a, b]
         found = self.gaps.get((b, a))
@@ -249,7 +246,7 @@ class Recomputed:
 
     @cached_property
     def places(self) -> dict[str, tuple[int, int]]:
-        """The range of places that the claims leave to everyone who has one."""
+        """The range of places that the claims leave open to each placed entrant."""
         claims = [
             pair if gap.claim == "a_better" else pair[::-1]
             for pair, gap in self.gaps.items()
@@ -293,7 +290,7 @@ class Recomputed:
         return math.ceil(more / unit) * unit
 
     def elo(self, k_factors: Sequence[float], n_orderings: int, seed: int) -> NDArray[np.float64]:
-        """Return ratings after every ordering, shape (n_k_factors, n_orderings, n_entrants)."""
+        """Return Elo ratings of every ordering, shape (n_k_factors, n_orderings, n_entrants)."""
         won = [
             (each.a, each.b, each.share) if each.share > 0.5 else (each.b, each.a, 1 - each.share)
             for each in self.meetings
@@ -318,7 +315,7 @@ class Recomputed:
 
     @property
     def n_decisive(self) -> dict[str, int]:
-        """Decisive meetings by entrant, and under the empty name of all together."""
+        """Number of decisive meetings by entrant; the total has an empty name."""
         counts = dict.fromkeys((*self.entrants, ""), 0)
         for each in self.meetings:
             if each.share != 0.5:
@@ -332,7 +329,7 @@ def _finite(value: float) -> float | None:
 
 
 def _chains(links: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return whether links lead from the row to the column, directly or through others."""
+    """Return whether links lead from row to column, directly or through others."""
     reaches = (links > 0) | np.eye(len(links), dtype=np.bool_)
     for middle in range(len(links)):
         reaches |= reaches[:, middle, None] & reaches[middle]
@@ -340,7 +337,7 @@ def _chains(links: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _solve(tables: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Maximise Bradley and Terry's likelihood of each table, shape (m, n, n).
+    """Maximise the Bradley-Terry likelihood of each table, shape (m, n, n).
 
     Returns Elo points that average to 0, shape (m, n). A step that lowers the likelihood is halved.
     """
@@ -375,7 +372,7 @@ def _solve(tables: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _rate(wins: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Return who is in the single largest group of mutual chains, and their points around 0."""
+    """Return who is in the only largest group of mutual chains, and their points around 0."""
     reaches = _chains(wins)
     sizes = (reaches & reaches.T).sum(axis=1)
     size = int(sizes.max(initial=0))
@@ -389,7 +386,7 @@ def _rate(wins: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[np.floa
 def _rate_resamples(
     wins: NDArray[np.float64], resampled: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return points of every resample around the centre of all, shape (n_bootstraps, n)."""
+    """Return the points of every resample around a common centre, shape (n_bootstraps, n)."""
     rated, point = _rate(wins)
     found = np.full((len(resampled), len(wins)), np.nan)
     members = np.flatnonzero(rated)
@@ -409,7 +406,7 @@ def _rate_resamples(
 
 
 def _partly(table: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rate a resample that does not connect everyone: infinite on the sides it does not bound."""
+    """Rate a resample that does not connect everyone: infinite where it sets no bound."""
     rated, own = _rate(table)
     found = np.full(len(table), np.nan)
     reaches = _chains(table)
@@ -426,7 +423,7 @@ def _partly(table: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[n
 
 
 def _expanded(samples: NDArray[np.float64], n: int, confidence: float) -> tuple[float, float]:
-    """Return the percentile interval that is as wide as Student's t makes it."""
+    """Return the percentile interval, widened as Student's t requires."""
     from scipy.special import stdtrit
 
     if n < 2 or 2.0 ** (1 - n) > 1 - confidence:
@@ -446,7 +443,7 @@ def _expanded(samples: NDArray[np.float64], n: int, confidence: float) -> tuple[
 def _joint(
     samples: NDArray[np.float64], compared: NDArray[np.bool_], n: int, confidence: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the joint intervals of all differences, shape (n, n), and who is shown above whom."""
+    """Return the joint intervals of all differences, shape (n, n), and who is above whom."""
     from scipy.special import ndtr, stdtrit
 
     size = samples.shape[1]
@@ -482,10 +479,10 @@ def _joint(
 
 
 def counts_of(pairs: Iterable[SettledPair]) -> dict[tuple[str, str], dict[str, float]]:
-    """Count the outcomes of every two entrants, the first of each pair seen from both sides.
+    """Count the outcomes between every two entrants, from the view of each.
 
     The keys are `wins`, `losses`, `ties`, `inconsistent`, `same_text`, `unjudged`, `judged`,
-    `settled` and `share`, which is absent where nothing was settled.
+    `settled` and `share`, which is absent if nothing was settled.
     """
     rows = list(pairs)
     samples: dict[tuple[str, frozenset[str]], int] = {}
@@ -519,7 +516,7 @@ def counts_of(pairs: Iterable[SettledPair]) -> dict[tuple[str, str], dict[str, f
 def standing_of(
     counts: Mapping[tuple[str, str], Mapping[str, float]], name: str
 ) -> tuple[float, int]:
-    """Return how many of its settled pairs an entrant won, ties as halves, and their number."""
+    """Return how many settled pairs an entrant won, ties as halves, and how many it had."""
     own = [each for (one, _), each in counts.items() if one == name and "share" in each]
     n = sum(int(each["settled"]) for each in own)
     return sum(each["share"] * each["settled"] for each in own), n

@@ -1,6 +1,6 @@
-"""What a run directory says was judged: the verdict files and the settings of the ratings.
+"""Reads a run directory's verdict files and the settings of its ratings.
 
-Nothing here comes from the code that rated or rendered the run; only the files are read.
+It shares no code with what rated or rendered the run.
 """
 
 import json
@@ -21,7 +21,7 @@ class SettledPair:
 
     Attributes:
         outcome: `a_wins`, `b_wins`, `tie`, `inconsistent`, `same_text` or `unjudged`.
-        share: What the first entrant got, from 0 to 1; None where nothing was settled.
+        share: The first entrant's share, from 0 to 1; None if the pair was not settled.
     """
 
     prompt: str
@@ -35,20 +35,19 @@ class SettledPair:
 
     @property
     def is_judged(self) -> bool:
-        """Whether readable replies settled it."""
+        """Whether readable replies decided it."""
         return self.outcome in _JUDGED
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """What a run directory holds of the judging.
+    """What a run directory says about the judging.
 
     Attributes:
-        folder: Where it is.
-        manifest: `manifest.json`.
-        settings: How the battles were rated, as their files say.
+        manifest: The content of `manifest.json`.
+        settings: How the battles were rated, according to their files.
         pairs: Every pair by dimension, in the order of the verdict files.
-        responses: Each entrant's responses by prompt and sample, as far as pairs show them.
+        responses: Each entrant's responses in the pairs, by prompt and sample.
     """
 
     folder: Path
@@ -59,17 +58,17 @@ class RunFolder:
 
     @property
     def entrants(self) -> tuple[str, ...]:
-        """Everyone, in the order of the tables."""
+        """All entrants, in the order of the tables."""
         return tuple(self.manifest["entrants"])
 
     @property
     def stops_early(self) -> bool:
-        """Whether judging decided pairs itself, so that no interval stands behind a claim."""
+        """Whether judging stopped early, so that claims do not rest on intervals."""
         return "pairs_not_needed" in self.manifest
 
 
 def read_run(folder: Path) -> RunFolder:
-    """Read the files of a run that say what was judged.
+    """Read the verdicts and settings of a finished run.
 
     Raises:
         InputError: If it is not the directory of a finished run, or a verdict file cannot be read

@@ -1,4 +1,4 @@
-"""A finished run's tables held, cell by cell, against what its verdicts give when computed anew."""
+"""Compares a finished run's tables, cell by cell, with numbers recomputed from its verdicts."""
 
 import csv
 import json
@@ -16,12 +16,12 @@ from tournament_assets.extras.verify.settled import RunFolder
 from tournament_assets.tournament.errors import InputError
 
 _CLOSE = 1e-6
-"""The part of a number, or of 1, that two ways of computing it may differ by."""
+"""Tolerance between two ways of computing a number, relative to it or to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """A number that is not what the verdicts give."""
+    """A number that differs from what the verdicts give."""
 
     file: str
     place: str
@@ -31,7 +31,7 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One file: how many of its numbers were computed again, and those that are wrong."""
+    """One file: how many of its numbers were recomputed, and which are wrong."""
 
     file: str
     recomputed: int
@@ -39,14 +39,14 @@ class Checked:
 
 
 Number = tuple[str, Any, float | None]
-"""Where a number stands, what stands there, and what is expected; None where nothing is."""
+"""Where a number is, what the file says, and what is expected; None for an empty cell."""
 
 
 class Verification:
-    """A run computed again; each file is held against it on its own."""
+    """A recomputed run, with which each file is compared separately."""
 
     def __init__(self, run: RunFolder) -> None:
-        """Take what the run's verdict files say."""
+        """Prepare to recompute a run from its verdict files."""
         self.run = run
         settings = run.settings
         self._by_dimension = {
@@ -77,7 +77,7 @@ class Verification:
 
     @property
     def files(self) -> dict[str, Callable[[Path], Iterator[Number]]]:
-        """How each file's numbers are read, by the file's name."""
+        """The reader of each file's numbers, by the file's name."""
         first, *others = self.run.pairs
         reports = {"elo_ratings.json": first} | {
             f"elo_ratings_{dimension}.json": dimension for dimension in others
@@ -91,7 +91,7 @@ class Verification:
         }
 
     def check(self, name: str, path: Path | None = None) -> Checked:
-        """Hold one file against the verdicts; another path may stand in for the run's own."""
+        """Compare one file with the verdicts; another path may replace the run's own."""
         path = path or self.run.folder / name
         n, wrong = 0, []
         try:
@@ -165,7 +165,7 @@ class Verification:
                     at = f"k_sensitivity, {dimension}, {k_factor}, {name}"
                     yield from _mean_and_error(at, row, ratings)
             means = [row["mean"] for row in content["primary"][dimension].values()]
-            # Equals share a rank, and who is not rated stands by other rules.
+            # Ties share a rank, and other rules place entrants without a rating.
             is_plain = None not in means and np.diff(np.sort(means)).min(initial=1.0) > 0.1
             for name, row in content["primary"][dimension].items():
                 at = f"primary, {dimension}, {name}"
@@ -225,7 +225,7 @@ def require_same_settings(run: RunFolder) -> None:
     """Refuse a run whose battle files name other seeds than its manifest.
 
     Raises:
-        InputError: With what both say.
+        InputError: With the seeds of both.
     """
     names = {
         "n_permutations": "n_perms",

@@ -1,1 +1,1 @@
-"""Asking people which response of a pair is better: which pairs, on which page, by which server."""
+"""Asking people which response of a pair is better: the sample of pairs, the page, the server."""

@@ -1,7 +1,7 @@
-"""What raters are shown: a page to be served, or one file to send.
+"""What raters are shown: a page to serve, or one file to send.
 
-No entrant's name and no verdict is part of it: a pair is named by a hash, and a vote says by a hash
-of the text which response stood first.
+It contains no entrant's name and no verdict: a hash names each pair, and a vote names the response
+that was shown first by the hash of its text.
 """
 
 import re
@@ -40,14 +40,13 @@ from tournament_assets.tournament.prompts import CURATED_SOURCE
 
 @dataclass(frozen=True)
 class LabelDesk:
-    """A sample with all that raters are shown of it.
+    """A sample with everything that raters are shown of it.
 
     Attributes:
         sample: The latest draw.
-        texts: The pairs whose texts are those of the sample, by `pair_id`.
+        texts: The pairs whose texts have not changed since the draw, by `pair_id`.
         rubrics: What raters can read, by dimension.
-        shows_gold_answer: Whether they see the gold answer, where there is one.
-        shows_expected_behavior: Whether they see the expected behaviour.
+        shows_gold_answer: Whether they see the gold answer, if there is one.
     """
 
     sample: LabelSample
@@ -60,7 +59,7 @@ class LabelDesk:
     def of(
         cls, plan: TournamentPlan, sample: LabelSample, pairs: Iterable[PairToJudge]
     ) -> "LabelDesk":
-        """Put a sample beside the texts of today.
+        """Match a sample with the current texts.
 
         Raises:
             InputError: If a rubric cannot be used.
@@ -86,15 +85,15 @@ class LabelDesk:
 
     @property
     def rubric_hash(self) -> str:
-        """SHA-256 of what raters can read of how to judge."""
+        """SHA-256 of the instructions that raters can read."""
         return fingerprint({name: rubric.text for name, rubric in self.rubrics.items()})
 
     def page_values(self, rater: str, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all that a rater's page shows, as JSON values without a name of an entrant.
+        """Return everything a rater's page shows, as JSON values without entrants' names.
 
         Args:
-            rater: Who; decides the sides.
-            state: What `rater_state` says.
+            rater: Decides the sides.
+            state: What `rater_state` returned.
         """
         dimension = self.sample.dimension
         return {
@@ -117,7 +116,7 @@ class LabelDesk:
             responses.reverse()
         behavior = pair.expected_behavior if self.shows_expected_behavior else None
         if pair.source != CURATED_SOURCE and pair.gold_answer is not None:
-            behavior = None  # as the judge is shown it
+            behavior = None  # as for the judge
         return {
             "prompt": pair.prompt_text,
             "gold": pair.gold_answer if self.shows_gold_answer else None,
@@ -130,20 +129,20 @@ class LabelDesk:
     def rater_state(
         self, rater: str, votes: Iterable[LabelVote], raters: Collection[str]
     ) -> dict[str, Any]:
-        """Return what is left for a rater to do, and what was done.
+        """Return what a rater has done and still has to do.
 
-        Pairs that are not shared are dealt to the raters in turn; one that somebody has labelled
-        is nobody else's any more.
+        Pairs that are not shared are dealt to the raters in turn; once one is labelled, no other
+        rater is asked about it.
 
         Args:
-            rater: Who asks.
-            votes: All votes on the sample, in the order in which they came.
-            raters: Everybody who takes part, as far as it is known.
+            votes: All votes on the sample, in the order they arrived.
+            raters: Everybody known to take part.
 
         Returns:
-            `order`: pairs of the rater's to label, in the order of drawing; `others`: pairs of
-            other raters that nobody has labelled; `done`: pairs and what the rater said, as shown,
-            in the order in which it was said; `seconds`: the median time of a vote, or None.
+            `order`: the rater's pairs still to label, in the order of drawing; `others`: other
+            raters' pairs that nobody has labelled; `done`: pairs with the rater's votes in the
+            page's words, in the order they were given; `seconds`: the median time of a vote, or
+            None.
         """
         last = last_votes(votes)
         mine = {pair_id: vote for (pair_id, name), vote in last.items() if name == rater}
@@ -182,7 +181,7 @@ def _without_version(text: str) -> str:
 def write_label_page(
     path: Path, desk: LabelDesk, rater: str, *, ledger: LabelRecords, raters: Sequence[str]
 ) -> int:
-    """Write a page that works from disk and hands out its votes as a file.
+    """Write a page that works from disk and saves its votes as a file.
 
     Returns:
         How many pairs the rater is asked about.
@@ -204,7 +203,7 @@ def write_label_page(
 
 
 def label_page(values: Mapping[str, Any] | None) -> str:
-    """Return the page; with the values it shows, or None for one that a server answers."""
+    """Return the page with the values it shows, or None for one that asks a server for them."""
     connects = values is None
     page, name = "people/templates/label.html.jinja", "people/templates/label"
     return render_page(page, name, work=script_json(values), connects=connects)

@@ -1,7 +1,7 @@
 """The sample of pairs that people label: its order, and the chance of each pair.
 
-A sample is drawn by hashes of the pairs, so that one that is extended begins with the pairs it had,
-and so that those who stop early leave a random sample as well.
+Pairs are drawn in the order of their hashes, so an extended sample begins with the pairs it had,
+and stopping early still leaves a random sample.
 """
 
 from collections import Counter
@@ -44,8 +44,8 @@ def pairs_to_label(
     """Return the pairs of a mode whose responses exist, as they are judged on a dimension.
 
     Raises:
-        InputError: If there is no such mode or dimension, the bank or a recorded file cannot be
-            used, or there is no pair.
+        InputError: If there is no such mode or dimension, no pair, or the bank or a recorded file
+            cannot be used.
     """
     names = plan.config.dimension_names
     if dimension is not None and dimension not in names:
@@ -80,21 +80,20 @@ def draw_label_sample(
     strata: Mapping[PairKey, str] | None = None,
     before: LabelSample | None = None,
 ) -> LabelSample:
-    """Draw the pairs that people are asked about, or extend what was drawn before.
+    """Draw the pairs that people are asked about, or extend an earlier draw.
 
-    The pairs of a stratum are put in the order of a hash of their names and the seed, and the
-    first ones are drawn, as many of each stratum as of any other while they last. So the chance of
-    a pair is the drawn share of its stratum, exactly; every beginning of a sample is the sample of
-    that size; and pairs whose responses have changed keep their place. Responses of the same text
-    are left out.
+    The pairs of a stratum are sorted by a hash of their names and the seed, and the first ones are
+    drawn, equally many from each stratum while they last. So a pair's chance is exactly the drawn
+    share of its stratum, the first n pairs of a sample are the sample of size n, and pairs whose
+    responses have changed keep their place. Pairs of identical responses are left out.
 
     Args:
-        dimension: The quality that people are asked for; None for which is better in general.
-        size: How many pairs; all that there are where they are fewer.
+        dimension: The quality people are asked about; None for which is better in general.
+        size: How many pairs; all of them if there are fewer.
         seed: Seeds the order and the sides.
         overlap: Share of the pairs that every rater is asked about, from 0 to 1.
         strata: The stratum of each pair, by prompt and entrants; None draws from all alike.
-        before: The latest draw of the same scope. Nothing of it that is still there is lost,
+        before: The latest draw of the same scope. All of its pairs that still exist are kept,
             whatever the size.
 
     Raises:
@@ -148,14 +147,14 @@ def extend_by_worth(
 ) -> LabelSample:
     """Extend a sample by the pairs whose labels would narrow the intervals most.
 
-    Each pair is drawn with a known chance that goes with the worth of its label, by the place that
-    its hash gave it from the first; the chance of a pair that was drawn before is never less than
-    it was. The chances are those of all new pairs together, so label all of them.
+    Each pair is drawn with a known chance that grows with the worth of its label, by a number that
+    its hash fixes; the chance of a pair that was drawn before never falls. The chances hold for all
+    new pairs together, so label all of them.
 
     Args:
         before: The latest draw.
-        worth: What a label of each pair is worth; one that is not there counts as the least.
-        n_new: How many more; all that are left where they are fewer.
+        worth: What a label of each pair is worth; missing pairs get the smallest worth.
+        n_new: How many more; all that are left if there are fewer.
     """
     different, same = split_identical(pairs)
     known = {pair_key(each): each for each in before.pairs}
@@ -198,7 +197,7 @@ def _place(seed: int, pair: PairToJudge) -> str:
 def _in_turn(
     by_stratum: Mapping[str, Sequence[tuple[str, PairToJudge]]],
 ) -> Iterator[tuple[str, PairToJudge]]:
-    """Yield all pairs, one of each stratum after the other as long as they last."""
+    """Yield all pairs, taking one from each stratum in turn while they last."""
     longest = max(map(len, by_stratum.values()), default=0)
     for turn in range(longest):
         for stratum in sorted(by_stratum):
@@ -214,7 +213,7 @@ def _least_size(
     seed: int,
     method: DrawMethod,
 ) -> int:
-    """Return how many pairs must be drawn so that none of an earlier draw is lost."""
+    """Return how many pairs must be drawn to keep all of an earlier draw."""
     if (before.method, before.seed) != (method, seed):
         raise InputError(
             f"the sample was drawn with seed {before.seed}, {_DRAWN[before.method]}, and not with "

@@ -1,4 +1,4 @@
-"""The labelling server: it shows pairs, and acknowledges a vote once it is in the ledger."""
+"""The labelling server: shows pairs, and acknowledges a vote once it is in the ledger."""
 
 import hmac
 import socket
@@ -45,7 +45,7 @@ _HEADERS = {
 
 
 def require_access(host: str, token: str | None) -> None:
-    """Refuse to show pairs to other machines without a token, and tokens that can be guessed.
+    """Refuse to serve other machines without a token, and refuse tokens that can be guessed.
 
     Raises:
         InputError: In both cases.
@@ -75,18 +75,17 @@ def create_label_app(
     raters: Sequence[str] = (),
     token: str | None = None,
 ) -> Starlette:
-    """Return the application that shows the pairs and keeps the votes.
+    """Return the application that shows the pairs and stores the votes.
 
-    `GET /` is the page, `GET /work?rater=NAME` what a rater is to label, `POST /votes` keeps votes
-    and answers once they are in the ledger. `GET /worker.js` lets a browser of this machine show
-    the page again while the server is away.
+    `GET /` is the page, `GET /work?rater=NAME` what a rater has to label; `POST /votes` stores
+    votes and answers once they are in the ledger. `GET /worker.js` lets a browser on this machine
+    show the page again while the server is down.
 
     Args:
-        desk: The sample and its texts.
-        ledger: Where votes are kept.
-        raters: Who takes part, as far as it is known; others may join.
-        token: What a browser must show; None asks for none, but then answers to a loopback name
-            only, so that no other site's page can be made to read or vote.
+        ledger: Where votes are stored.
+        raters: Who is known to take part; others may join.
+        token: The secret a browser must send. None requires no secret, but only answers requests
+            for a loopback name, so that no other site's page can read or vote.
     """
     page, script = label_page(None), render_template("people/templates/label_worker.js")
     room = _Room(desk, ledger, raters)
@@ -164,7 +163,7 @@ def _is_same(given: str, token: str) -> bool:
 
 
 class _Room:
-    """Who is labelling now, and what they send."""
+    """Who is labelling, and the votes they send."""
 
     def __init__(self, desk: LabelDesk, ledger: LabelRecords, raters: Sequence[str]) -> None:
         self._desk, self._ledger = desk, ledger
@@ -204,13 +203,12 @@ class _Room:
 def serve_labelling(
     app: Starlette, *, host: str, port: int, on_ready: Callable[[str], None]
 ) -> None:
-    """Serve the page in the foreground until it is interrupted.
+    """Serve the page in the foreground until interrupted.
 
     Args:
         app: What `create_label_app` returned.
-        host: Where to listen.
         port: 0 takes a free one.
-        on_ready: Told the address, without a path, once browsers can connect.
+        on_ready: Called with the address, without a path, once browsers can connect.
 
     Raises:
         InputError: If the address cannot be used.
