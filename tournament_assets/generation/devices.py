@@ -30,8 +30,7 @@ def device_problem(asked: str, *, where: str = "TOURNAMENT_DEVICE") -> str | Non
     """Explain why a name is not a device, or return None.
 
     Args:
-        asked: The name.
-        where: Who says it, for the message.
+        where: The setting that holds the name, for the message.
     """
     if _NAMES.fullmatch(asked):
         return None
@@ -46,9 +45,9 @@ class Card:
     """One GPU.
 
     Attributes:
-        name: Unique on the machine, whichever cards a process sees.
-        n_bytes: Its memory.
-        title: What its maker calls it.
+        name: Identifies it on the machine, whichever cards a process sees.
+        n_bytes: The size of its memory.
+        title: Its product name.
     """
 
     name: str
@@ -60,14 +59,14 @@ class Cards(Protocol):
     """The GPUs that a process sees, in torch's order."""
 
     def look(self) -> Sequence[Card]:
-        """Return the cards; none where there is no CUDA."""
+        """Return the cards; none without CUDA."""
 
 
 class CudaCards:
     """The cards that torch sees."""
 
     def look(self) -> Sequence[Card]:
-        """Return the cards; none where there is no CUDA."""
+        """Return the cards; none without CUDA."""
         import torch
 
         if not torch.cuda.is_available():
@@ -78,24 +77,24 @@ class CudaCards:
 
 @dataclass(frozen=True, slots=True)
 class CardLease:
-    """Cards reserved until this is given back, or the process ends.
+    """Cards reserved until the lease is given back or the process ends.
 
     Attributes:
-        indices: Of the cards among those that the process sees; several share one model.
-        locks: What holds them.
+        indices: Their places among the cards that the process sees; several share one model.
+        locks: The locks that reserve them.
     """
 
     indices: tuple[int, ...]
     locks: tuple[FileLock, ...]
 
     def give_back(self) -> None:
-        """Let others have the cards."""
+        """Release the cards."""
         for lock in self.locks:
             lock.release()
 
 
 def lease_folder() -> Path:
-    """Return where the locks of this user's processes on this machine are."""
+    """Return the folder of the locks of this user's processes on this machine."""
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     return Path(tempfile.gettempdir()) / f"tournament_gpus_{user}"
 
@@ -109,19 +108,19 @@ def lease_cards(
     log: Callable[[str], None],
     wait: Callable[[float], None] = time.sleep,
 ) -> CardLease:
-    """Take the first free card that has room, or several where no single one has; wait for them.
+    """Take the first free card with enough memory, or several if none has it alone; wait for them.
 
     Args:
-        cards: What the process sees, at least one.
-        needed_bytes: What the model takes.
-        folder: Where the locks are.
-        index: The one card that will do; None for any.
-        log: Told if all are taken.
-        wait: Passes some seconds.
+        cards: The cards that the process sees, at least one.
+        needed_bytes: The memory that the model needs.
+        folder: The folder of the locks.
+        index: Take this card only; None for any.
+        log: Called with a message if all are taken.
+        wait: Waits for some seconds.
 
     Raises:
-        InputError: If there is no card of that index.
-        GenerationError: If all cards together have no room.
+        InputError: If no card has that index.
+        GenerationError: If the model does not fit on all cards together.
     """
     if index is not None and index >= len(cards):
         raise InputError(
@@ -186,7 +185,7 @@ def taken_bytes(device: str) -> int:
 
 
 def card_index(device: str) -> int | None:
-    """Return the index that a device's name says; None for `cuda` and `auto`."""
+    """Return the index in a device's name; None for `cuda` and `auto`."""
     named = _NAMES.fullmatch(device)
     index = named["index"] if named else None
     return None if index is None else int(index)

@@ -27,18 +27,18 @@ from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, ShardF
 from tournament_assets.tournament.prompts import OPENING, ToldApart, cut_thought
 
 _END = 16
-"""Tokens of a prompt's end among which the opening of a thought is found."""
+"""How many of a prompt's last tokens are searched for the opening of a thought."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedEntrant:
-    """A materialised entrant: its description and what is needed to generate.
+    """A loaded entrant: its description and all that it needs to generate.
 
     Attributes:
         spec: The description it was built from.
         base: The model and its tokenizer, which several entrants may share.
-        hydra: The heads on it; None for `vanilla_hf`.
-        adapter: The adapter that is on the model while this entrant speaks, if any.
+        hydra: The model with its heads; None for `vanilla_hf`.
+        adapter: The adapter that is put on the model while this entrant generates, if any.
         chat_template: Replaces the tokenizer's own chat template; None keeps it.
     """
 
@@ -50,7 +50,7 @@ class LoadedEntrant:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return f"entrant {self.spec.entrant_id!r}"
 
     @property
@@ -89,7 +89,7 @@ class LoadedEntrant:
 
     @property
     def text_config(self) -> Any:
-        """The configuration of the language model, which multimodal models keep inside theirs."""
+        """The language model's configuration, which multimodal models nest inside their own."""
         return self.model.config.get_text_config(decoder=True)
 
     @property
@@ -109,7 +109,7 @@ class LoadedEntrant:
         return self.spec, self.hydra
 
     def as_vanilla(self) -> VanillaHfEntrant:
-        """Return the description of an entrant that speaks with one voice.
+        """Return the description of an entrant without heads.
 
         Raises:
             TypeError: If it has heads.
@@ -119,17 +119,16 @@ class LoadedEntrant:
         return self.spec
 
     def wearing(self) -> AbstractContextManager[None]:
-        """Let the model speak with this entrant's adapter, if it has one, inside `with`."""
+        """Put this entrant's adapter, if any, on the model inside the `with` block."""
         return nullcontext() if self.adapter is None else self.adapter.put_on()
 
     def read(self, ids: Sequence[int], *, stop: Sequence[str] = ()) -> str:
-        """Return the text of some tokens, without special tokens and outer white space.
+        """Decode tokens to text, without special tokens and outer white space.
 
-        All are decoded at once: token by token would break characters of several bytes.
+        All are decoded at once: decoding one by one would break multi-byte characters.
 
         Args:
-            ids: The tokens.
-            stop: Texts that end it and are not a part of it.
+            stop: Texts that end the response and are cut off.
         """
         text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True)
         ends = [position for each in stop if (position := text.find(each)) >= 0]
@@ -140,7 +139,7 @@ class LoadedEntrant:
 
         Args:
             text: What the model wrote.
-            prompt_ids: What it read, which may have begun a thought.
+            prompt_ids: The prompt's tokens, which may have opened a thought.
         """
         if self.spec.strip != "think":
             return ToldApart(text)
@@ -166,20 +165,19 @@ def build_entrant(
     max_memory: Mapping[int | str, int] | None = None,
     residence: Residence | None = None,
 ) -> LoadedEntrant:
-    """Load an entrant from its files, without network and without any code in them.
+    """Load an entrant from its files, using no network and running no code in them.
 
     Args:
         spec: The entrant's description.
-        files: What its description names.
+        files: The files that its description names.
         device: Where to put the model: `cpu`, `cuda` or `cuda:1`.
-        dtype: The weights' precision by name, or `auto` for what the device is best at.
-        max_memory: In bytes, of each of several devices that share the model; None for one.
-        residence: Where a base model may be loaded already, and stays; by default it is loaded for
-            this entrant alone.
+        dtype: The weights' precision by name, or `auto` to choose by device.
+        max_memory: Bytes to use on each of several devices that share the model; None for one.
+        residence: Shares loaded base models; by default one is loaded for this entrant alone.
 
     Raises:
-        InputError: With everything that is wrong with the files.
-        GenerationError: If they look right and the model cannot be loaded all the same.
+        InputError: With all problems of the files.
+        GenerationError: If they look right but the model cannot be loaded.
     """
     name = f"entrant {spec.entrant_id!r}"
     template = _read_template(spec, files, name=name)

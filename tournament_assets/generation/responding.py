@@ -1,10 +1,10 @@
 """Lets a loaded entrant answer prompts, in batches that fit into memory.
 
-A response must not depend on the prompts that happen to share its batch. Its random numbers are
-its own, and the shapes of all tensors are a function of its own length and of the batch size:
-prompts are batched with prompts of the same padded length only, and a batch that is not full is
-filled up. Equal shapes make torch run the same kernels, whose rows do not see each other. How many
-prompts fit into memory together is measured, since few configs would tell.
+A response must not depend on the prompts that happen to share its batch. It has its own random
+numbers, and the shapes of all tensors depend on its own length and the batch size alone: only
+prompts of the same padded length share a batch, and a batch that is not full is filled up. With
+equal shapes torch runs the same kernels, whose rows do not affect each other. The batch size that
+fits into memory is measured, since few configs would tell.
 """
 
 import weakref
@@ -47,10 +47,10 @@ from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, fill_i
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 
 LARGEST = 64
-"""Rows from which a batch gains nothing on any device that was looked at."""
+"""The largest batch: more rows gained nothing on any device that was measured."""
 _LARGEST_ON_CPU = 16
 SHARE = 0.7
-"""Of the free memory; the rest is for what one row does not show, such as fragmentation."""
+"""Share of the free memory used; the rest is for what one row does not show, e.g. fragmentation."""
 _SIGNS_OF_NO_MEMORY = (
     "out of memory",
     "cublas_status_alloc_failed",
@@ -65,8 +65,8 @@ _SIGNS_OF_NO_MEMORY = (
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error means that a smaller batch may fit.
 
-    Torch, cuBLAS and cuDNN each say it in their own way; while a CUDA graph is recorded the error
-    that comes out speaks of the recording, and what it came from speaks of the memory.
+    Torch, cuBLAS and cuDNN each word it differently; while a CUDA graph is recorded, the error is
+    about the recording and only its cause is about memory.
     """
     seen: set[int] = set()
     cause: BaseException | None = error
@@ -84,15 +84,14 @@ def is_out_of_memory(error: BaseException) -> bool:
 def choose_batch_size(
     answer_alone: Callable[[], object], *, device: torch.device, share: float = SHARE
 ) -> int:
-    """Return the largest power of two whose batch has room in the free memory.
+    """Return the largest batch size, a power of two, that fits into the free memory.
 
     Args:
         answer_alone: Takes one step with one row, as long as the longest will become.
-        device: Where that happens.
-        share: Of the free memory that a batch may fill.
+        share: Share of the free memory that a batch may fill.
 
     Returns:
-        1 to 64, or to 16 on a CPU. Where that was too much, generation halves it.
+        1 to 64, or to 16 on a CPU. If that proves too many, generation halves it.
     """
     room = share * free_bytes(device)
     try:
@@ -109,7 +108,7 @@ def choose_batch_size(
 
 
 def free_bytes(device: torch.device) -> int:
-    """Return how much memory of a device nothing has taken."""
+    """Return the free memory of a device, in bytes."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
         free, _ = torch.cuda.mem_get_info(device)
@@ -119,7 +118,7 @@ def free_bytes(device: torch.device) -> int:
 
 @dataclass(slots=True)
 class Peak:
-    """What was measured.
+    """The measured peak.
 
     Attributes:
         n_bytes: The most memory that new tensors held at once; known after the `with` block.
@@ -130,7 +129,7 @@ class Peak:
 
 @contextmanager
 def measure_peak(device: torch.device) -> Iterator[Peak]:
-    """Measure the memory that the tensors made inside the `with` block hold at most."""
+    """Measure the peak memory of the tensors made inside the `with` block."""
     peak = Peak()
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -144,7 +143,7 @@ def measure_peak(device: torch.device) -> Iterator[Peak]:
 
 
 class _NewTensors(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it so
-    """Adds up the tensors that are alive; what a kernel takes for itself is not seen."""
+    """Adds up the live tensors; memory that kernels use internally is not seen."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it so
@@ -161,7 +160,7 @@ class _NewTensors(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch 
         }
         made = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(made):
-            # A view, and what is changed in place, takes no memory of its own.
+            # Views and in-place changes take no memory of their own.
             if isinstance(leaf, Tensor) and leaf.untyped_storage().data_ptr() not in given:
                 self._add(leaf.untyped_storage())
         return made
@@ -177,21 +176,21 @@ class _NewTensors(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch 
 
 
 Respond = Callable[[Sequence[AskedPrompt], int], list[GeneratedResponse]]
-"""Answers the prompts of one batch, all of one padded length; told the rows of the batch."""
+"""Answers the prompts of one batch, all of one padded length, given the batch's row count."""
 
 
 def respond_in_batches(
     asked: Sequence[AskedPrompt], respond: Respond, *, batch_size: int, where: str
 ) -> Iterator[list[GeneratedResponse]]:
-    """Answer prompts, the longest first, handing out every batch as soon as it is done.
+    """Answer prompts, the longest first, yielding every batch as soon as it is done.
 
-    Prompts share a batch with prompts of the same padded length only. When memory runs out the
-    batch size is halved for the rest; as the longest come first, that happens early.
+    Only prompts of the same padded length share a batch. When memory runs out the batch size is
+    halved for the rest; as the longest come first, that happens early.
 
     Args:
-        asked: What is asked, in any order.
+        asked: The prompts, in any order.
         batch_size: Rows of a batch.
-        where: Who answers and on which device, to begin a message with.
+        where: The entrant and its device, to begin messages with.
 
     Raises:
         GenerationError: If not even one prompt fits into memory.
@@ -216,7 +215,7 @@ def respond_in_batches(
                 yield responses
                 waiting = waiting[batch_size:]
                 continue
-            # Outside the handler, where the error no longer holds on to the failed batch's tensors.
+            # Outside the handler, so that the error no longer keeps the failed batch's tensors.
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
 
@@ -229,20 +228,20 @@ def generate_responses(
     execution: Execution = "eager",
     memory_share: float = SHARE,
 ) -> Iterator[list[GeneratedResponse]]:
-    """Answer prompts, the longest first, handing out every batch as soon as it is done.
+    """Answer prompts, the longest first, yielding every batch as soon as it is done.
 
-    The entrant's own settings decide alone how it decodes: sampling settings that the model's
-    files suggest are not used. When memory runs out the batch size is halved for the rest; each
-    response's diagnostics hold the batch size it was generated with.
+    Only the entrant's own settings decide how it decodes, not those that the model's files suggest.
+    When memory runs out the batch size is halved for the rest; each response's diagnostics hold the
+    batch size it was generated with.
 
     Args:
-        prompts: What is asked, in any order.
-        batch_size: Prompts decoded together; None tries one step and takes as many as have room.
+        prompts: The prompts, in any order.
+        batch_size: Prompts decoded together; None measures one step and takes as many as fit.
         execution: How heads decode.
-        memory_share: Of the free memory that a batch may fill, where the batch size is measured.
+        memory_share: Share of the free memory that a batch may fill, if its size is measured.
 
     Returns:
-        The responses of one batch after the other.
+        The responses, batch by batch.
 
     Raises:
         InputError: Before anything is generated, if a prompt does not fit the model.
@@ -293,7 +292,7 @@ def _measure_batch_size(
 def _longest_step(
     entrant: LoadedEntrant, asked: Sequence[AskedPrompt]
 ) -> tuple[LoadedEntrant, AskedPrompt]:
-    """One step with one row that reads as much as the longest response will have before it."""
+    """Return a one-token task that reads as much as the last step of the longest response."""
     longest = max(asked, key=lambda prompt: len(prompt.ids))
     n_tokens = len(longest.ids) + entrant.spec.max_new_tokens - 1
     repeated = (longest.ids * (n_tokens // len(longest.ids) + 1))[:n_tokens]
@@ -311,7 +310,7 @@ def respond_as_hydra(
     """Answer the prompts of one batch, all of one padded length.
 
     Args:
-        entrant: Who answers; it has heads.
+        entrant: An entrant with heads.
         batch: One to `batch_size` prompts.
         batch_size: Rows of the batch; a batch that is not full is filled up.
         execution: How it decodes.
@@ -357,7 +356,7 @@ def respond_as_hydra(
 
 
 def decoding_settings(spec: CustomPoeEntrant, *, eos_ids: Sequence[int]) -> DecodingSettings:
-    """Describe in the decoder's terms how an entrant decodes."""
+    """Return the decoder's settings for an entrant."""
     return DecodingSettings(
         mode=DecodingMode.BYPASS_JURY if spec.bypass_jury else DecodingMode.FULL_POE,
         max_new_tokens=spec.max_new_tokens,
@@ -371,7 +370,7 @@ def decoding_settings(spec: CustomPoeEntrant, *, eos_ids: Sequence[int]) -> Deco
 def _p_correct(
     entrant: LoadedEntrant, heads: HydraModel, correctness_prompt: str, *, witness: Tensor
 ) -> float | None:
-    """Ask about one response alone, so that its companions cannot matter.
+    """Ask about one response alone, so that others in its batch cannot matter.
 
     Returns:
         None if the correctness prompt does not fit into the model's context.

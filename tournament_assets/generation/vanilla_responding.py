@@ -2,7 +2,7 @@
 
 Every prompt has its own generator, seeded by its id, which draws one uniform number per position
 before decoding starts. A token is drawn by inverse CDF at that number. So a response depends on its
-prompt and its entrant alone: not on its batch, on what was decoded before, or on a global seed.
+prompt and its entrant alone: not on its batch, on earlier responses, or on a global seed.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def draw_uniforms(seeds: Sequence[int], *, n_positions: int) -> Tensor:
     A longer response begins with the same numbers as a shorter one.
 
     Args:
-        seeds: One a prompt.
+        seeds: One per prompt.
         n_positions: Tokens of the longest response.
 
     Returns:
@@ -73,21 +73,21 @@ def draw_tokens(logits: Tensor, *, uniforms: Tensor, temperature: float) -> Tens
 
 
 class TokenPicker(LogitsProcessor):  # type: ignore[misc]  # transformers is untyped
-    """Leaves one token per row unmasked, so that greedy decoding takes the one that was drawn.
+    """Leaves only the drawn token of each row unmasked, so that greedy decoding takes it.
 
-    Ghost rows, which a vocabulary padded for speed has beyond the tokenizer's last token, are
-    masked before anything else: they have logits and mean nothing. What narrows the distribution
-    are transformers' own processors, in the order in which `generate` applies them.
+    Ghost tokens, which a vocabulary padded for speed has beyond the tokenizer's last one, are
+    masked first: their logits mean nothing. The distribution is narrowed by transformers' own
+    processors, in the order in which `generate` applies them.
 
     Attributes:
         n_tokens: Tokens the tokenizer knows; ids from here on are ghosts.
         prompt_length: Padded length of the prompts, in tokens.
         temperature: Sampling temperature; None decodes greedily.
         uniforms: Random numbers, shape (n_rows, n_positions); None with temperature None.
-        prompt_ids: What counts as said before the response, shape (n_rows, prompt_length); None for
-            the prompts with their padding.
-        penalties: Change the scores of tokens that were said before.
-        warpers: Narrow the distribution, the temperature among them.
+        prompt_ids: Tokens that count as said before the response, shape (n_rows, prompt_length);
+            None for the padded prompts.
+        penalties: Processors that change the scores of tokens already said.
+        warpers: Processors that narrow the distribution, including the temperature.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class TokenPicker(LogitsProcessor):  # type: ignore[misc]  # transformers is unt
 
 
 def penalties_of(spec: VanillaHfEntrant) -> list[LogitsProcessor]:
-    """Return transformers' processors for what was said before."""
+    """Return transformers' processors that penalise tokens already said."""
     penalty = spec.repetition_penalty
     return [] if penalty is None else [RepetitionPenaltyLogitsProcessor(penalty)]
 
@@ -157,7 +157,7 @@ def penalties_of(spec: VanillaHfEntrant) -> list[LogitsProcessor]:
 def warpers_of(spec: VanillaHfEntrant) -> list[LogitsProcessor]:
     """Return transformers' processors that narrow the distribution, in `generate`'s order.
 
-    None if nothing but the temperature is given, which `draw_tokens` knows itself.
+    The list is empty if only the temperature is given, which `draw_tokens` applies itself.
     """
     narrowing = [
         warper(value)
@@ -177,7 +177,7 @@ class ResponseEnd(StopStringCriteria):  # type: ignore[misc]  # transformers is 
     """Ends a row whose response holds a stop string, and remembers where.
 
     Attributes:
-        n_written: Tokens that each row had written then, shape (n_rows,); 0 where it has not ended.
+        n_written: Tokens of each row when it ended, shape (n_rows,); 0 where it has not ended.
     """
 
     def __init__(self, tokenizer: Any, stop: Sequence[str], *, prompt_length: int) -> None:
@@ -186,7 +186,7 @@ class ResponseEnd(StopStringCriteria):  # type: ignore[misc]  # transformers is 
         self.n_written: Tensor | None = None
 
     def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
-        """Return which rows end here; what the prompt ends with does not count."""
+        """Return which rows end here; the end of the prompt does not count."""
         response = input_ids[:, self._prompt_length :]
         is_over: Tensor = super().__call__(response, scores, **kwargs)
         if self.n_written is None:
@@ -212,7 +212,7 @@ def respond_with_generate(
     if spec.temperature is not None:
         seeds = [row.seed for row in rows]
         uniforms = draw_uniforms(seeds, n_positions=spec.max_new_tokens).to(entrant.device)
-    # Padding is not said, and is penalised as little as any other token that is not.
+    # Padding does not count as said, so it is not penalised.
     said = torch.where(mask.bool(), ids, ids[:, -1:]).to(entrant.device)
     picker = TokenPicker(
         n_tokens=len(entrant.tokenizer),

@@ -46,7 +46,7 @@ class BatchedRequest:
 
 @dataclass(frozen=True, slots=True)
 class StoredBatch:
-    """A batch that was accepted; its requests are read only when they are needed.
+    """An accepted batch, whose requests are read only when they are needed.
 
     Attributes:
         created_at: When it was accepted.
@@ -113,7 +113,7 @@ class BatchStore:
     Attributes:
         directory: Where the batches are.
         cache: The simulated prompt cache.
-        n_messages: The direct messages that were answered.
+        n_messages: How many direct messages were answered.
     """
 
     def __init__(
@@ -142,16 +142,11 @@ class BatchStore:
         *,
         metadata: Mapping[str, str] = MappingProxyType({}),
     ) -> StoredBatch:
-        """Accept a batch of named requests whose names have been checked.
-
-        Args:
-            metadata: The submitter's metadata.
-        """
+        """Accept a batch of named requests whose names have been checked."""
         with self._accepting:
             now = datetime.now(UTC)
             if self._batches:
-                # No two batches share a time, so that a restarted server lists them in the same
-                # order.
+                # Times are unique, so that a restarted server lists batches in the same order.
                 newest = next(reversed(self._batches.values()))
                 now = max(now, newest.created_at + timedelta(microseconds=1))
             batch_id = f"msgbatch_{uuid.uuid4().hex}"

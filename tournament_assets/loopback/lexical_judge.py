@@ -2,9 +2,8 @@
 
 A verdict is a pure function of the request. It does not depend on the order of the responses,
 except in a small share of requests, picked by a hash, in which the judge prefers the first slot, as
-real judges sometimes do, so that some pairs come out inconsistent. It weighs what shows in a
-response without understanding it (words, tone and shape), by crude measures that a person can check
-by eye.
+real judges sometimes do, so that some pairs come out inconsistent. It weighs what a response shows
+without being understood (words, tone and shape), by crude measures that a person can check by eye.
 """
 
 import hashlib
@@ -216,7 +215,7 @@ def _split_tokens(plain: str) -> list[str]:
 
 
 def _casefold(words: list[str]) -> list[str]:
-    # A word holds no line break: all of them are done in one go.
+    # Words hold no line breaks, so all are casefolded at once.
     return "\n".join(words).casefold().split("\n") if words else []
 
 
@@ -305,8 +304,8 @@ class ShownParts:
 def read_parts(user_text: str) -> ShownParts | None:
     """Read the parts of a user message in their order.
 
-    The code on the very first opening tag is the message's own. A tag with another code is plain
-    text of the part in which it stands.
+    The code on the first opening tag is the message's own. A tag with another code is plain text of
+    the part that holds it.
 
     Returns:
         The parts, or None if the message does not compare two responses.
@@ -346,7 +345,7 @@ class _PartReader:
         self._position = position
 
     def read(self, name: str) -> str | None:
-        """Return the part if it is the next one, and step over it."""
+        """Return the part and move past it, if it is the next one."""
         opening = f'<{name} fence="{self._code}">\n'
         closing = f'\n</{name} fence="{self._code}">'
         start = self._position
@@ -375,7 +374,7 @@ class Temper:
     """How a simulated judge errs; all judges share the same scores.
 
     Attributes:
-        first_slot_share: Share of requests in which the first slot wins, whatever stands in it.
+        first_slot_share: Share of requests in which the first slot wins, whatever its content.
         tie_margin: Scores closer than this are a tie.
     """
 
@@ -453,7 +452,7 @@ def _measure_gold_share(parts: ShownParts, response: str, traits: Traits) -> flo
     if parts.gold_answer is None:
         return None
     wanted = list_content_words(parts.gold_answer)
-    if not wanted:  # such as "No": all of it is small words
+    if not wanted:  # such as "No", which is all small words
         return float(parts.gold_answer.casefold().strip() in list_words(response))
     return traits.measure_coverage(wanted)
 

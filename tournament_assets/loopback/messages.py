@@ -65,8 +65,7 @@ def score_lexically(user_text: str, *, names: tuple[str, ...]) -> str:
     """Return a JSON object with a reason and a score from 0 to 1.
 
     Args:
-        user_text: The user message.
-        names: The names of the object's values, in their order.
+        names: The names of the object's values, in order.
     """
     parts = [match["text"] for match in _PART.finditer(user_text)]
     *wanted, response = parts or [user_text]
@@ -100,10 +99,10 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 class PromptCache:
-    """A cache that remembers sent prefixes until they are unused for their lifetime.
+    """A cache that forgets a sent prefix once it has been unused for its lifetime.
 
     Args:
-        clock: Tells the time in seconds.
+        clock: Returns the time in seconds.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -200,7 +199,6 @@ def compose_message(params: Params, *, message_id: str, cache_use: CacheUse) -> 
 
     Args:
         params: Valid parameters of a message.
-        message_id: The message's id.
         cache_use: The request's use of the prompt cache when it was accepted.
     """
     reply = _write_judgment(params)

@@ -101,7 +101,7 @@ class OpenAiDoor:
         self._directory = directory
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request in the protocol in which it came."""
+        """Answer a request in its own protocol."""
         answer = self._find_answer(scope)
         if answer is None:
             await self._app(scope, receive, send)
@@ -275,8 +275,8 @@ class OpenAiDoor:
         """Ask the judge behind the door.
 
         Args:
-            request: What came in.
-            method: The method of what is asked.
+            request: The incoming request.
+            method: The method of the request to the judge.
             write: Translates an answer other than a refusal into this protocol.
             query: Its query string.
             more: Further entries of the ASGI scope, under names that begin with `loopback.`.

@@ -174,11 +174,11 @@ Shape = Callable[[Iterable[bytes]], Iterator[bytes]]
 
 
 def write_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield lines of results in larger chunks, each judged when it is needed."""
+    """Yield lines of results in larger chunks, judging each line when it is needed."""
     chunk = bytearray()
     for line in lines:
         chunk += line
-        # Sending every line by itself would take longer than judging it.
+        # Sending each line separately would take longer than judging it.
         if len(chunk) >= _CHUNK_BYTES:
             yield bytes(chunk)
             chunk.clear()
@@ -186,10 +186,10 @@ def write_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class RequestLog:
-    """Counts what a server accepted; what was refused does not count.
+    """Counts what a server accepted, not what it refused.
 
     Args:
-        store: Where it is kept.
+        store: The store that is counted.
     """
 
     def __init__(self, store: BatchStore) -> None:
@@ -320,7 +320,7 @@ def _new_request_id() -> str:
 def _protect(
     endpoint: Callable[[Request], Awaitable[Response]],
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Let a request through only with a key, of any value, and give every answer a request id."""
+    """Require a key, of any value, and give every answer a request id."""
 
     async def protected(request: Request) -> Response:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")

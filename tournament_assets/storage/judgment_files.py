@@ -1,8 +1,8 @@
 """Files of judge replies, one JSON object a line: `judgments_<dimension>.jsonl`.
 
-A record is one presentation of one pair together with what came back for it. One request can serve
-several pairs with the same texts, so a reply may occur in a file more than once, each time with
-another pair; it must then be the same reply. All problems of a line are reported at once.
+A record is one presentation of one pair and what came back for it. One request can serve several
+pairs with the same texts, so its reply may occur several times, unchanged, each time with another
+pair. All problems of a line are reported at once.
 """
 
 import json
@@ -211,8 +211,8 @@ class JudgmentFile:
     """A file whose lines are all valid; iterating over it reads it again.
 
     Attributes:
-        n_records: Different records in it.
-        repeated: The places of lines that repeat an earlier one, and are skipped.
+        n_records: How many different records it holds.
+        repeated: The places of lines that are skipped because they repeat an earlier one.
     """
 
     path: Path | UPath
@@ -249,9 +249,8 @@ def write_judgments(path: Path | UPath, records: Iterable[JudgmentRecord]) -> No
 def read_judgments(path: Path | UPath) -> JudgmentFile:
     """Check a whole file, keeping in memory only what identifies its records.
 
-    A reply that is not the judge's, because it is empty or because a machine in between put its own
-    words there, is read as `errored` with the error type `infrastructure`: it gives no verdict and
-    can be asked again.
+    A reply that is empty, or that an intermediary wrote instead of the judge, is read as `errored`
+    with the error type `infrastructure`: it gives no verdict and can be asked for again.
 
     Raises:
         InputError: With the first problems of the file and the number of the others.
@@ -282,7 +281,7 @@ def read_judgments(path: Path | UPath) -> JudgmentFile:
 
 
 def parse_judgment(line: str | bytes, *, where: str) -> JudgmentRecord:
-    """Read one line, as `read_judgments` says; keys it does not know are ignored.
+    """Read one line as `read_judgments` does; unknown keys are ignored.
 
     Args:
         line: A JSON object.

@@ -1,6 +1,6 @@
-"""Reading files of rows, whatever their name: their format, and each row with its place.
+"""Recognises the format of a file of rows, and reads each row with its place.
 
-JSON lines, a JSON list, a JSON object, CSV or Parquet, recognised by the file's beginning.
+JSON lines, a JSON list, a JSON object, CSV or Parquet, recognised by content, not by name.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def read_rows(path: Path, kind: FileKind) -> list[tuple[str, JsonObject]]:
     An empty cell of a CSV file is a missing value.
 
     Args:
-        kind: The format of its rows, as `sample_file` says; a JSON object is one row.
+        kind: The format from `sample_file`; a JSON object is one row.
 
     Raises:
         InputError: If it cannot be read, a row is not a JSON object, or a text has a lone
@@ -178,7 +178,7 @@ _LOOKED_AT = 2**18  # characters; enough for the rows that tell one delimiter fr
 
 @dataclass(frozen=True, slots=True)
 class _CsvLayout:
-    """How a file of separated values is written; `skipped` lines come before its header."""
+    """The layout of a file of separated values; `skipped` lines precede its header."""
 
     encoding: str
     delimiter: str
@@ -187,10 +187,10 @@ class _CsvLayout:
 
 
 def _csv_layout(path: Path) -> _CsvLayout:
-    """Find out encoding and delimiter, as Excel and others write them.
+    """Detect the encoding and delimiter, as Excel and others write them.
 
     The delimiter is the one by which most rows have as many cells as the header. `csv.Sniffer`
-    counts characters instead, which answers full of commas mislead.
+    counts characters instead and is misled by answers full of commas.
 
     Raises:
         InputError: If the file cannot be read or is not text.
@@ -238,7 +238,7 @@ def _csv_text(path: Path, encoding: str) -> Iterator[io.TextIOWrapper]:
 
 
 def _line_of_byte(path: Path) -> str:
-    """Return the line of the first bytes that are not UTF-8, as messages have it."""
+    """Return the line of the first bytes that are not UTF-8, for messages."""
     with _opened(path) as file:
         for number, line in enumerate(file, start=1):
             try:
@@ -251,11 +251,11 @@ def _line_of_byte(path: Path) -> str:
 def csv_rows(path: Path, *, needed: Sequence[str] = ()) -> Iterator[tuple[str, JsonObject]]:
     """Yield the rows of a CSV file, each as an object with the place where it begins (`file:line`).
 
-    Cells may be separated by commas, semicolons, tabs or bars, and the text be UTF-8 or, with a
+    Cells may be separated by commas, semicolons, tabs or bars; the text may be UTF-8 or, with a
     byte order mark, UTF-16. A row that is too short has None in its last columns.
 
     Raises:
-        InputError: If the file is no such CSV, a column's name stands twice or a needed one is
+        InputError: If the file is not such a CSV, a column is named twice or a needed one is
             missing; after the good rows, with every row that has more cells than the header.
     """
     layout = _csv_layout(path)

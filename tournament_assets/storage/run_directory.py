@@ -116,7 +116,7 @@ class FoundRuns:
 
     Attributes:
         directories: Their directories, in the order in which they finished.
-        problems: Directories of the mode whose tournament cannot be read, and why.
+        problems: The mode's directories whose tournament cannot be read, and why.
     """
 
     directories: tuple[Path, ...]
@@ -141,7 +141,7 @@ def find_runs(folder: Path, *, tournament_id: str, mode: str) -> FoundRuns:
     for path in sorted(folder.glob("*/manifest.json")):
         directory = path.parent
         if directory.name.startswith("."):
-            # One that is being written.
+            # A directory still being written.
             continue
         try:
             manifest = json.loads(path.read_text(encoding="utf-8"))

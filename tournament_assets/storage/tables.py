@@ -1,10 +1,10 @@
-"""The tables that travel between assets: rows, frames, Arrow, and Parquet bytes; and traces as npz.
+"""The tables that assets exchange: rows, frames, Arrow and Parquet bytes; and traces as npz.
 
 A table is a pandas DataFrame with Arrow-backed columns, so that absent numbers stay absent and
-integers stay integers when written and read. The tables that grow with the square of the number of
-entrants are never in memory as a whole: they are written row by row (`write_table`),
-travel as the file they were written to, and are read some rows at a time. Equal tables and traces
-give equal bytes, and nothing is ever unpickled.
+integers stay integers when written and read. Tables that grow with the square of the number of
+entrants are never whole in memory: they are written row by row (`write_table`), passed on as files,
+and read some rows at a time. Equal tables and traces give equal bytes, and nothing is ever
+unpickled.
 
 The Arrow schema of a table is derived from its row's class.
 """
@@ -63,7 +63,7 @@ class Column:
         kind: The name of its Arrow type.
         is_nullable: Whether a value may be absent.
         description: The meaning of the column; may be empty.
-        words: The words that it may hold, if it is limited to some.
+        words: The only words that it may hold, if it is limited to some.
     """
 
     name: str
@@ -78,7 +78,7 @@ def columns_of(row_type: type) -> tuple[Column, ...]:
     """Return a table's columns without loading Arrow: one for each field, in field order.
 
     Raises:
-        TypeError: If it is no dataclass, or a field's type is not that of a column.
+        TypeError: If it is not a dataclass, or no column can have a field's type.
     """
     if not is_dataclass(row_type):
         raise TypeError(f"{row_type!r} is not a dataclass; expected the class of a table's rows")
@@ -102,7 +102,7 @@ def derive_schema(row_type: type) -> pa.Schema:
     """Return a table's Arrow schema: one column per field, nullable if its type allows None.
 
     Raises:
-        TypeError: If it is no dataclass, or a field's type is not that of a column.
+        TypeError: If it is not a dataclass, or no column can have a field's type.
     """
     return _schema_of(columns_of(row_type))
 
@@ -142,7 +142,7 @@ def make_table(row_type: type[RowT], rows: Sequence[RowT]) -> pd.DataFrame:
 
     Raises:
         TypeError: If a row is of another class.
-        ValueError: If a value is absent where none may be.
+        ValueError: If a required value is absent.
     """
     return _to_frame(_from_rows(row_type, rows))
 
@@ -164,7 +164,7 @@ class WrittenTable(Generic[RowT]):
 
     Attributes:
         row_type: The class of its rows.
-        version: SHA-256 of its contents, as `content_version` says it.
+        version: SHA-256 of its contents, as from `content_version`.
         content: The Parquet file.
     """
 
@@ -192,7 +192,7 @@ class StoredTable:
 
     def __init__(self, row_type: type, path: Path | upath.UPath) -> None:
         is_remote = isinstance(path, upath.UPath) and path.protocol not in ("", "file", "local")
-        # A local file is opened by Arrow, which reads it at any place without moving a cursor.
+        # A local file is opened by Arrow, which reads anywhere without moving a cursor.
         self._source = path.open("rb") if is_remote else pa.OSFile(str(path), "rb")
         self._row_type = row_type
         with self._opened() as file:
@@ -211,7 +211,7 @@ class StoredTable:
         schema = derive_schema(self._row_type)
         wanted = pa.schema([schema.field(each) for each in columns or schema.names])
         with self._opened() as file:
-            # Group by group: a batch over several of them would hold the pages of a whole report.
+            # One row group at a time: a batch across several would hold a whole report's pages.
             for group in range(file.num_row_groups):
                 for batch in file.iter_batches(
                     _READ_ROWS, row_groups=[group], columns=wanted.names, use_threads=False
@@ -219,11 +219,11 @@ class StoredTable:
                     yield batch.select(wanted.names).cast(wanted)
 
     def arrow(self) -> pa.Table:
-        """Return the whole table as Arrow, if it is known to be small."""
+        """Return the whole table as Arrow; for tables known to be small."""
         return pa.Table.from_batches(self.batches(), schema=derive_schema(self._row_type))
 
     def frame(self) -> pd.DataFrame:
-        """Return the whole table as a DataFrame, if it is known to be small."""
+        """Return the whole table as a DataFrame; for tables known to be small."""
         return _to_frame(self.arrow())
 
     def _opened(self) -> Any:
@@ -242,7 +242,7 @@ def write_table(row_type: type[RowT], rows: Iterable[RowT]) -> WrittenTable[RowT
 
     Raises:
         TypeError: If a row is of another class.
-        ValueError: If a value is absent where none may be.
+        ValueError: If a required value is absent.
     """
     import pyarrow.parquet as pq
 
@@ -257,12 +257,12 @@ def write_table(row_type: type[RowT], rows: Iterable[RowT]) -> WrittenTable[RowT
     ):
         for part in _parts(rows):
             table = _from_rows(row_type, part)
-            # The rows of the next part come before this name is given to them.
+            # Otherwise this name would keep the old rows while the next part's are made.
             part.clear()
             parquet.write_table(table)
             stream.write_table(table.cast(plain))
             n_rows += table.num_rows
-            # Nor is this part held while the next one is made.
+            # Nor may this part be kept while the next one is made.
             del table
     return WrittenTable(row_type, n_rows, hashed.hexdigest(), content)
 
@@ -271,12 +271,12 @@ def rows_of(row_type: type[RowT], table: AnyTable, *, shares_texts: bool = False
     """Yield a table's rows, one at a time.
 
     Args:
-        row_type: The table's row, or a dataclass with some of its fields: no other column is read.
+        row_type: The table's row class, or a dataclass of the only fields to read.
         table: The table, in memory or in its file.
-        shares_texts: Whether equal texts are one object in all rows, for rows that are kept.
+        shares_texts: Whether equal texts share one object, for rows that are kept.
 
     Raises:
-        ValueError: If the table has no such column, or a value is absent where none may be.
+        ValueError: If a column or a required value is missing.
     """
     schema = derive_schema(row_type)
     if isinstance(table, StoredTable):
@@ -386,7 +386,7 @@ def join_pairs(
 
     Args:
         rows: Rows of one dimension, each about a pair.
-        others: Rows of the same dimension; those about one pair follow one another.
+        others: Rows of the same dimension; those about one pair are adjacent.
     """
     early: dict[PairKey, list[OtherPairT]] = {}
     groups = groupby(others, key=pair_key)
@@ -449,7 +449,7 @@ def to_arrow(row_type: type, frame: pd.DataFrame) -> pa.Table:
     """Convert a table to Arrow, in its declared schema.
 
     Raises:
-        ValueError: If a column is missing or unknown, or absent values stand where none may.
+        ValueError: If a column is missing or unknown, or a required value is absent.
     """
     schema = derive_schema(row_type)
     if list(frame.columns) != schema.names:
@@ -493,8 +493,8 @@ def decode_parquet(row_type: type, content: bytes) -> pd.DataFrame:
     """
     import pyarrow.parquet as pq
 
-    # In this thread alone: one of Arrow's own that lets go of Python's bytes while the interpreter
-    # ends would abort the process.
+    # In this thread only: an Arrow thread that releases Python's bytes while the interpreter ends
+    # would abort the process.
     file = pq.ParquetFile(pa.BufferReader(content), pre_buffer=False)
     table, schema = file.read(use_threads=False), derive_schema(row_type)
     _check_columns(row_type, table.schema)
@@ -511,11 +511,11 @@ def _check_columns(row_type: type, found: pa.Schema) -> None:
 
 
 def content_version(row_type: type, table: AnyTable) -> str:
-    """Return SHA-256 of a table's contents, whatever file it is kept in.
+    """Return the SHA-256 of a table's contents, however it is stored.
 
     Response times are left out: the same response, generated again, counts as the same.
     """
-    # Arrow keeps arbitrary bytes where a value is absent or sliced away; new arrays have none.
+    # Arrow keeps arbitrary bytes where values are absent or sliced away; new arrays have none.
     columns = _without_descriptions(derive_schema(row_type))
     rows: Iterator[Any] = rows_of(row_type, table)
     hashed = _Hashed()

@@ -1,10 +1,10 @@
 """The response of a Hydra entrant, with its jury's statistics on every token.
 
 Each head votes for the token it thinks most probable. Where every head was trained on its own part
-of the data, changing some part of the data changes one vote, so counts of votes bound what an
-attacker can do: how many heads would have to change their vote for another token to win, or for a
-given one. Levine and Feizi, Deep Partition Aggregation, https://arxiv.org/abs/2006.14768. Numbers
-for tables are rounded to four decimals: they are for reading, and nothing is computed from them.
+of the data, changing one part changes one vote, so vote counts bound what an attacker can do: how
+many heads must change their vote for any other token, or for a given one, to win. Levine and Feizi,
+Deep Partition Aggregation, https://arxiv.org/abs/2006.14768. Numbers for tables are rounded to four
+decimals: they are for reading only.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from tournament_assets.tournament.errors import Problems
 
 
 def vote_margin(votes: Sequence[Hashable]) -> int:
-    """Votes of the winner minus those of the runner-up, or minus 0 where all agree."""
+    """Return the winner's votes minus the runner-up's, or minus 0 where all agree."""
     first, *others = sorted(Counter(votes).values(), reverse=True)
     return first - max(others, default=0)
 
@@ -31,7 +31,7 @@ def stability_radius(votes: Sequence[Hashable]) -> int:
     A tie keeps the winner.
 
     Args:
-        votes: What each head votes for; at least one vote.
+        votes: The token each head votes for; at least one.
     """
     return vote_margin(votes) // 2
 
@@ -39,11 +39,11 @@ def stability_radius(votes: Sequence[Hashable]) -> int:
 def validity_radius(votes: Sequence[Hashable], target: Hashable) -> int:
     """Return how many votes must change for a token to win outright.
 
-    With k votes more for the target, a competitor with c votes has to lose what it has in excess of
-    target + k - 1; k suffices as soon as all of this together is no more than k votes.
+    With k more votes for the target, every competitor must lose what exceeds target + k - 1 votes;
+    k suffices as soon as these losses add up to at most k.
 
     Args:
-        votes: What each head votes for; at least one vote.
+        votes: The token each head votes for; at least one.
         target: The token that is to win; it may have no votes.
 
     Returns:
@@ -63,9 +63,9 @@ class VerifiedToken:
 
     Attributes:
         draft: What the drawn head drafted.
-        token: What stands there.
+        token: The token in the response.
         resampled: Whether the draft was rejected and replaced.
-        entropy: Of the verifiers' product P, in nats.
+        entropy: The entropy of the verifiers' product P, in nats.
         overlap: Probability that a draft is accepted there: the sum of min(P, q).
         suppression: Probability that this draft is rejected: 1 - min(1, P / q).
         votes: Each head's most probable token, the drawn head's among them.
@@ -91,7 +91,7 @@ class VerifiedToken:
 
     @property
     def validity_radius(self) -> int:
-        """How many heads must change their vote for the token that stands to win."""
+        """How many heads must change their vote for the response's token to win."""
         return validity_radius(self.votes, self.token)
 
 
@@ -100,11 +100,11 @@ class Decoded:
     """The response to one prompt.
 
     Attributes:
-        token_ids: What was written, the token that ended it included.
+        token_ids: The response's tokens, including the one that ended it.
         finish_reason: `stop` if a token ended it, `length` if the cap did.
         head: The drawn head, from 0; None for the base model.
         verified: One entry per token; None where no jury verified.
-        p_correct: The uncertainty head's probability that it is correct; None if it was not asked.
+        p_correct: The uncertainty head's probability that it is correct; None if not asked.
     """
 
     token_ids: tuple[int, ...]
@@ -138,10 +138,10 @@ Read = Callable[[Sequence[int]], str]
 
 
 def describe_decoding(decoded: Decoded, *, read: Read, text: str) -> dict[str, Any]:
-    """Describe how a response was written.
+    """Describe how a response was decoded.
 
     Args:
-        decoded: The response as the decoder gave it.
+        decoded: The response.
         read: Turns its token ids into text.
         text: The whole response as text.
 
@@ -175,8 +175,8 @@ def describe_decoding(decoded: Decoded, *, read: Read, text: str) -> dict[str, A
 def _describe_replacement(
     decoded: Decoded, position: int, token: VerifiedToken, *, read: Read, text: str
 ) -> dict[str, Any]:
-    # White space at the ends is cut off a response, and a character may end in a later token, so
-    # the places are found by reading what stands before, and kept inside the text.
+    # A response is stripped of outer white space, and a character may end in a later token, so
+    # places are found by decoding what precedes them, and kept inside the text.
     start = min(len(read(decoded.token_ids[:position])), len(text))
     end = min(max(len(read(decoded.token_ids[: position + 1])), start), len(text))
     return {
@@ -198,7 +198,7 @@ class DecodingMode(StrEnum):
     BASE = "base"
     """The base model, without any LoRA."""
     BYPASS_JURY = "bypass_jury"
-    """One drawn head, whose drafts all stand."""
+    """One drawn head, whose drafts are all kept."""
     FULL_POE = "full_poe"
     """One drawn head, whose drafts the other heads verify."""
 
@@ -249,13 +249,13 @@ class DecodingSettings:
 
 
 class Progress:
-    """The last token of every response, where it stands, and how many tokens may follow.
+    """Each response's last token, its position, and how many tokens may follow.
 
-    Everything is kept on the device and changed in place: a recorded round finds it where it was.
+    All tensors stay on the device and are changed in place, as recorded rounds need.
 
     Attributes:
-        tokens: The last token of each row, which nobody has read yet, shape (n_rows,).
-        positions: Where it stands, shape (n_rows,).
+        tokens: The last token of each row, which the model has not read yet, shape (n_rows,).
+        positions: Its position, shape (n_rows,).
         n_written: Tokens of each response so far, shape (n_rows,).
     """
 
@@ -279,7 +279,7 @@ class Progress:
         return self._n_left > 0
 
     def keep(self, tokens: Tensor) -> Tensor:
-        """Add one token to each response that is not complete; it may end the response.
+        """Add one token to each incomplete response; it may end the response.
 
         Args:
             tokens: Token ids, shape (n_rows,).

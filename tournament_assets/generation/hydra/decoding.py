@@ -4,18 +4,18 @@ Speculative sampling (https://arxiv.org/abs/2211.17192, https://arxiv.org/abs/23
 product of experts as the target; see `product_of_experts`. All heads read every token in lockstep,
 and the jury verifies one next token a round.
 
-A response does not depend on its companions. Its random numbers are drawn from its prompt's own
-generator before it is decoded: one for the head that speaks, then three for each position, to
+A response does not depend on the others in its batch. Its random numbers are drawn from its
+prompt's own generator before decoding: one to pick the head, then three for each position, to
 draft, to accept and to replace. The shapes of all tensors depend on `n_rows`, `prompt_length` and
-the settings alone: rows not used are filled with copies of the last prompt. On a CPU it does not
-depend on its row either, to the last bit, if the width inside the MLP is a multiple of 32, as in
+the settings alone: unused rows are filled with copies of the last prompt. On a CPU a response does
+not depend on its row either, to the last bit, if the MLP's inner width is a multiple of 32, as in
 the published OLMo-2 models: torch computes the last few values of a tensor by other instructions.
 
-A round is some thousand small kernels, which Python starts more slowly than a fast GPU runs them,
-so a CUDA graph can record it once and replay it: the kernels, not the code (see `rounds`). What is
-between the products of matrices can be compiled into few kernels. Neither recording nor compiling
-has been run on a GPU yet; on a CPU, tests replay traced rounds to the same bits, and let compiled
-rounds write the same tokens.
+A round consists of about a thousand small kernels, which Python launches more slowly than a fast
+GPU runs them, so a CUDA graph can record the kernels once and replay them (see `rounds`). The
+operations between matrix products can be compiled into few kernels. Neither recording nor compiling
+has been run on a GPU yet; tests on a CPU replay traced rounds to the same bits, and check that
+compiled rounds write the same tokens.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +43,7 @@ from tournament_assets.tournament.errors import InputError, Problems
 
 
 def execution_on(device: str, wanted: str) -> Execution:
-    """Return how rounds are executed on a device: nothing is recorded on another than CUDA."""
+    """Return how rounds are executed on a device; they are recorded on CUDA only."""
     if wanted == "captured" and torch.device(device).type == "cuda":
         return "captured"
     return "compiled" if wanted == "compiled" else "eager"
@@ -56,12 +56,12 @@ class Recorder(Protocol):
     """Records the kernels that a function starts."""
 
     def play_aside(self, play: Callable[[], None]) -> None:
-        """Call a function where what it starts cannot disturb a recording."""
+        """Call a function where its kernels cannot disturb a recording."""
 
     def record(self, play: Callable[[], None]) -> Replay:
-        """Call a function without running what it starts; return what runs that, again and again.
+        """Record a function's kernels without running them; return a function that replays them.
 
-        Nothing may be set up or compiled meanwhile.
+        Nothing may be set up or compiled while recording.
         """
 
 
@@ -72,7 +72,7 @@ class CudaRecorder:
         """Prepare to record; `device` is a CUDA device, on which all tensors are."""
         self._device = device
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        # Nothing that one graph computes on the way is needed by another: they share the memory.
+        # Graphs share memory, since none needs another's intermediate results.
         self._pool = torch.cuda.graph_pool_handle()
 
     def play_aside(self, play: Callable[[], None]) -> None:
@@ -100,13 +100,13 @@ class CudaRecorder:
 
 
 class RecordedRounds:
-    """Plays rounds like the function it is given, from the second of each size on by replaying."""
+    """Plays rounds by calling a function once for each size and replaying it from then on."""
 
     def __init__(self, play: Callable[[int], None], recorder: Recorder) -> None:
         """Prepare to record.
 
         Args:
-            play: Plays one round over a number of slots; rounds over equally many are alike.
+            play: Plays one round over a number of slots; equal numbers run equal kernels.
             recorder: Records them.
         """
         self._play = play
@@ -121,13 +121,12 @@ class RecordedRounds:
             self._play(n_slots)
 
         if n_slots not in self._warm:
-            # Libraries set themselves up in their first calls, and regions are compiled in theirs;
-            # neither can be recorded.
+            # First calls set up libraries and compile regions, neither of which can be recorded.
             self._recorder.play_aside(play)
             self._warm.add(n_slots)
             return
         if n_slots not in self._replays:
-            # Recording runs nothing: the round is played by the replay below.
+            # Recording runs nothing: the replay below plays the round.
             self._replays[n_slots] = self._recorder.record(play)
         self._replays[n_slots]()
 
@@ -145,18 +144,18 @@ class RandomNumbers:
     positions: Tensor
 
     def pick_heads(self, n_heads: int) -> Tensor:
-        """Draw one head per prompt, each as probable as any; shape (n_prompts,)."""
+        """Draw one head per prompt, all equally probable; shape (n_prompts,)."""
         return (self.heads * n_heads).long()
 
 
 def draw_numbers(seeds: Sequence[int], *, n_positions: int) -> RandomNumbers:
-    """Draw the numbers of some prompts, each from a generator of its own.
+    """Draw each prompt's numbers from a generator of its own.
 
     A longer response begins with the same numbers as a shorter one.
 
     Args:
         seeds: One per prompt, e.g. `prompt_seed(prompt_id)`.
-        n_positions: Positions of a response, at most.
+        n_positions: The most positions of a response.
 
     Returns:
         Numbers in float64 on the CPU.
@@ -174,7 +173,7 @@ def draw_numbers(seeds: Sequence[int], *, n_positions: int) -> RandomNumbers:
 
 
 _UNSEEN_ON_CUDA = 16
-"""Rounds after which a GPU is waited for, to see whether all responses are complete."""
+"""Rounds between two waits for a GPU, which check whether all responses are complete."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,8 +182,8 @@ class DecodedBatch:
 
     Attributes:
         responses: One per prompt, in the order of the prompts.
-        witnesses: What the speaking heads passed to the final norm at the last token of each
-            prompt, shape (n_prompts, hidden_size); `uncertainty` reads it.
+        witnesses: The speaking heads' input to the final norm at the last token of each prompt,
+            shape (n_prompts, hidden_size), for the uncertainty head.
     """
 
     responses: tuple[Decoded, ...]
@@ -205,17 +204,17 @@ def decode(
     """Write one response to each prompt of a batch.
 
     Args:
-        prompts: What is asked; one to `n_rows` prompts.
+        prompts: One to `n_rows` prompts.
         n_rows: Rows of the batch. Equal `n_rows`, `prompt_length` and `execution` give equal
             responses.
         prompt_length: Tokens that prompts are padded to.
-        execution: How rounds are executed; what is computed is the same but for rounding.
-        compiler: The backend of `torch.compile` that fuses what layers compute between their
-            products of matrices, unless rounds are eager.
+        execution: How rounds are executed; results are the same but for rounding.
+        compiler: The backend of `torch.compile` that fuses the operations between matrix products,
+            unless rounds are eager.
         recorder: Records rounds; None records CUDA graphs where rounds are captured.
 
     Raises:
-        InputError: Before anything is computed, with everything that does not fit.
+        InputError: With everything that does not fit, before anything is computed.
         GenerationError: If the model's logits are not numbers.
     """
     _check(model, prompts, settings, n_rows=n_rows, prompt_length=prompt_length)
@@ -236,7 +235,7 @@ def decode(
             play(rounds.n_slots(number))
             if number + 1 < settings.max_new_tokens and (number + 1) % n_unseen:
                 continue
-            # Where all responses are complete, further rounds add nothing.
+            # Once all responses are complete, further rounds add nothing.
             if not rounds.is_open():
                 break
         written = rounds.read()[: len(prompts)]
@@ -263,7 +262,7 @@ def _cuda_recorder(device: torch.device) -> Recorder:
 
 
 _SHAPES = 64
-"""Shapes of one region: of trunk and heads, in each size of a batch; torch expects at most 8."""
+"""Shapes of one region, for trunk and heads in each batch size; torch's default limit is 8."""
 
 
 @contextmanager
@@ -284,7 +283,7 @@ def start_rounds(
     *,
     prompt_length: int,
 ) -> Rounds:
-    """Read prompts, and prepare all that the rounds to come need; arguments as for `decode`."""
+    """Read prompts and prepare the rounds; arguments as for `decode`."""
     random_numbers = draw_numbers(
         [row.seed for row in prompts], n_positions=settings.max_new_tokens
     )

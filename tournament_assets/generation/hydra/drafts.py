@@ -1,8 +1,7 @@
 """One round of reading and drafting, by one head or by all in lockstep.
 
-Every round begins with the last token of each prompt, read by nobody yet, and ends with one draft
-per prompt and what it needs of the logits of all heads. Either one head reads alone, or all heads
-read each token once, in lockstep.
+Every round begins with the last, still unread token of each prompt, and ends with one draft per
+prompt and what verification needs of all heads' logits.
 """
 
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from tournament_assets.generation.hydra.shards import HeadSelection
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JuryScores:
-    """What the heads of a jury think of the next token.
+    """The scores of a jury's heads for the next token.
 
     Attributes:
         drawn: Logits of each prompt's drawn head, shape (n_prompts, n_tokens).
@@ -37,10 +36,9 @@ class JuryScores:
 
 
 def score_jury(model: HydraModel, hidden: Tensor, *, heads: Tensor) -> JuryScores:
-    """Score all tokens by all heads, keeping only what is needed.
+    """Score all tokens with all heads, keeping only what is needed.
 
     Args:
-        model: Whose heads.
         hidden: The heads' residual streams before the final norm,
             shape (n_heads, n_prompts, hidden_size).
         heads: The drawn head of each prompt, shape (n_prompts,).
@@ -54,7 +52,7 @@ def score_jury(model: HydraModel, hidden: Tensor, *, heads: Tensor) -> JuryScore
         most = scores.max(dim=-1)
         largest.append(most.values)
         places.append(most.indices + part.start)
-    # The first of equals, as within a part.
+    # The first of equals wins, as within a part.
     best = torch.stack(largest).argmax(dim=0)[None]
     votes = torch.stack(places).gather(0, best)[0]  # (n_heads, n_prompts)
     return JuryScores(
@@ -69,8 +67,8 @@ class Drafts:
     """The drafts of one round.
 
     Attributes:
-        tokens: What was drafted, shape (n_prompts,).
-        q: What it was drafted from, shape (n_prompts, n_tokens).
+        tokens: The drafted tokens, shape (n_prompts,).
+        q: The distributions they were drawn from, shape (n_prompts, n_tokens).
         jury: All heads' scores of the same positions; None without verifiers.
         witnesses: The speaking head's residual stream before the final norm,
             shape (n_prompts, hidden_size).
@@ -83,17 +81,17 @@ class Drafts:
 
 
 class Drafter(Protocol):
-    """Reads a batch and drafts what comes next."""
+    """Reads a batch and drafts the next tokens."""
 
     def prefill(self, ids: Tensor) -> None:
         """Read prompts from position 0 on, padded on the right; ids: (n_prompts, n_tokens)."""
 
     def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor, *, n_slots: int) -> Drafts:
-        """Read one token per prompt and draft what follows it.
+        """Read one token per prompt and draft the next.
 
         Args:
             tokens: The last token of each prompt, shape (n_prompts,).
-            positions: Where it stands, shape (n_prompts,).
+            positions: Its position, shape (n_prompts,).
             uniforms: A number in [0, 1) for each draft, shape (n_prompts,).
             n_slots: Slots that attention looks at, enough for these positions.
         """
@@ -125,7 +123,7 @@ class _BatchReader:
 
 
 class SoloDrafter:
-    """One head per prompt speaks alone; nobody verifies."""
+    """One head per prompt drafts alone, without verification."""
 
     def __init__(
         self,
@@ -138,7 +136,7 @@ class SoloDrafter:
     ) -> None:
         self._reader = _BatchReader(model, selection, n_prompts=n_prompts, n_slots=n_slots)
         self._temperature = temperature
-        # The base model writes what `generate` writes, so it is scored as there.
+        # The base model must write what `generate` writes, so it is scored in the same way.
         self._score = model.plain_logits if selection.changes is None else model.logits
 
     def prefill(self, ids: Tensor) -> None:

@@ -1,16 +1,15 @@
 """A shared trunk and many heads over one loaded OLMo-2 model.
 
-The last `heads_depth` layers are a head. Heads differ in the low-rank changes of their MLPs alone
-(see `lora`), so the trunk, all base weights, the final norm and the vocabulary's projection exist
-once. The attention of the first head layer comes before any of its changes: it is the same for all
-heads and belongs to the trunk. From there on the heads stand on the batch axis, a head's prompts
-next to one another. A head can also be written as a model of its own, for programs that know
-nothing of heads.
+A head is the last `heads_depth` layers. Heads differ only in the low-rank changes of their MLPs
+(see `shards`), so the trunk, all base weights, the final norm and the vocabulary's projection exist
+once. The attention of the first head layer precedes all changes: it is the same for all heads and
+belongs to the trunk. From there on the heads are on the batch axis, each head's prompts side by
+side. A head can also be exported as a model of its own, for programs that do not support heads.
 
-How probable the uncertainty head thinks it is that a response is correct is asked behind the
-response: a correctness prompt is answered by A or B. The trunk reads it; at its last token the
-*witness* is added, the residual stream with which the speaking head ended the first prompt; the
-uncertainty head reads on from there.
+The uncertainty head estimates the probability that a response is correct: a correctness prompt
+after the response is answered by A or B. The trunk reads it; at its last token the *witness* is
+added, the speaking head's residual stream at the end of the first prompt; the uncertainty head
+reads on from there.
 """
 
 import copy
@@ -41,7 +40,7 @@ from tournament_assets.generation.models.chat_prompts import pad_right
 from tournament_assets.tournament.errors import GenerationError, InputError
 
 _PART = 2048
-"""Tokens that a CPU scores at once: their part of the vocabulary's projection fits into its cache.
+"""Tokens that a CPU scores at once, so that their part of the projection fits into its cache.
 
 Scoring 32,768 tokens for 9 or 72 rows at once took 1.2 to 1.3 times as long.
 """
@@ -67,11 +66,11 @@ def normalise_and_rotate(
     Args:
         queries: Shape (n_rows, n_tokens, n_heads * head_dim).
         keys: Shape (n_rows, n_tokens, n_kv_heads * head_dim).
-        query_weight: Of the queries' norm.
-        key_weight: Of the keys' norm.
-        cos: Of the rotary embedding, shape (n_rows, n_tokens, head_dim).
-        sin: The same shape.
-        eps: Of both norms.
+        query_weight: Weight of the queries' norm.
+        key_weight: Weight of the keys' norm.
+        cos: Cosines of the rotary embedding, shape (n_rows, n_tokens, head_dim).
+        sin: Its sines, the same shape.
+        eps: Epsilon of both norms.
         head_dim: Size of an attention head.
 
     Returns:
@@ -86,7 +85,7 @@ def normalise_and_rotate(
 
 
 def add_normalised(hidden: Tensor, new: Tensor, weight: Tensor, *, eps: float) -> Tensor:
-    """Normalise what half a layer computed and add it to the residual stream."""
+    """Normalise the output of half a layer and add it to the residual stream."""
     return hidden + _normalise(new, weight, eps)
 
 
@@ -96,7 +95,7 @@ def gate(act: Callable[[Tensor], Tensor], gates: Tensor, up: Tensor) -> Tensor:
 
 
 def _normalise(rows: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """As `Olmo2RMSNorm` does: in float32, and rounded once."""
+    """Normalise as `Olmo2RMSNorm` does: in float32, rounded once."""
     wide = rows.to(torch.float32)
     wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
     return (weight * wide).to(rows.dtype)
@@ -104,7 +103,7 @@ def _normalise(rows: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Regions:
-    """What layers compute between their products of matrices: forty small kernels a layer, eagerly.
+    """What layers compute between matrix products: when eager, forty small kernels a layer.
 
     Attributes:
         normalise_and_rotate: See the function of this name.
@@ -121,8 +120,8 @@ class Regions:
 def compile_regions(compiler: Compiler) -> Regions:
     """Fuse each region into one or two kernels, when it first meets a shape.
 
-    Weights are arguments, so that all layers of a shape share what is compiled. The products stay
-    outside: nothing is faster at them than the libraries that run them eagerly.
+    Weights are arguments, so that all layers of a shape share the compiled code. Matrix products
+    stay outside: nothing computes them faster than the libraries used eagerly.
     """
     fuse = partial(torch.compile, fullgraph=True, dynamic=False, backend=compiler)
     return Regions(fuse(normalise_and_rotate), fuse(add_normalised), fuse(gate))
@@ -133,14 +132,14 @@ class HydraModel:
 
     Attributes:
         config: The configuration of the model.
-        shape: What the adapters fit.
-        n_tokens: Tokens the tokenizer knows; rows of the vocabulary from here on are ghosts.
+        shape: The sizes that adapters must fit.
+        n_tokens: Tokens the tokenizer knows; later rows of the vocabulary are ghosts.
         n_heads: Language heads; 0 without adapters.
         n_adapters: Adapters of each head, e.g. 2 for security and robustness.
         n_parameters: Size of the base model.
         device: Where the model is.
         dtype: The precision of its weights.
-        parts: The known tokens, cut into parts that are scored one after the other.
+        parts: The known tokens, split into parts that are scored in turn.
     """
 
     def __init__(
@@ -152,14 +151,14 @@ class HydraModel:
         adapters: Sequence[HeadShards] = (),
         uncertainty: HeadShards | None = None,
     ) -> None:
-        """Put heads on a loaded model, whose weights are used and not copied.
+        """Put heads on a loaded model, whose weights are not copied.
 
         Args:
             model: An `Olmo2ForCausalLM` in evaluation mode.
             n_tokens: Tokens the tokenizer knows.
             heads_depth: Layers of a head, counted from the last.
-            adapters: The changes of the language heads, in the order they were trained in.
-            uncertainty: The change of the uncertainty head: one shard.
+            adapters: The changes of the language heads, in training order.
+            uncertainty: The change of the uncertainty head, one shard.
 
         Raises:
             InputError: With everything that does not fit.
@@ -188,7 +187,7 @@ class HydraModel:
         self.parts = _cut(n_tokens, into=_PART if self.device.type == "cpu" else n_tokens)
         self._model = model
         self._regions = Regions()
-        # One object for all layers, where the model has one of each.
+        # One activation for all layers, although each layer has its own.
         is_silu = model.config.hidden_act == "silu"
         self._act = torch.nn.functional.silu if is_silu else model.model.layers[0].mlp.act_fn
         self._n_trunk = model.config.num_hidden_layers - heads_depth
@@ -206,7 +205,7 @@ class HydraModel:
         return _spoken(self._language, "adapters").jury(n_adapters)
 
     def drawn(self, heads: Tensor, n_adapters: int) -> HeadSelection:
-        """For each prompt one head with its first `n_adapters` adapters; `heads`: (n_prompts,)."""
+        """One head per prompt, with its first `n_adapters` adapters; `heads`: (n_prompts,)."""
         return _spoken(self._language, "adapters").drawn(heads, n_adapters)
 
     def uncertainty(self) -> HeadSelection:
@@ -227,7 +226,7 @@ class HydraModel:
             )
 
         # One table for all forward passes: torch computes the last cosines of a tensor by other
-        # instructions than the rest, so a token's own could depend on its place in the batch.
+        # instructions than the rest, so a token's could depend on its place in the batch.
         slots = torch.arange(n_slots, device=self.device)[None]
         cos, sin = self._model.model.rotary_emb(slots, position_ids=slots)
         return HydraCaches(
@@ -241,8 +240,8 @@ class HydraModel:
 
         Args:
             ids: Token ids, shape (n_prompts, n_tokens).
-            places: Where they stand.
-            cache: The trunk's cache, which is written.
+            places: Their positions.
+            cache: The trunk's cache, which is updated.
 
         Returns:
             The residual stream, shape (n_prompts, n_tokens, hidden_size).
@@ -256,7 +255,7 @@ class HydraModel:
         return hidden
 
     def enter_heads(self, hidden: Tensor, places: TokenPositions, cache: SlotCache) -> Tensor:
-        """Apply the attention that all heads begin with to the trunk's output; shapes as there."""
+        """Apply the heads' common first attention to the trunk's output; shapes as in `trunk`."""
         return self._attend(self._model.model.layers[self._n_trunk], hidden, places, cache)
 
     def heads(
@@ -265,9 +264,9 @@ class HydraModel:
         """Read on with the heads.
 
         Args:
-            hidden: What `enter_heads` returned, shape (n_prompts, n_tokens, hidden_size).
-            places: Where the tokens stand.
-            cache: The heads' cache, which is written.
+            hidden: The output of `enter_heads`, shape (n_prompts, n_tokens, hidden_size).
+            places: The tokens' positions.
+            cache: The heads' cache, which is updated.
 
         Returns:
             The residual stream before the final norm,
@@ -282,11 +281,11 @@ class HydraModel:
 
         Args:
             ids: Token ids, shape (n_prompts, n_tokens).
-            places: Where they stand.
-            caches: The caches, which are written.
+            places: Their positions.
+            caches: The caches, which are updated.
         """
         if self._regions != Regions():
-            # Prompts have many lengths, each of which would be compiled for a single use.
+            # Prompts have many lengths, and each would be compiled for a single use.
             self.with_regions(Regions()).remember(ids, places, caches, selection)
             return
         last = self._model.model.layers[-1]
@@ -364,15 +363,15 @@ class HydraModel:
         return normed
 
     def score(self, normed: Tensor, tokens: slice) -> Tensor:
-        """Score some tokens, for all rows in one product of matrices.
+        """Score some tokens for all rows in one matrix product.
 
         Logits are float32 whatever the precision of the weights. In bfloat16, logits near 20 are
-        multiples of 0.125: heads would vote for the first of several equals, and a product of
-        eight heads would add up eight roundings.
+        multiples of 0.125: heads would vote for the first of several equals, and a product of eight
+        heads would accumulate eight roundings.
 
         Args:
-            normed: What `normalise` returned, shape (..., hidden_size).
-            tokens: Which tokens, one of `parts`.
+            normed: The output of `normalise`, shape (..., hidden_size).
+            tokens: One of `parts`.
 
         Returns:
             Logits, float32, shape (..., tokens of the part).
@@ -380,7 +379,7 @@ class HydraModel:
         return _project_exactly(normed, self._model.lm_head.weight[tokens])
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Score the known tokens as heads do; ghost rows of the vocabulary are left out.
+        """Score the known tokens as heads do, without the vocabulary's ghost rows.
 
         Args:
             hidden: The residual stream before the final norm, shape (..., hidden_size).
@@ -406,18 +405,18 @@ class HydraModel:
 
 
 def _project_exactly(rows: Tensor, weight: Tensor) -> Tensor:
-    """Multiply rows with a matrix of weights, summing up in float32 and rounding nothing after.
+    """Multiply rows by a weight matrix, summing in float32 without rounding the result.
 
     Products of two bfloat16 or float16 numbers are exact in float32. A GPU reads the weights as
-    they are and writes float32, which takes no copy of them: float32 weights would be 1.6 GB more
-    for OLMo-2-7B, and twice as much to read.
+    they are and writes float32, without a float32 copy, which would take 1.6 GB more for OLMo-2-7B
+    and twice as much reading.
     """
     if weight.dtype == torch.float32:
         return torch.nn.functional.linear(rows, weight)
     if weight.device.type == "cuda":
         scores = torch.mm(rows.flatten(0, -2), weight.mT, out_dtype=torch.float32)
         return scores.view(*rows.shape[:-1], weight.shape[0])
-    # Other devices have no such product; they copy one part of the vocabulary at a time.
+    # Other devices have no such product: they convert one part of the vocabulary at a time.
     return torch.nn.functional.linear(rows.to(torch.float32), weight.to(torch.float32))
 
 
@@ -440,7 +439,7 @@ def _spoken(stack: LoraStack | None, what: str) -> LoraStack:
 
 
 def _keep(layer: Any, hidden: Tensor, places: TokenPositions, cache: SlotCache) -> None:
-    """Compute a layer's keys and values, as `Olmo2Attention.forward` does, for the cache alone."""
+    """Cache a layer's keys and values, computed as in `Olmo2Attention.forward`."""
     attention = layer.self_attn
     shape = (*hidden.shape[:-1], -1, attention.head_dim)
     keys = attention.k_norm(attention.k_proj(hidden)).view(shape).transpose(1, 2)
@@ -457,8 +456,8 @@ def merged_weights(model: Any, adapters: Sequence[HeadShards], *, head: int) -> 
         adapters: The changes of the heads.
 
     Returns:
-        The whole state dict. What the head does not change is shared with the model; sums are
-        formed in float32 and rounded to the model's precision once.
+        The whole state dict. Unchanged tensors are shared with the model; sums are formed in
+        float32 and rounded to the model's precision once.
 
     Raises:
         InputError: If the adapters do not fit the model, or there is no such head.
@@ -494,14 +493,13 @@ def export_merged_head(
     """Write a head as a plain Hugging Face folder, with safetensors weights.
 
     Args:
-        model: The `Olmo2ForCausalLM` that the adapters were trained on; it is left as it is.
-        folder: Where to write; it does not exist yet, or is empty.
+        model: The `Olmo2ForCausalLM` that the adapters were trained on; it is not changed.
+        folder: Where to write; must be empty or not exist yet.
         adapters: The changes of the heads.
         tokenizer: Saved beside the weights, if given.
 
     Raises:
-        InputError: If the folder holds anything, the adapters do not fit the model, or there is no
-            such head.
+        InputError: If the folder is not empty, the adapters do not fit, or there is no such head.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(
@@ -516,10 +514,10 @@ def export_merged_head(
 
 
 def answer_ids(tokenizer: Any) -> tuple[int, int]:
-    """Return the tokens of the two answers: `A` for correct and `B`, without a space before them.
+    """Return the tokens of the answers `A` (correct) and `B` (not), without a space before them.
 
     Raises:
-        InputError: If either is not one token.
+        InputError: If either is not a single token.
     """
     a, b = (tokenizer.encode(letter, add_special_tokens=False) for letter in "AB")
     if len(a) != 1 or len(b) != 1:

@@ -2,15 +2,15 @@
 
 The drawn head drafts from q; the other heads define P, which is proportional to the product of
 their distributions, each raised to beta. A draft is accepted with probability min(1, P / q), else
-replaced by a draw from max(P - q, 0), normalised: whatever q is, the token that stands is a draw
-from P. Speculative sampling: Leviathan et al., https://arxiv.org/abs/2211.17192, and Chen et al.,
+replaced by a draw from max(P - q, 0), normalised: whatever q is, the final token is a draw from P.
+Speculative sampling: Leviathan et al., https://arxiv.org/abs/2211.17192, and Chen et al.,
 https://arxiv.org/abs/2302.01318. Product of experts: Hinton, 2002.
 
-P is formed from sums of logits and normalised once, in float64. Multiplying probabilities instead
-and dividing by their sum loses everything where the heads are unsure: eight times .02 is 3e-14.
+P is formed from sums of logits and normalised once, in float64. Multiplying probabilities and
+dividing by their sum would lose all precision where the heads are unsure: 0.02 ** 8 is 3e-14.
 
-A law is NaN everywhere where the logits it comes from are not numbers. Nothing here waits for the
-device: the reader of the results checks for NaN.
+If its logits are not numbers, a distribution is NaN everywhere. Nothing here waits for the device:
+whoever reads the results checks for NaN.
 """
 
 import torch
@@ -40,15 +40,15 @@ def sum_verifiers(logits: Tensor, *, heads: Tensor) -> Tensor:
     Returns:
         Sums, float64, shape (n_prompts, ..., n_tokens).
     """
-    # In float64 a sum of a few float32 is exact enough to take the drafting head out again.
+    # In float64 a sum of a few float32 is exact enough to subtract the drafting head again.
     return logits.sum(dim=0, dtype=torch.float64) - pick_heads(logits, heads)
 
 
 def jury_probabilities(verifiers: Tensor, *, beta: float, temperature: float | None) -> Tensor:
     """Return the verifiers' distribution: the product of softmax(logits / temperature) ** beta.
 
-    A head's own normaliser is the same for all tokens, so the sum of the logits, normalised, is
-    the normalised sum of the log-probabilities.
+    A head's normaliser is the same for all tokens, so normalising the sum of the logits gives the
+    normalised sum of the log-probabilities.
 
     Args:
         verifiers: Sums of the verifiers' logits, float64, shape (..., n_tokens).
@@ -75,13 +75,13 @@ def pick_heads(by_head: Tensor, heads: Tensor) -> Tensor:
 
 
 def _normalise(scores: Tensor, *, temperature: float | None) -> Tensor:
-    """Turn float64 scores, which are used up, into probabilities."""
+    """Turn float64 scores, which are overwritten, into probabilities."""
     largest = scores.amax(dim=-1, keepdim=True)
     if temperature is None:
         nothing = largest - largest  # 0, or NaN if the scores are not numbers
         alone = nothing.expand_as(scores).clone()
         return alone.scatter_(-1, scores.argmax(dim=-1, keepdim=True), nothing + 1)
-    # Dividing by a tiny temperature could overflow; differences from the largest cannot do harm.
+    # Dividing by a tiny temperature could overflow; differences from the largest do no harm.
     return scores.sub_(largest).div_(temperature).softmax(dim=-1)
 
 
@@ -93,17 +93,17 @@ def draw(weights: Tensor, uniforms: Tensor) -> Tensor:
         uniforms: Numbers in [0, 1), float64, shape (...).
 
     Returns:
-        Token ids, shape (...). Without any weight, or with NaN, they mean nothing.
+        Token ids, shape (...). If all weights are 0 or any is NaN, they are meaningless.
     """
     cumulative = weights.cumsum(dim=-1)
-    # A float64 below 1 times the total is below the total, also rounded, so a token is found.
+    # A float64 below 1 times the total is below the total even when rounded, so a token is found.
     targets = uniforms[..., None] * cumulative[..., -1:]
     found = torch.searchsorted(cumulative, targets, right=True)[..., 0]
     return found.clamp(max=weights.shape[-1] - 1)
 
 
 def accept_drafts(p: Tensor, q: Tensor, *, drafts: Tensor, uniforms: Tensor) -> Tensor:
-    """Decide which drafts stand: each with probability min(1, P / q).
+    """Decide which drafts are kept: each with probability min(1, P / q).
 
     Args:
         p: The verifiers' probabilities, shape (..., n_tokens).
@@ -112,7 +112,7 @@ def accept_drafts(p: Tensor, q: Tensor, *, drafts: Tensor, uniforms: Tensor) -> 
         uniforms: Numbers in [0, 1), shape (...).
 
     Returns:
-        True where the draft stands, shape (...).
+        True where the draft is kept, shape (...).
     """
     return uniforms < _ratios(p, q, drafts)
 
@@ -146,8 +146,8 @@ def entropies(p: Tensor) -> Tensor:
 def overlaps(wanted: Tensor) -> Tensor:
     """Return the overlap of q with the verifiers' distribution: the sum of min(P, q).
 
-    It is the probability that a draft is accepted, before it is known which token was drafted.
-    Where P is no more than q they share P, elsewhere P without the surplus; P sums to 1.
+    It is the probability that a draft is accepted, before the drafted token is known. It equals 1
+    minus the sum of the surplus, since P sums to 1 and min(P, q) = P - max(P - q, 0).
 
     Args:
         wanted: The `surplus` of P over q, shape (..., n_tokens).
@@ -167,12 +167,12 @@ def suppressions(p: Tensor, q: Tensor, *, drafts: Tensor) -> Tensor:
         drafts: Draws from q, shape (...).
 
     Returns:
-        The probability that each is rejected, from 0 to 1, shape (...).
+        From 0 to 1, shape (...).
     """
     return 1 - _ratios(p, q, drafts).clamp(max=1.0)
 
 
 def _ratios(p: Tensor, q: Tensor, drafts: Tensor) -> Tensor:
-    """P / q of one token each; of a draw from q, so q is never 0."""
+    """P / q of each draft; q is never 0, as drafts are drawn from it."""
     chosen = drafts[..., None]
     return (p.gather(-1, chosen) / q.gather(-1, chosen))[..., 0]

@@ -1,8 +1,8 @@
 """Rounds of decoding: draft, verify by the jury, keep.
 
-A round reads and writes tensors that stay where they are, has shapes that follow from the settings
-alone, and never waits for the device, so it can be recorded and replayed (see `decoding`). What it
-yields is written down on the device and read once, at the end.
+A round reads and writes tensors in place, has shapes that follow from the settings alone, and never
+waits for the device, so it can be recorded and replayed (see `decoding`). Its results are stored on
+the device and read once, at the end.
 """
 
 from dataclasses import dataclass
@@ -33,13 +33,13 @@ from tournament_assets.tournament.errors import GenerationError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VerifiedRound:
-    """One round, verified.
+    """The verdicts of one round.
 
     Attributes:
-        drafts: What was drafted, shape (n_prompts,).
-        tokens: The drafts, or what replaces them, the same shape.
-        accepted: Whether the draft stands, the same shape.
-        entropies: Of the verifiers' product, in nats, the same shape.
+        drafts: The drafted tokens, shape (n_prompts,).
+        tokens: The drafts or their replacements, the same shape.
+        accepted: Whether the draft is kept, the same shape.
+        entropies: Entropy of the verifiers' product, in nats, the same shape.
         overlaps: Probability that a draft is accepted, the same shape.
         suppressions: Probability that this draft is rejected, the same shape.
         votes: Each head's most probable token, shape (n_prompts, n_heads).
@@ -55,7 +55,7 @@ class VerifiedRound:
 
     @classmethod
     def zeros(cls, *shape: int, n_heads: int, device: torch.device) -> "VerifiedRound":
-        """Make room for verdicts to be written down; `shape` stands in place of that of drafts."""
+        """Make room for verdicts; `shape` replaces the shape of the drafts."""
 
         def zeros(*shape: int, dtype: torch.dtype) -> Tensor:
             return torch.zeros(shape, dtype=dtype, device=device)
@@ -72,7 +72,7 @@ class VerifiedRound:
 
     @property
     def columns(self) -> tuple[Tensor, ...]:
-        """All that it says, in the order of the attributes."""
+        """All attributes, in order."""
         return (
             self.drafts,
             self.tokens,
@@ -84,7 +84,7 @@ class VerifiedRound:
         )
 
     def read(self, kept: Tensor) -> list[VerifiedToken]:
-        """Return what is kept of verdicts that were written down, prompt by prompt.
+        """Return the verdicts on kept tokens, prompt by prompt.
 
         Args:
             kept: True where a token is kept, shape (n_rounds, n_prompts).
@@ -121,12 +121,12 @@ def verify(
 
     Args:
         drafts: Token ids, shape (n_prompts,).
-        q: What they were drafted from, shape (n_prompts, n_tokens).
+        q: The distributions they were drawn from, shape (n_prompts, n_tokens).
         verifiers: Sum of the verifiers' logits, the same shape.
         votes: Each head's most probable token, shape (n_prompts, n_heads).
         beta: Weight of each verifier.
         temperature: Sampling temperature; None decodes greedily.
-        uniforms: Numbers to accept and to replace with, shape (n_prompts, 2).
+        uniforms: Random numbers for accepting and for replacing, shape (n_prompts, 2).
 
     Returns:
         The verdict; its entropies are NaN where the logits are not numbers.
@@ -134,7 +134,7 @@ def verify(
     p = jury_probabilities(verifiers, beta=beta, temperature=temperature)
     wanted = surplus(p, q)
     shared = overlaps(wanted)
-    # Where there is nothing to replace a draft with, it stands: P equals q but for rounding.
+    # Where nothing can replace a draft, it is kept: P equals q but for rounding.
     accepted = accept_drafts(p, q, drafts=drafts, uniforms=uniforms[..., 0]) | (shared == 1)
     return VerifiedRound(
         drafts=drafts,
@@ -148,7 +148,7 @@ def verify(
 
 
 Written = tuple[tuple[int, ...], tuple[VerifiedToken, ...] | None]
-"""The token ids of one response, and what a jury made of them; None without a jury."""
+"""The token ids of one response, and a jury's verdicts on them; None without a jury."""
 
 
 _STEP = 32
@@ -167,7 +167,7 @@ class Rounds:
 
     Attributes:
         heads: The drawn head of each row, shape (n_rows,).
-        witnesses: What the speaking heads passed to the final norm in the first round,
+        witnesses: The speaking heads' input to the final norm in the first round,
             shape (n_rows, hidden_size).
     """
 
@@ -182,11 +182,11 @@ class Rounds:
         numbers: Tensor,
         prompt_length: int,
     ) -> None:
-        """Make room for what the rounds will yield.
+        """Make room for the results of the rounds.
 
         Args:
-            drafter: Has read the prompts.
-            progress: At the last token of each prompt.
+            drafter: One that has read the prompts.
+            progress: Progress at the last token of each prompt.
             heads: The drawn head of each row, shape (n_rows,).
             numbers: Random numbers of each row and position, shape (n_rows, n_positions, 3).
             prompt_length: Tokens that prompts are padded to.
@@ -214,9 +214,9 @@ class Rounds:
         )
 
     def n_slots(self, number: int) -> int:
-        """How many slots are looked at in a round, counted from 0; rows at their end need fewer.
+        """Return how many slots a round, counted from 0, looks at; rows at their end need fewer.
 
-        It depends on no row: a response's bits may depend on how many there are.
+        It depends on no row, because a response's bits may depend on the number of slots.
         """
         return round_up(self._prompt_length + number, device=self._numbers.device)
 
@@ -224,7 +224,7 @@ class Rounds:
         """Play one round; nothing in it waits for the device.
 
         Args:
-            n_slots: Slots that attention looks at, enough for all that is read in this round.
+            n_slots: Slots that attention looks at, enough for all tokens of this round.
         """
         settings, progress = self._settings, self._progress
         uniforms = self._next_numbers()
@@ -232,7 +232,7 @@ class Rounds:
             progress.tokens, progress.positions, uniforms[..., 0], n_slots=n_slots
         )
         self.witnesses.copy_(torch.where(self._number == 0, drafts.witnesses, self.witnesses))
-        self._broken |= drafts.q[..., 0].isnan().any()  # a law is NaN everywhere or nowhere
+        self._broken |= drafts.q[..., 0].isnan().any()  # NaN everywhere or nowhere
         if drafts.jury is None or self._verdicts is None:
             tokens = drafts.tokens
             self._write(self._tokens, tokens)
@@ -269,7 +269,7 @@ class Rounds:
         return bool(is_open)
 
     def read(self) -> list[Written]:
-        """Return what stands in each row so far."""
+        """Return what each row holds so far."""
         ends = accumulate(self._kept.sum(dim=0).tolist(), initial=0)
         tokens = self._tokens.T[self._kept.T].tolist()
         verified = None if self._verdicts is None else self._verdicts.read(self._kept)
@@ -283,7 +283,7 @@ class Rounds:
 
     def _next_numbers(self) -> Tensor:
         """Pick the random numbers of the next position, shape (n_rows, 3)."""
-        # Nothing is kept beyond the last position, so any number does there.
+        # Nothing is kept beyond the last position, so any number will do there.
         positions = self._progress.n_written.clamp(max=self._numbers.shape[1] - 1)
         return self._numbers.gather(1, positions[:, None, None].expand(-1, -1, 3))[:, 0]
 

@@ -1,15 +1,15 @@
 """Reads LoRA shards, one small file per head, and picks which of them speak for which rows.
 
-A shard is a state dict as the training code writes it, and code that its file may hold never runs.
-Its block j stands for layer n_layers - heads_depth + j of the model; its w1, w3 and w2 are the
-gate, up and down projection. Only exact matches are accepted: otherwise a file whose keys have
-another prefix would change nothing, and the head would answer like the base model.
+A shard is a state dict as the training code writes it; code in its file is never run. Its block j
+stands for layer n_layers - heads_depth + j of the model; its w1, w3 and w2 are the gate, up and
+down projection. Only exact matches are accepted: otherwise a file with another prefix on its keys
+would change nothing, and the head would answer like the base model.
 
-The heads differ from the base model in low-rank changes of the MLP projections and in nothing else,
-so one copy of the base weights serves all of them: W x is computed by the shared projection, and
-B (A x) is added by one batched multiplication over the heads (LoRA: Hu et al.,
-https://arxiv.org/abs/2106.09685). Adapters that were trained on top of one another, each merged
-before the next, are a sum of such changes, that is, one change of the summed rank.
+The heads differ from the base model only in low-rank changes of the MLP projections, so one copy of
+the base weights serves all of them: W x is computed by the shared projection, and B (A x) is added
+by one batched multiplication over the heads (LoRA: Hu et al., https://arxiv.org/abs/2106.09685).
+Adapters trained on top of one another, each merged before the next, add up to one change of the
+summed rank.
 """
 
 import pickle
@@ -32,7 +32,7 @@ _GLOBAL = re.compile(r"GLOBAL (\S+)")
 
 
 def load_shard_file(path: Path) -> Mapping[Any, Any]:
-    """Return what a file holds by its keys, which are not checked, on the CPU.
+    """Return a file's contents on the CPU, by keys that are not checked.
 
     Args:
         path: A safetensors file, which is preferred, or a `.pt` file written by `torch.save`.
@@ -71,7 +71,7 @@ def _load_pickle(path: Path, *, name: str) -> Mapping[Any, Any]:
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        # torch's own message recommends loading with the check switched off: it is not passed on.
+        # torch's own message is not passed on: it recommends switching the check off.
         named = _GLOBAL.search(str(error))
         found = f", {named[1]} among them" if named else ""
         raise InputError(
@@ -79,7 +79,7 @@ def _load_pickle(path: Path, *, name: str) -> Mapping[Any, Any]:
             "none was loaded; expected a state dict of tensors alone; "
             "save the adapter's tensors as safetensors"
         ) from error
-    # A damaged file makes torch raise almost anything: KeyError, EOFError, RuntimeError.
+    # torch raises almost anything for a damaged file: KeyError, EOFError, RuntimeError.
     except Exception as error:
         raise InputError(
             f"{name} cannot be read: {type(error).__name__}; "
@@ -115,7 +115,7 @@ class HeadShape:
 
 
 def head_shape(model: Any, *, heads_depth: int) -> HeadShape:
-    """Find which sizes the shards of a model's heads have.
+    """Return the sizes of the shards of a model's heads.
 
     Args:
         model: An `Olmo2ForCausalLM`.
@@ -150,7 +150,7 @@ def head_shape(model: Any, *, heads_depth: int) -> HeadShape:
 
 
 PROJECTIONS = {"w1": "gate_proj", "w3": "up_proj", "w2": "down_proj"}
-"""What the training code calls each projection, and what transformers calls it."""
+"""Each projection's name in the training code and in transformers."""
 
 _SHOWN_KEYS = 2
 
@@ -160,8 +160,8 @@ class LoraFactors:
     """Low-rank changes of one projection, one per head: its weight gains b @ a.
 
     Attributes:
-        a: From the features that are read to the ranks, shape (n_heads, rank, n_in).
-        b: From the ranks to the features that are written, shape (n_heads, n_out, rank).
+        a: From the input features to the ranks, shape (n_heads, rank, n_in).
+        b: From the ranks to the output features, shape (n_heads, n_out, rank).
     """
 
     a: Tensor
@@ -173,10 +173,10 @@ class HeadShards:
     """The shards of one adapter, stacked over the heads.
 
     Attributes:
-        shape: What they fit.
-        n_heads: How many heads they are for.
+        shape: The sizes they fit.
+        n_heads: Number of heads.
         rank: Rank of every change.
-        scale: What b @ a is multiplied with: alpha divided by the rank.
+        scale: Factor of b @ a: alpha divided by the rank.
         layers: For each layer of a head, in order, the changes of `gate_proj`, `up_proj` and
             `down_proj`, in float32 on the CPU, not yet scaled.
     """
@@ -190,13 +190,13 @@ class HeadShards:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What one tensor of a shard has to be; its two axes are the rank and some features."""
+    """The expected shape of one tensor of a shard; its two axes are the rank and some features."""
 
     shape: tuple[int, int]
     rank_axis: int
 
     def rank_of(self, tensor: Tensor) -> int | None:
-        """The rank of a tensor whose features are right; None if they are not."""
+        """The rank of a tensor with the right features; None if they are wrong."""
         other = 1 - self.rank_axis
         if tensor.ndim != 2 or tensor.shape[other] != self.shape[other]:
             return None
@@ -215,7 +215,7 @@ def read_shards(paths: Sequence[Path], *, shape: HeadShape, rank: int, scale: fl
         scale: Its alpha divided by its rank: 2 where alpha is twice the rank.
 
     Raises:
-        InputError: With everything that is wrong with any of the files.
+        InputError: With all problems of all files.
     """
     problems = Problems()
     if not paths:
@@ -336,7 +336,7 @@ def _holds_numbers(value: Any) -> bool:
         isinstance(value, Tensor)
         and value.is_floating_point()
         and value.layout == torch.strided
-        # A tensor on the meta device has a shape and no content.
+        # A tensor on the meta device has a shape but no content.
         and value.device.type == "cpu"
     )
 
@@ -358,13 +358,13 @@ Changes = tuple[Mapping[str, LoraFactors], ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeadSelection:
-    """The heads that speak: the changes to the base weights, for each group of rows.
+    """The speaking heads' changes to the base weights, for each group of rows.
 
     Attributes:
         copies: Rows per prompt; each prompt's rows see the same trunk.
         changes: The scaled changes of each group of rows; None for the base model itself. With
-            several copies there is one group per copy, which holds that copy's row of every
-            prompt; with one copy either one group of all rows, or one group per row.
+            several copies there is one group per copy, which holds that copy's row of every prompt;
+            with one copy there is one group of all rows, or one per row.
     """
 
     copies: int = 1
@@ -400,7 +400,7 @@ class HeadSelection:
             return base
         factors = self.changes[layer][projection]
         low = hidden.flatten(1, 2) @ factors.a.mT  # (n_groups, rows * tokens, rank)
-        own = base.flatten(1, 2)  # nobody else's, so that it can be changed where it is
+        own = base.flatten(1, 2)  # not shared, so it can be changed in place
         if own.shape[0] == low.shape[0] == factors.b.shape[0]:
             return own.baddbmm_(low, factors.b.mT).reshape(base.shape)
         changed = torch.baddbmm(own, low, factors.b.mT)
@@ -419,7 +419,7 @@ class LoraStack:
     ) -> None:
         self.n_heads = adapters[0].n_heads
         self.ranks = tuple(adapter.rank for adapter in adapters)
-        # Scaled in float32, before the precision of the model rounds it.
+        # Scaled in float32, before rounding to the model's precision.
         self._changes: Changes = tuple(
             {
                 projection: LoraFactors(
@@ -436,7 +436,7 @@ class LoraStack:
         )
 
     def jury(self, n_adapters: int) -> HeadSelection:
-        """All heads, each of them with its first adapters: one row per head and prompt."""
+        """All heads, each with its first adapters: one row per head and prompt."""
         return HeadSelection(copies=self.n_heads, changes=self._pick(n_adapters))
 
     def drawn(self, heads: Tensor, n_adapters: int) -> HeadSelection:

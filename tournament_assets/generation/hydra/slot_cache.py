@@ -1,9 +1,9 @@
-"""Keys and values of attention, where every token has the slot that its position names.
+"""An attention cache in which every token's slot is its position.
 
 Rows are padded on the right. A token at position p writes slot p and sees the slots up to p, so
-rows may be of different lengths and at different positions, nothing is ever moved, and what the
-padding has left behind is overwritten before it can be seen. The caches of transformers do not fit:
-they keep one length for a whole batch.
+rows may have different lengths and positions, nothing is ever moved, and what padding wrote is
+overwritten before it can be seen. transformers' caches do not fit: they keep one length for a whole
+batch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ class SlotCache:
     """Keys and values of some layers.
 
     Attributes:
-        keys: By layer, shape (n_rows, n_kv_heads, n_slots, head_dim).
-        values: The same for the values.
+        keys: Keys by layer, shape (n_rows, n_kv_heads, n_slots, head_dim).
+        values: Values by layer, the same shape.
     """
 
     keys: Mapping[int, Tensor]
@@ -41,11 +41,11 @@ class SlotCache:
     ) -> "SlotCache":
         """Make an empty cache.
 
-        A hidden slot takes part in attention with weight 0, and 0 times NaN is NaN: memory that
-        was allocated and not zeroed would poison every row.
+        A hidden slot takes part in attention with weight 0, and 0 times NaN is NaN: unzeroed memory
+        could turn every row into NaN.
 
         Args:
-            layers: The layers it is for, as the model numbers them.
+            layers: Its layers, as the model numbers them.
             shape: (n_rows, n_kv_heads, n_slots, head_dim).
             dtype: The precision of the model.
             device: Where the model is.
@@ -56,23 +56,23 @@ class SlotCache:
         )
 
     def at(self, slots: Tensor, *, n_seen: int | None = None) -> "SlotWriter":
-        """Return what a layer can be given as its cache while it reads tokens for these slots.
+        """Return the cache to give to a layer while it reads tokens for these slots.
 
         Args:
             slots: The slot of each token, which is its position, shape (n_rows, n_tokens).
-            n_seen: How many slots the layer gets to see, from the first on; None for all.
+            n_seen: How many slots the layer sees, from the first on; None for all.
         """
         return SlotWriter(cache=self, slots=slots, n_seen=n_seen)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlotWriter:
-    """A slot cache together with the slots to write: what an attention layer calls its cache.
+    """A slot cache with the slots to write; attention layers use it as their cache.
 
     Attributes:
         cache: Where keys and values are kept.
-        slots: The slot of each token that is read now, shape (n_rows, n_tokens).
-        n_seen: How many slots attention gets to see, from the first on; None for all.
+        slots: The slot of each token being read, shape (n_rows, n_tokens).
+        n_seen: How many slots attention sees, from the first on; None for all.
     """
 
     cache: SlotCache
@@ -82,7 +82,7 @@ class SlotWriter:
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int
     ) -> tuple[Tensor, Tensor]:
-        """Keep the keys and values of the tokens that are read now.
+        """Store the keys and values of the tokens being read.
 
         Args:
             key_states: Shape (n_rows, n_kv_heads, n_tokens, head_dim).
@@ -90,7 +90,7 @@ class SlotWriter:
             layer_idx: The layer they come from.
 
         Returns:
-            The keys and the values of the slots that are seen,
+            The keys and the values of the visible slots,
             shape (n_rows, n_kv_heads, n_seen, head_dim).
         """
         keys, values = self.cache.keys[layer_idx], self.cache.values[layer_idx]
@@ -103,8 +103,8 @@ class SlotWriter:
 def mask_slots(slots: Tensor, *, n_slots: int, dtype: torch.dtype) -> Tensor:
     """Return the mask for attention: a token sees its own slot and those before.
 
-    It is what attention adds to its scores, made once for all layers: of a boolean mask, every
-    layer would make this one for itself.
+    Attention adds it to its scores. It is made once for all layers, each of which would otherwise
+    derive it from a boolean mask.
 
     Args:
         slots: The slot of each token, shape (n_rows, n_tokens).
@@ -122,7 +122,7 @@ def mask_slots(slots: Tensor, *, n_slots: int, dtype: torch.dtype) -> Tensor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenPositions:
-    """Where the tokens of one forward pass stand.
+    """The positions of the tokens of one forward pass.
 
     Attributes:
         positions: Absolute position of each token, shape (n_rows, n_tokens).
@@ -140,7 +140,7 @@ class TokenPositions:
         return self.mask.shape[-1]
 
     def repeat(self, copies: int) -> "TokenPositions":
-        """The same tokens once more for each further copy of the rows."""
+        """Repeat the tokens for each copy of the rows."""
         if copies == 1:
             return self
         cos, sin = self.rotary
@@ -153,11 +153,11 @@ class TokenPositions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HydraCaches:
-    """What has been read of a batch.
+    """The caches of a batch.
 
     Attributes:
-        trunk: Of the trunk, one row per prompt.
-        heads: Of the heads, one row per copy and prompt: row copy * n_prompts + prompt.
+        trunk: The trunk's, one row per prompt.
+        heads: The heads', one row per copy and prompt: row copy * n_prompts + prompt.
         rotary: Cosine and sine of the rotary embedding of each slot, each (n_slots, head_dim).
     """
 
@@ -169,9 +169,9 @@ class HydraCaches:
         """Prepare one forward pass.
 
         Args:
-            positions: Where its tokens stand, shape (n_prompts, n_tokens).
-            n_slots: Slots that attention looks at, more than the largest position; None for all.
-                More than there are means all.
+            positions: The positions of its tokens, shape (n_prompts, n_tokens).
+            n_slots: Slots that attention looks at, more than the largest position; None, or more
+                than there are, for all.
         """
         cos, sin = self.rotary
         n_all = cos.shape[0]

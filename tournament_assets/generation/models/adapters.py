@@ -1,9 +1,8 @@
 """LoRA adapters in peft's format, put on a resident model temporarily.
 
-peft replaces the modules that an adapter changes, and reads its weights; which modules it replaced
-is noted and undone at once. While the adapter speaks the new modules take the old ones' places, so
-that the model itself never changes: others on it, with another adapter or with none, compute what
-they would compute alone, to the bit.
+peft replaces the modules that an adapter changes and reads its weights; the replacements are
+recorded and undone at once. While the adapter is in use, the new modules stand in for the old ones.
+The model itself never changes: with another adapter or none, it computes the same to the bit.
 """
 
 import copy
@@ -62,12 +61,12 @@ _UNDERSTOOD = frozenset(
         "use_rslora",
     }
 )
-"""Settings that say how the changed modules compute; any other may change the base itself."""
+"""Settings that affect the changed modules only; any other may change the base itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A place in the model, and which modules stand there without and with the adapter."""
+    """A place in the model, and the modules there without and with the adapter."""
 
     parent: nn.Module
     attribute: str
@@ -87,7 +86,7 @@ class LoadedAdapter:
 
     @contextmanager
     def put_on(self) -> Iterator[None]:
-        """Let the model speak with the adapter inside the `with` block."""
+        """Put the adapter on the model inside the `with` block."""
         try:
             for place in self.places:
                 place.parent.register_module(place.attribute, place.adapted)
@@ -98,14 +97,14 @@ class LoadedAdapter:
 
 
 def load_adapter(base: LoadedBase, folder: Path, *, name: str) -> LoadedAdapter:
-    """Load an adapter for a resident model, which stays as it is.
+    """Load an adapter for a resident model without changing the model.
 
     Args:
-        folder: The adapter's, with `adapter_config.json` and `adapter_model.safetensors`.
-        name: Who needs it, to begin every message with.
+        folder: The adapter's folder, with `adapter_config.json` and `adapter_model.safetensors`.
+        name: Begins every message, e.g. `entrant 'base'`.
 
     Raises:
-        InputError: With everything that is wrong with the folder, or that the model does not fit.
+        InputError: With all problems of the folder, and all that does not fit the model.
     """
     if problems := check_adapter(folder, name=name):
         raise InputError(problems)
@@ -131,7 +130,7 @@ def load_adapter(base: LoadedBase, folder: Path, *, name: str) -> LoadedAdapter:
     finally:
         for parent, attribute, child in before:
             parent.register_module(attribute, child)
-        # peft leaves its notes on the model, and would take them for an adapter that is on.
+        # peft leaves its notes on the model, and would mistake them for an active adapter.
         vars(model).pop("peft_config", None)
     if problem is not None:
         raise InputError(
@@ -144,8 +143,7 @@ def load_adapter(base: LoadedBase, folder: Path, *, name: str) -> LoadedAdapter:
 def adapted_tokenizer(base: LoadedBase, folder: Path) -> Any:
     """Return the tokenizer in an adapter's folder, or the base's where there is none.
 
-    A chat template without a tokenizer, and a tokenizer without a chat template, are completed by
-    the base's.
+    If the folder has only one of tokenizer and chat template, the base supplies the other.
     """
     template = folder / "chat_template.jinja"
     if any((folder / file).is_file() for file in TOKENIZER_FILES):
@@ -166,7 +164,7 @@ def adapted_tokenizer(base: LoadedBase, folder: Path) -> Any:
 
 
 def _read_config(folder: Path, *, name: str) -> Any:
-    """Return peft's description of an adapter that changes nothing but the modules it replaces."""
+    """Return peft's description of an adapter that changes only the modules it replaces."""
     from peft import LoraConfig, PeftConfig
 
     try:
@@ -196,14 +194,14 @@ def _read_config(folder: Path, *, name: str) -> Any:
 
 
 def _inject(model: nn.Module, config: Any, folder: Path) -> str | None:
-    """Replace the model's modules and read their weights; say what is missing or has no place."""
+    """Replace modules and read their weights; return what is missing or unexpected, if anything."""
     from peft import PeftModelForCausalLM, set_peft_model_state_dict
 
     adapted = PeftModelForCausalLM(model, config, adapter_name=_ITS_NAME)
     tensors = load_file(folder / ADAPTER_WEIGHTS)
     result = set_peft_model_state_dict(adapted, tensors, adapter_name=_ITS_NAME)
     adapted.eval()
-    # The base's own tensors are not in the file, and so missing as well.
+    # The base's own tensors are not in the file, so they are reported missing too.
     missing = [key for key in result.missing_keys if _ITS_NAME in key.split(".")]
     problems = [
         f"{len(keys)} tensors {what}, the first is {min(keys)!r}"

@@ -1,4 +1,4 @@
-"""Loads models, one at a time, and lets all entrants that stand on the same one share it."""
+"""Loads base models, one at a time, and shares each between all entrants that use it."""
 
 import gc
 from collections.abc import Callable, Iterator, Mapping
@@ -57,13 +57,13 @@ def pick_device() -> PickedDevice:
 
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
-"""What weights may be loaded as, by name."""
+"""The precisions that weights may be loaded in, by name."""
 _FIRST_WITH_BFLOAT16 = (8, 0)
-"""CUDA's compute capability from which a card computes in bfloat16, rather than imitating it."""
+"""The lowest CUDA compute capability that computes in bfloat16 rather than emulating it."""
 
 
 def _capability(device: str) -> tuple[int, int] | None:
-    """A card's compute capability; None where there is no card, or none of NVIDIA's."""
+    """A card's compute capability; None without an NVIDIA card."""
     if torch.version.cuda is None or not torch.cuda.is_available():
         return None
     return torch.cuda.get_device_capability(device)
@@ -72,12 +72,12 @@ def _capability(device: str) -> tuple[int, int] | None:
 def dtype_for(
     device: str, *, capability: Callable[[str], tuple[int, int] | None] = _capability
 ) -> torch.dtype:
-    """The precision of weights on a device: float32 on the CPU, on CUDA bfloat16.
+    """The precision of weights on a device: float32 on the CPU, bfloat16 on CUDA.
 
     Cards that cannot compute in bfloat16 (V100, T4 and older) get float16.
 
     Args:
-        capability: Tells a card's compute capability.
+        capability: Returns a card's compute capability.
     """
     if torch.device(device).type != "cuda":
         return torch.float32
@@ -92,7 +92,7 @@ def name_of(dtype: torch.dtype) -> str:
 
 @contextmanager
 def transformers_logging_off() -> Iterator[None]:
-    """Show neither progress bars nor warnings of transformers inside the `with` block."""
+    """Silence transformers' progress bars and warnings inside the `with` block."""
     verbosity = logging.get_verbosity()
     had_progress_bar = logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
@@ -116,7 +116,7 @@ class LoadedBase:
         dtype: The precision of its weights.
         folder: What it was loaded from.
         is_spread: Whether its layers are on several cards.
-        is_batchable: Whether a row is what it is alone; a few models read padding as text, or other
+        is_batchable: Whether batching leaves a row unchanged; a few models read padding or other
             rows.
     """
 
@@ -130,9 +130,9 @@ class LoadedBase:
 
 
 class Residence:
-    """Room for one model: the next entrant that stands on the same one finds it loaded.
+    """Keeps one model loaded, so that the next entrant on the same one need not load it again.
 
-    A model that is asked for is loaded only after the one before has left the memory.
+    Another model is loaded only after the previous one has left the memory.
     """
 
     def __init__(self) -> None:
@@ -149,19 +149,19 @@ class Residence:
         max_memory: Mapping[int | str, int] | None = None,
         needs_template: bool = True,
     ) -> LoadedBase:
-        """Return the model of a folder, loaded or still there.
+        """Return the model of a folder, loading it unless it is still there.
 
         Args:
             folder: The folder with `config.json`, the tokenizer and safetensors weights.
             device: Where to put the model: `cpu`, `cuda` or `cuda:1`.
-            name: Who needs it, to begin every message with.
-            dtype: One of `DTYPES`, or `auto` for what the device is best at.
-            max_memory: In bytes, of each of several devices that share the model; None for one.
-            needs_template: Whether the chat template is looked for in the folder.
+            name: Begins every message, e.g. `entrant 'base'`.
+            dtype: One of `DTYPES`, or `auto` to choose by device.
+            max_memory: Bytes to use on each of several devices that share the model; None for one.
+            needs_template: Whether the folder must hold a chat template.
 
         Raises:
-            InputError: With everything that is wrong with the folder.
-            GenerationError: If the folder looks right and the model cannot be loaded all the same.
+            InputError: With all problems of the folder.
+            GenerationError: If the folder looks right but the model cannot be loaded.
         """
         if problems := check_weights(folder, name=name, needs_template=needs_template):
             raise InputError(problems)
@@ -176,7 +176,7 @@ class Residence:
         return self._base
 
     def clear(self) -> None:
-        """Let the model go, and give its memory back to the device."""
+        """Drop the model and free its memory on the device."""
         if self._base is None:
             return
         self._key = self._base = None
@@ -186,7 +186,7 @@ class Residence:
 
 
 RESIDENCE = Residence()
-"""The one of this process: a device has room for one large model, whoever asks for it."""
+"""This process's only residence, because a device has room for one large model."""
 
 
 def load_base(
@@ -197,19 +197,19 @@ def load_base(
     dtype: str = "auto",
     max_memory: Mapping[int | str, int] | None = None,
 ) -> LoadedBase:
-    """Load a tokenizer and a model from a folder, without network and without code in it.
+    """Load a tokenizer and a model from a folder, using no network and running no code in it.
 
     Args:
-        folder: Passes `check_weights`.
+        folder: A folder that passes `check_weights`.
         device: Where to put the model.
-        name: Who needs it, to begin every message with.
-        dtype: One of `DTYPES`, or `auto` for what the device is best at.
-        max_memory: In bytes, of each of several devices that share the model, layer by layer; None
-            for `device` alone.
+        name: Begins every message, e.g. `entrant 'base'`.
+        dtype: One of `DTYPES`, or `auto` to choose by device.
+        max_memory: Bytes to use on each of several devices that share the layers; None for `device`
+            alone.
 
     Raises:
-        InputError: If parts of the folder do not belong together, or the precision has another
-            name; if several devices share the model and the accelerate library is not there.
+        InputError: If parts of the folder do not belong together, the precision is unknown, or
+            several devices share the model and the accelerate library is missing.
         GenerationError: If the model cannot be loaded.
     """
     if dtype not in ("auto", *DTYPES):
@@ -223,7 +223,7 @@ def load_base(
     shared = {} if max_memory is None else {"device_map": "auto", "max_memory": {**max_memory}}
     try:
         if torch.device(device).index is not None:
-            # What is recorded as a CUDA graph is recorded on the current card.
+            # CUDA graphs are recorded on the current card.
             torch.cuda.set_device(device)
         with transformers_logging_off():
             tokenizer = AutoTokenizer.from_pretrained(
@@ -243,8 +243,8 @@ def load_base(
             model = model.eval()
             if max_memory is None:
                 model = model.to(device)
-    # transformers and safetensors raise a dozen kinds for a bad folder, some of them plain
-    # Exception; whatever it is, the entrant cannot play and its folder must be named.
+    # transformers and safetensors raise a dozen kinds of errors for a bad folder, some of them
+    # plain Exception; in every case the entrant cannot play and the message must name its folder.
     except Exception as error:
         raise GenerationError(
             f"{name}: the model in {str(folder)!r} cannot be loaded onto {device!r}: {error}; "
@@ -254,8 +254,8 @@ def load_base(
     refuse_mismatch(tokenizer, model, name=name)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
-    # generate() fills every setting we leave open from here: a repetition penalty that the model's
-    # authors suggest would decode differently from what the entrant's description says.
+    # generate() takes every setting we leave open from here: a repetition penalty suggested by the
+    # model's authors would apply although the entrant's description does not name it.
     model.generation_config = GenerationConfig(eos_token_id=model.generation_config.eos_token_id)
     return LoadedBase(
         tokenizer=tokenizer,
@@ -269,7 +269,7 @@ def load_base(
 
 
 def _refuse_gaps(report: Any, *, name: str, folder: Path) -> None:
-    """Missing tensors would be random numbers, and a model without unexpected ones half of it."""
+    """Refuse missing tensors, which would be random, and unexpected ones, which would be lost."""
     belongs = "config.json and *.safetensors belong to different models"
     problems = [
         f"{name}: the weights in {str(folder)!r} {verb} {len(tensors)} tensors{of_what}, the first "
@@ -289,7 +289,7 @@ _SHOWN = 3
 
 
 def _shape_problems(mismatched: Any, *, name: str, folder: Path) -> list[str]:
-    """Name the tensors that have other shapes than `config.json` says."""
+    """Name the tensors whose shapes differ from those in `config.json`."""
     if not mismatched:
         return []
     shown = [
@@ -305,7 +305,7 @@ def _shape_problems(mismatched: Any, *, name: str, folder: Path) -> list[str]:
 
 
 def refuse_mismatch(tokenizer: Any, model: Any, *, name: str) -> None:
-    """Raise InputError if a tokenizer is not the model's; `name` begins the message."""
+    """Raise InputError if a tokenizer does not fit the model; `name` begins the message."""
     n_embedded = model.get_input_embeddings().num_embeddings
     if len(tokenizer) > n_embedded:
         raise InputError(
@@ -322,19 +322,19 @@ def refuse_mismatch(tokenizer: Any, model: Any, *, name: str) -> None:
 _PROBED = torch.arange(8)[None]
 _COMPANION = torch.arange(32).flip(0)[None]
 _NOISE = 0.3
-"""Of the logits' spread: more than bfloat16 and an expert chosen otherwise change; padding that is
-read, or another row, changes them by about as much as they spread."""
+"""Share of the logits' spread: more than bfloat16 or another choice of expert changes; reading
+padding or another row changes them by about the whole spread."""
 
 
 class _Repeat(LogitsProcessor):  # type: ignore[misc]  # transformers is untyped
-    """Goes on with the first token, so that noise cannot lead two readings to different texts."""
+    """Repeats the first token, so that noise cannot lead two readings to different texts."""
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         return torch.full_like(scores, float("-inf")).scatter(1, input_ids[:, -1:], 0.0)
 
 
 def _is_batchable(model: Any, tokenizer: Any, *, name: str) -> bool:
-    """Read a few tokens alone, and with padding beside a longer row."""
+    """Compare a few tokens read alone with the same tokens padded beside a longer row."""
     alone, companion = (ids % len(tokenizer) for ids in (_PROBED, _COMPANION))
     n_padding = companion.shape[1] - alone.shape[1]
     ids = torch.cat([pad(alone, (n_padding, 0), value=tokenizer.pad_token_id), companion])
@@ -354,7 +354,7 @@ def _is_batchable(model: Any, tokenizer: Any, *, name: str) -> bool:
 
 @torch.inference_mode()
 def _read_on(model: Any, ids: Tensor, mask: Tensor) -> Tensor:
-    """Logits of the first row's next three tokens as `generate` has them, with its cache."""
+    """Return the logits of the first row's next three tokens from `generate`, with its cache."""
     written = model.generate(
         input_ids=ids.to(model.device),
         attention_mask=mask.to(model.device),
@@ -371,7 +371,7 @@ def _read_on(model: Any, ids: Tensor, mask: Tensor) -> Tensor:
 
 
 _WORTH_SHARING = 50_000_000
-"""Parameters from which a step is long enough to be shared between threads.
+"""Number of parameters from which a step is long enough to share between threads.
 
 Below, threads wait for one another longer than they work: on 2 busy cores the bundled checkpoint
 (1.5 million parameters) took 122 s with two threads for what one thread did in 4 s.

@@ -1,4 +1,4 @@
-"""Prompts as a model reads them, written by its own chat template."""
+"""Encodes prompts for a model with its own chat template."""
 
 import re
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.prompts import Prompt, prompt_seed
 
 NO_TEMPLATE = ""
-"""In place of a chat template: the text stands alone."""
+"""In place of a chat template: the text is used as it is."""
 LENGTH_STEP = 32
 """Prompts are padded to multiples of this many tokens: few shapes, little padding."""
 
@@ -28,8 +28,8 @@ class AskedPrompt:
         text: What it says.
         ids: Token ids of the whole conversation up to the response.
         seed: Seeds the response's random numbers.
-        is_padded: Whether it is padded; not where it is read alone.
-        sample: Which of its answers is asked for, from 1.
+        is_padded: Whether it is padded; False if it is read alone.
+        sample: The number of the wanted answer, from 1.
     """
 
     prompt_id: str
@@ -41,11 +41,10 @@ class AskedPrompt:
 
     @property
     def padded_length(self) -> int:
-        """Tokens it is padded to; a function of its own length alone.
+        """Its length with padding, which depends on its own length alone.
 
-        There is at least one token of padding in every row of a batch: transformers drops the
-        attention mask where there is none, and would so take another kernel depending on the
-        companions.
+        Every row of a batch has at least one token of padding: without any, transformers drops the
+        attention mask, so the choice of kernel would depend on the other rows.
         """
         return padded_length(len(self.ids)) if self.is_padded else len(self.ids)
 
@@ -69,13 +68,13 @@ def encode_chat(
     Args:
         tokenizer: The model's, with a chat template.
         text: What the user says.
-        system_prompt: What is said before, if anything.
-        chat_template: In place of the tokenizer's own, if given; `NO_TEMPLATE` for the text alone.
-        arguments: Further variables of the chat template.
-        name: Who is asked, to begin a message with.
+        system_prompt: Put before it, if given.
+        chat_template: Replaces the tokenizer's own, if given; `NO_TEMPLATE` for the text alone.
+        arguments: Further variables for the chat template.
+        name: Begins every message, e.g. `entrant 'base'`.
 
     Raises:
-        InputError: If the chat template has no place for these roles, or cannot be read.
+        InputError: If the chat template does not support these roles, or cannot be read.
     """
     if chat_template == NO_TEMPLATE:
         return _encode_alone(tokenizer, text)
@@ -117,13 +116,13 @@ def encode_prompts(
     Args:
         tokenizer: The model's, with a chat template.
         system_prompt: Put before each of them, if given.
-        max_new_tokens: What the response may take.
+        max_new_tokens: The most tokens of a response.
         context: The most tokens the model can read; None if it does not say.
-        chat_template: In place of the tokenizer's own, if given; `NO_TEMPLATE` for the texts alone.
-        arguments: Further variables of the chat template.
-        seed: Of the entrant.
-        is_padded: Whether they are padded, to share batches.
-        name: Who is asked, to begin every message with.
+        chat_template: Replaces the tokenizer's own, if given; `NO_TEMPLATE` for the texts alone.
+        arguments: Further variables for the chat template.
+        seed: The entrant's seed.
+        is_padded: Whether they are padded so that they can share batches.
+        name: Begins every message, e.g. `entrant 'base'`.
 
     Raises:
         InputError: With every prompt that does not fit the model, or if the chat template never
@@ -163,9 +162,9 @@ def encode_prompts(
 
 
 def _encode_alone(tokenizer: Any, text: str) -> tuple[int, ...]:
-    """What a base model goes on with: the text after what its tokenizer begins every text with."""
+    """Encode a text for a base model to continue, after the tokens that begin every text."""
     ids = list(tokenizer(text)["input_ids"])
-    if ids and ids[-1] == tokenizer.eos_token_id:  # some tokenizers close every text, too
+    if ids and ids[-1] == tokenizer.eos_token_id:  # some tokenizers also end every text
         ids.pop()
     return tuple(ids)
 
@@ -177,13 +176,12 @@ def refuse_unread_arguments(
     chat_template: str | None = None,
     name: str,
 ) -> None:
-    """Refuse variables that a chat template never reads: they would change a name and no response.
+    """Refuse variables that a chat template never reads, since they would change no response.
 
     Args:
-        tokenizer: The model's.
         arguments: Variables by name.
-        chat_template: In place of the tokenizer's own, if given.
-        name: Who is asked, to begin a message with.
+        chat_template: Replaces the tokenizer's own, if given.
+        name: Begins every message, e.g. `entrant 'base'`.
 
     Raises:
         InputError: With all of them.
@@ -209,7 +207,7 @@ def refuse_unread_arguments(
 
 @dataclass(frozen=True, slots=True)
 class EncodedPrompt:
-    """What is read before a response is written.
+    """A prompt's tokens, and the seed of its response.
 
     Attributes:
         ids: Token ids, at least one.

@@ -1,8 +1,7 @@
-"""The files that an entrant is loaded from, what is missing, and their hash; all without torch.
+"""Finds, checks and hashes the files that an entrant is loaded from, without torch.
 
-And models that cannot play here, told by their files before any of them is loaded: encoder-decoder
-models, code that a folder brings, quantised weights without the packages that read them, and
-weights that end too early.
+Models that cannot play are recognised before loading: encoder-decoder models, models that need code
+from their folder, quantised weights without the packages that read them, and truncated weights.
 """
 
 import hashlib
@@ -20,7 +19,7 @@ from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.hydra_entrants import NeededShards
 
 LFS_PREFIX = b"version https://git-lfs"
-"""What a file begins with when Git-LFS has not replaced it by its content."""
+"""The beginning of a Git-LFS pointer, a file whose content was not downloaded."""
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -45,8 +44,8 @@ def check_weights(folder: Path, *, name: str, needs_template: bool = True) -> li
 
     Args:
         folder: The folder with `config.json`, the tokenizer and safetensors weights.
-        name: Who needs it, to begin every message with, e.g. `entrant 'base'`.
-        needs_template: Whether the chat template is looked for here.
+        name: Begins every message, e.g. `entrant 'base'`.
+        needs_template: Whether the folder must hold a chat template.
 
     Returns:
         One sentence per problem; none if the folder can be loaded.
@@ -99,11 +98,11 @@ def check_weights(folder: Path, *, name: str, needs_template: bool = True) -> li
 
 
 def check_adapter(folder: Path, *, name: str) -> list[str]:
-    """Find what keeps a folder from being loaded as a LoRA adapter, as peft writes one.
+    """Find what keeps a folder from being loaded as a LoRA adapter in peft's format.
 
     Args:
         folder: The folder with `adapter_config.json` and `adapter_model.safetensors`.
-        name: Who needs it, to begin every message with.
+        name: Begins every message, e.g. `entrant 'base'`.
 
     Returns:
         One sentence per problem; none if the folder can be loaded.
@@ -149,8 +148,8 @@ def _pointer_problem(pointers: list[str], folder: Path, *, name: str) -> str:
 def fingerprint_weights(folder: Path) -> str:
     """Return the SHA-256 of everything in a folder that a response depends on.
 
-    Counted are the names and the whole contents of configuration, tokenizer, chat template and
-    weights; where the folder lies, its model card and its files' dates do not count.
+    It covers the names and contents of configuration, tokenizer, chat template and weights, but not
+    the folder's location, its model card or its files' dates.
 
     Raises:
         InputError: If the folder holds no such file.
@@ -167,15 +166,15 @@ def fingerprint_weights(folder: Path) -> str:
 
 
 def fingerprint_file(path: Path) -> str:
-    """Return the SHA-256 of a file; one that has not changed since is not read again."""
+    """Return the SHA-256 of a file, which is read again only if it has changed."""
     status = path.stat()
     return _digest(path.resolve(), status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 @cache
 def _digest(path: Path, inode: int, size: int, modified_ns: int) -> str:  # noqa: ARG001
-    # All but the path are there to tell one state of the file from the next: gigabytes of weights
-    # are asked for several times in a run.
+    # The other arguments make the cache notice a changed file; a run asks several times for the
+    # hash of the same gigabytes.
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -187,7 +186,7 @@ def is_lfs_pointer(path: Path) -> bool:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files that count, by name; subfolders may hold other checkpoints and are left out."""
+    """The relevant files by name; subfolders may hold other checkpoints and are left out."""
     found = [*folder.glob("*"), *folder.glob(f"{_TEMPLATE_FOLDER}/*.jinja")]
     return sorted(
         (path for path in found if path.suffix in _HASHED_SUFFIXES and path.is_file()),
@@ -220,7 +219,7 @@ def _safetensors_problems(folder: Path) -> list[str]:
 
 
 def _file_problems(folder: Path, present: Set[str], read: Set[str]) -> list[str]:
-    """Weights that end too early, and such that nothing would read, as of another model."""
+    """Find truncated weights, and weights that nothing would read, such as another model's."""
     cut = cut_problems([folder / name for name in sorted(present & read)])
     unread = sorted(present - read - {*_ADAPTER_FILES})
     if not unread:
@@ -272,13 +271,13 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class EntrantFiles:
-    """What an entrant is loaded from.
+    """The files that an entrant is loaded from.
 
     Attributes:
         weights: The folder of the model, or of the base model.
-        shards: The LoRA shards of each adapter by its name, one file per head, in order.
-        adapter: The folder of an adapter for the whole model, as peft writes one.
-        chat_template: A chat template that comes before the model's own.
+        shards: Each adapter's LoRA shards by its name, one file per head, in order.
+        adapter: The folder of an adapter for the whole model, in peft's format.
+        chat_template: A chat template that replaces the model's own.
     """
 
     weights: Path
@@ -316,12 +315,12 @@ def find_shards(needed: NeededShards, folder: Path, *, what: str) -> list[Path]:
     """Find the files of one adapter.
 
     Args:
-        needed: What they are called.
-        folder: Where they lie.
-        what: What they are, to begin a message with.
+        needed: Their names.
+        folder: Their folder.
+        what: Begins every message.
 
     Raises:
-        InputError: With every file that is missing, is there twice, or is a Git-LFS pointer.
+        InputError: With every file that is missing, present twice, or a Git-LFS pointer.
     """
     found: list[Path] = []
     missing: list[str] = []
@@ -375,11 +374,11 @@ _LONGEST_HEADER = 100_000_000
 
 
 def kind_problems(config: Mapping[str, Any], *, folder: Path) -> list[str]:
-    """Find what in a model's `config.json` keeps it from playing.
+    """Find what in a model's `config.json` shows that it cannot play.
 
     Args:
         config: The file's content.
-        folder: Where it lies, for messages.
+        folder: The model's folder, for messages.
 
     Returns:
         One sentence per problem.
@@ -427,9 +426,9 @@ def _are(names: Sequence[str]) -> str:
 
 
 def cut_problems(paths: Sequence[Path]) -> list[str]:
-    """Find safetensors files that are not as long as their own header says.
+    """Find safetensors files whose length differs from what their header says.
 
-    The header is the length of a JSON object, 8 bytes, little-endian, and that object, which says
+    The header is the length of a JSON object (8 bytes, little-endian), then the object, which says
     where each tensor ends (https://huggingface.co/docs/safetensors).
 
     Returns:
@@ -453,7 +452,7 @@ def cut_problems(paths: Sequence[Path]) -> list[str]:
 
 
 def count_parameters(folder: Path) -> int:
-    """Return how many numbers the weights of a folder hold, by their files' headers."""
+    """Return the number of parameters in a folder's weights, from the files' headers."""
     shapes = [
         each["shape"]
         for path in sorted(folder.glob("*.safetensors"))
@@ -473,7 +472,7 @@ def _whole_length(path: Path) -> int | None:
 
 
 def _read_header(path: Path) -> Mapping[str, Any] | None:
-    """Return what a safetensors file says of each tensor; None if it does not begin as one."""
+    """Return a safetensors file's header, by tensor; None if it is not such a file."""
     with path.open("rb") as file:
         n_header = int.from_bytes(file.read(_LENGTH_BYTES), "little")
         if not 2 <= n_header <= _LONGEST_HEADER:
