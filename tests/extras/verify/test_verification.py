@@ -2,6 +2,7 @@
 
 import random
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,26 @@ def test_a_changed_leading_digit_is_found(folder: Path, tmp_path: Path) -> None:
             changed = tmp_path / Path(name).name
             changed.write_text(text[:place] + digit + text[place + 1 :], encoding="utf-8")
             assert verification.check(name, changed).wrong, (name, text[place - 30 : place + 9])
+
+
+def test_a_row_that_is_gone_is_found(folder: Path, tmp_path: Path) -> None:
+    verification = Verification(read_run(folder))
+    for name in ("tables/leaderboard.csv", "pairwise_winrates.csv"):
+        lines = (folder / name).read_text(encoding="utf-8").splitlines(keepends=True)
+        shorter = tmp_path / Path(name).name
+        shorter.write_text("".join(lines[:-1]), encoding="utf-8")
+        (wrong,) = verification.check(name, shorter).wrong
+        assert wrong.place == "number of rows"
+
+
+def test_a_verdict_file_that_is_cut_off_is_bad_input(folder: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "run"
+    shutil.copytree(folder, broken)
+    path = next((broken / "verdicts").iterdir())
+    path.write_text(path.read_text(encoding="utf-8")[:-20], encoding="utf-8")
+    done = CliRunner().invoke(main, ["verify", str(broken)])
+    assert done.exit_code == 2
+    assert str(broken) in done.output
 
 
 def test_a_folder_that_is_no_run_is_bad_input(tmp_path: Path) -> None:

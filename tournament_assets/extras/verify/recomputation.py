@@ -13,6 +13,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, stdtrit
 
 from tournament_assets.extras.verify.settled import SettledPair
 
@@ -261,8 +262,6 @@ class Recomputed:
         }
 
     def _more_prompts(self, value: float, low: float, high: float, confidence: float) -> int | None:
-        from scipy.special import stdtrit
-
         n, half = len(self.prompts), (high - low) / 2
         quantile = float(stdtrit(max(1, n - 1), 0.5 + confidence / 2))
 
@@ -424,8 +423,6 @@ def _partly(table: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[n
 
 def _expanded(samples: NDArray[np.float64], n: int, confidence: float) -> tuple[float, float]:
     """Return the percentile interval, widened as Student's t requires."""
-    from scipy.special import stdtrit
-
     if n < 2 or 2.0 ** (1 - n) > 1 - confidence:
         return -math.inf, math.inf
     quantile = float(stdtrit(n - 1, 0.5 + confidence / 2))
@@ -444,8 +441,6 @@ def _joint(
     samples: NDArray[np.float64], compared: NDArray[np.bool_], n: int, confidence: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
     """Return the joint intervals of all differences, shape (n, n), and who is above whom."""
-    from scipy.special import ndtr, stdtrit
-
     size = samples.shape[1]
     low, high = np.full((size, size), -np.inf), np.full((size, size), np.inf)
     better = np.zeros((size, size), dtype=np.bool_)

@@ -74,6 +74,16 @@ def read_run(folder: Path) -> RunFolder:
         InputError: If it is not the directory of a finished run, or a verdict file cannot be read
             or contradicts itself.
     """
+    try:
+        return _read_run(folder)
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{folder}: its manifest, verdicts, matches or battles cannot be read "
+            f"({type(error).__name__}: {error}); expected the files of a finished run"
+        ) from None
+
+
+def _read_run(folder: Path) -> RunFolder:
     manifest = _json_of(folder / "manifest.json")
     if not isinstance(manifest, dict) or "dimensions" not in manifest:
         raise InputError(

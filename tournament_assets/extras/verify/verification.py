@@ -104,7 +104,9 @@ class Verification:
         return Checked(name, n, tuple(wrong))
 
     def _leaderboard(self, path: Path) -> Iterator[Number]:
-        for row in _csv(path):
+        rows = _csv(path)
+        yield "number of rows", len(rows), len(self.run.pairs) * len(self.run.entrants)
+        for row in rows:
             dimension, name = row["dimension"], row["entrant_id"]
             own, at = self._by_dimension[dimension], f"{dimension}, {name}"
             low, high = own.intervals[name]
@@ -117,8 +119,8 @@ class Verification:
                 "n": n,
             }
             if row["elo"]:
-                rows = self._primary(dimension)[:, self.run.entrants.index(name)]
-                expected |= {"elo": float(rows.mean()), "elo_sem": _standard_error(rows)}
+                elo = self._primary(dimension)[:, self.run.entrants.index(name)]
+                expected |= {"elo": float(elo.mean()), "elo_sem": _standard_error(elo)}
             if not self.run.stops_early:
                 best, worst = own.places.get(name, (None, None))
                 expected |= {
@@ -128,7 +130,13 @@ class Verification:
                 yield f"{at}, {column}", row[column] or None, value
 
     def _win_rates(self, path: Path) -> Iterator[Number]:
-        for row in _csv(path):
+        rows = _csv(path)
+        yield (
+            "number of rows",
+            len(rows),
+            len(self.run.pairs) * math.comb(len(self.run.entrants), 2),
+        )
+        for row in rows:
             dimension, a, b = row["dimension"], row["entrant_a"], row["entrant_b"]
             own = self._counts[dimension][a, b]
             names = {"wins_a": "wins", "wins_b": "losses", "win_rate_a": "share"}
@@ -201,6 +209,7 @@ class Verification:
             own = self._by_dimension[dimension]
             yield "n_bootstraps", content["n_bootstraps"], self.run.manifest["n_bootstraps"]
             yield "seed", content["seed"], self.run.manifest["bootstrap_seed"]
+            yield "number of ratings", len(content["ratings"]), len(self.run.entrants)
             for row in content["ratings"]:
                 name = row["model"]
                 low, high = own.intervals[name]
