@@ -99,6 +99,8 @@ def build() -> Build:
         ("qwen3", {"target_modules": ["v_proj"], "modules_to_save": ["lm_head"]}),
         ("gemma3", {"target_modules": r".*language_model.*\.(up|o)_proj"}),
         ("mamba", {"target_modules": ["in_proj", "x_proj"]}),
+        ("gpt2", {"target_modules": ["c_attn"], "trainable_token_indices": [20, 21, 22]}),
+        ("qwen2", {"target_modules": ["q_proj"], "trainable_token_indices": [20, 21, 22]}),
     ],
 )
 def test_an_adapted_model_computes_what_the_merged_one_does(
@@ -260,7 +262,12 @@ def test_another_shape_is_refused(tmp_path: Path, build: Build) -> None:
 
 @pytest.mark.parametrize(
     ("setting", "value"),
-    [("bias", "all"), ("init_lora_weights", "pissa"), ("layer_replication", [[0, 4], [2, 6]])],
+    [
+        ("bias", "all"),
+        ("init_lora_weights", "pissa"),
+        ("layer_replication", [[0, 4], [2, 6]]),
+        ("use_tomorrows_lora", {"gamma": 2}),
+    ],
 )
 def test_an_adapter_that_would_change_the_shared_model_is_refused_by_the_settings_name(
     setting: str, value: object, tmp_path: Path, build: Build
@@ -271,6 +278,40 @@ def test_an_adapter_that_would_change_the_shared_model_is_refused_by_the_setting
     problem = refusal(build, adapter)
     assert f"{setting}: " in problem
     assert "merge_and_unload" in problem
+
+
+def test_a_setting_of_a_later_peft_that_says_nothing_is_no_reason_to_refuse(
+    tmp_path: Path, build: Build
+) -> None:
+    adapter = write_adapter(tmp_path / "adapter")
+    path = adapter / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "use_x": False, "x_config": None}))
+    assert build(adapter).adapter
+
+
+def test_an_adapter_that_names_another_base_is_told(tmp_path: Path, build: Build) -> None:
+    adapter = write_adapter(tmp_path / "adapter")
+    path = adapter / "adapter_config.json"
+    named = {
+        "tiny_olmo2": 0,
+        "allenai/Tiny_OLMo2": 0,
+        "/cache/models--allenai--tiny_olmo2/snapshots/1a2b": 0,
+        "allenai/tiny_olmo2_base": 1,
+    }
+    for base, n_warnings in named.items():
+        path.write_text(
+            json.dumps({**json.loads(path.read_text()), "base_model_name_or_path": base})
+        )
+        warnings = build(adapter).warnings
+        assert len(warnings) == n_warnings
+        assert all(f"{base!r}" in warning and str(TINY) in warning for warning in warnings)
+
+
+def test_an_adapter_of_integers_is_refused(tmp_path: Path, build: Build) -> None:
+    adapter = write_adapter(tmp_path / "adapter")
+    file = adapter / "adapter_model.safetensors"
+    save_file({name: each.to(torch.int8) for name, each in load_file(file).items()}, file)
+    assert re.search(r" 36 weights that are integers.*\(I8\)", refusal(build, adapter))
 
 
 def test_everything_wrong_with_a_folder_is_told_at_once(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from tournament_assets.generation.models.entrant_weights import (
     LFS_PREFIX,
@@ -120,6 +122,11 @@ def test_what_is_wrong_with_a_folder_is_one_problem_and_told_without_loading_it(
             {"quantization_config": {"quant_method": "awq", "bits": 4}},
             "pip install gptqmodel,",
         ),
+        (
+            {"quantization_config": {"quant_method": "tomorrows", "bits": 3}},
+            "by 'tomorrows', which",
+        ),
+        ({"quantization_config": {"bits": 4}}, "by None, which"),
     ],
 )
 def test_models_that_cannot_play_are_told_by_their_config(
@@ -132,6 +139,17 @@ def test_models_that_cannot_play_are_told_by_their_config(
     path = folder / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **config}))
     assert said in problem_of(folder)
+
+
+def test_integers_that_nothing_explains_are_refused(folder: Path) -> None:
+    path = folder / WEIGHTS
+    tensors = load_file(path)
+    name = "model.layers.1.mlp.up_proj.weight"
+    tensors[name] = tensors[name].view(torch.int16)
+    save_file(tensors, path)
+    assert re.search(
+        rf" 1 weights that are integers, .*'{re.escape(name)}' \(I16\)", problem_of(folder)
+    )
 
 
 def test_code_beside_an_architecture_that_transformers_has_is_not_needed(folder: Path) -> None:

@@ -102,6 +102,30 @@ def test_the_generators_settings_come_before_the_configs(heads: Path) -> None:
     assert {(each["batch_size"], each["dtype"]) for each in told} == {(1, "bfloat16")}
 
 
+def test_an_entrant_of_two_precisions_is_refused_and_one_that_names_its_own_is_another(
+    heads: Path,
+) -> None:
+    entrant = describe_hydra(max_new_tokens=4)
+    half = Generator(device="cpu", dtype="bfloat16")
+    complete(heads, entrant, PROMPTS[:2])
+    with pytest.raises(InputError, match=r"in float32, and 1 more .* in bfloat16; .*'float32'"):
+        complete(heads, entrant, PROMPTS, generator=half)
+    named = entrant.model_copy(update={"dtype": "float32"})
+    assert named.fingerprint("") != entrant.fingerprint("")
+    found = complete(heads, named, PROMPTS, generator=half)
+    assert found.generated == len(PROMPTS)
+    assert {each.diagnostics["dtype"] for each in found.responses} == {"float32"}
+    assert not found.warnings
+
+
+def test_kept_responses_of_two_precisions_are_told(heads: Path) -> None:
+    entrant = describe_hydra(max_new_tokens=4)
+    complete(heads, entrant, PROMPTS[:2])
+    complete(heads, entrant, PROMPTS[2:], generator=Generator(device="cpu", dtype="bfloat16"))
+    (warning,) = complete(heads, entrant, PROMPTS).warnings
+    assert "float32 (2) and bfloat16 (1)" in warning
+
+
 def test_settings_that_are_none_are_refused_together(heads: Path) -> None:
     wrong = Generator(device="foo", dtype="int8", batch_size=0, memory_share=1.5, execution="fast")
     with pytest.raises(InputError) as caught:
@@ -121,8 +145,9 @@ class FakeCards:
 
 def place(folder: Path, device: str, *gigabytes: float) -> ModelPlace:
     return find_place(
-        Generator(device=device, dtype="float16"),
+        Generator(device=device),
         EntrantFiles(TINY),
+        dtype="float16",
         log=lambda message: None,
         cards=FakeCards(*gigabytes),
         folder=folder,

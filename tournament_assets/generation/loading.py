@@ -54,6 +54,11 @@ class LoadedEntrant:
         return f"entrant {self.spec.entrant_id!r}"
 
     @property
+    def warnings(self) -> Sequence[str]:
+        """What a person should look at, a sentence each."""
+        return () if self.adapter is None else self.adapter.warnings
+
+    @property
     def tokenizer(self) -> Any:
         """The tokenizer that belongs to the model; it always has a padding token."""
         return self.base.tokenizer

@@ -81,8 +81,8 @@ class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     dtype: str = Field(
         default="auto",
         description="auto is bfloat16 on CUDA (float16 where the card has none) and float32 on the "
-        "CPU; or bfloat16, float16, float32. Part of no entrant, but in every response's "
-        "diagnostics.",
+        "CPU; or bfloat16, float16, float32. Of entrants that name no dtype of their own; it is in "
+        "every response's diagnostics, and one entrant's responses all have the same.",
     )
     batch_size: int | None = Field(
         default=None,

@@ -4,6 +4,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, get_args
@@ -61,7 +62,7 @@ class GeneratorAccess(Protocol):
 
     @property
     def dtype(self) -> str:
-        """The weights' precision by name; `auto` for what the device is best at."""
+        """The weights' precision by name, where the entrant names none; `auto` for the device's."""
 
     @property
     def batch_size(self) -> int | None:
@@ -109,7 +110,8 @@ def complete_responses(
         generator: Where and how on this machine.
 
     Raises:
-        InputError: If the generator's settings are none, or the files cannot be used.
+        InputError: If the generator's settings are none, the files cannot be used, or the kept
+            responses were generated in another precision.
         GenerationError: If the model cannot be loaded or does not answer; what it answered is kept.
     """
     identity = entrant.fingerprint(files.fingerprint)
@@ -119,15 +121,46 @@ def complete_responses(
     source = "nothing was generated: the ledger held every response"
     work = Work()
     if missing:
-        source = _generate(entrant, identity, files, missing, ledger, config, log, generator, work)
+        source = _generate(
+            entrant,
+            identity,
+            files,
+            missing,
+            ledger,
+            config,
+            log,
+            generator,
+            work,
+            set(_dtypes(kept)),
+        )
         kept = ledger.responses(identity, by_fingerprint)
     responses = [kept[key] for key in by_fingerprint if key in kept]
+    dtypes = _dtypes(kept)
+    if len(dtypes) > 1:
+        work.warnings.append(_MIXED.format(found=_listed(dtypes)))
     return CompletedResponses(
         responses=responses,
         generated=len(missing),
         device=source,
         figures={**work.figures, **_batch_size_of(responses)},
+        warnings=work.warnings,
     )
+
+
+_MIXED = (
+    "its responses were generated in {found}, which differ as two entrants may; name the 'dtype' "
+    "of the entrant, and all are generated in it"
+)
+
+
+def _dtypes(kept: Mapping[str, GeneratedResponse]) -> Counter[str]:
+    """Count the responses by the precision that they were generated in, where that is known."""
+    named = (response.diagnostics.get("dtype") for response in kept.values())
+    return Counter(str(each) for each in named if each is not None)
+
+
+def _listed(dtypes: Counter[str]) -> str:
+    return " and ".join(f"{dtype} ({count})" for dtype, count in dtypes.most_common())
 
 
 @dataclass(slots=True)
@@ -138,11 +171,13 @@ class Work:
         seconds: From the first prompt to the last response; loading a model is left out.
         tokens: Tokens that were written.
         peak_bytes: The most memory that was taken: of the cards, or of this process.
+        warnings: What a person should look at, a sentence each.
     """
 
     seconds: float = 0.0
     tokens: int = 0
     peak_bytes: int | None = None
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def figures(self) -> dict[str, float]:
@@ -175,23 +210,34 @@ def _generate(
     log: Callable[[str], None],
     generator: GeneratorAccess,
     work: Work,
+    before: AbstractSet[str],
 ) -> str:
     from tournament_assets.generation.hydra.decoding import execution_on
     from tournament_assets.generation.loading import build_entrant
-    from tournament_assets.generation.models.base_models import RESIDENCE
+    from tournament_assets.generation.models.base_models import RESIDENCE, name_of, precision_on
     from tournament_assets.generation.responding import generate_responses
 
     _refuse_settings(generator)
-    place = find_place(generator, files, log=log)
+    asked = entrant.dtype or generator.dtype
+    place = find_place(generator, files, dtype=asked, log=log)
+    dtype = name_of(precision_on(place.device, asked))
+    if others := before - {dtype}:
+        raise InputError(
+            f"entrant {entrant.entrant_id!r} has responses generated in "
+            f"{' and '.join(sorted(before))}, and {len(missing)} more would be generated in "
+            f"{dtype}; expected one precision; set the generator's dtype to {min(others)!r} to go "
+            f"on, or name the entrant's dtype ({dtype}), and all are generated in it"
+        )
     log(f"{entrant.entrant_id} is generated {place.sentence}")
     loaded = build_entrant(
         entrant,
         files=files,
         device=place.device,
-        dtype=generator.dtype,
+        dtype=dtype,
         max_memory=place.max_memory,
         residence=RESIDENCE,
     )
+    work.warnings += loaded.warnings
     fingerprints = {answer_key(prompt): prompt.fingerprint for prompt in missing}
     with GenerationProgress(entrant.entrant_id, total=len(missing), log=log) as progress:
         began = time.monotonic()
@@ -267,6 +313,7 @@ def find_place(
     generator: GeneratorAccess,
     files: EntrantFiles,
     *,
+    dtype: str,
     log: Callable[[str], None],
     cards: Cards | None = None,
     folder: Path | None = None,
@@ -276,6 +323,7 @@ def find_place(
     Args:
         generator: What is asked for.
         files: What the model is loaded from.
+        dtype: The weights' precision by name, or `auto`.
         log: Told if every card is taken.
         cards: The cards of the machine; those that torch sees by default.
         folder: Where the locks are; the one of this user by default.
@@ -284,13 +332,13 @@ def find_place(
         InputError: If the card that is asked for is not there.
         GenerationError: If the cards have no room for the model.
     """
-    from tournament_assets.generation.models.base_models import DTYPES, dtype_for, pick_device
+    from tournament_assets.generation.models.base_models import name_of, pick_device, precision_on
 
     if generator.device in ("cpu", "mps"):
         return ModelPlace(generator.device, f"on {generator.device}, as configured")
     seen = (cards or CudaCards()).look()
     if not seen and generator.device == "auto":
-        picked = pick_device()
+        picked = pick_device(dtype)
         return ModelPlace(picked.device, picked.sentence)
     if not seen:
         raise InputError(
@@ -298,13 +346,13 @@ def find_place(
             "expected one; install torch for CUDA and check nvidia-smi, or set "
             "TOURNAMENT_DEVICE=cpu"
         )
-    dtype = DTYPES.get(generator.dtype) or dtype_for("cuda")
-    needed = int(count_parameters(files.weights) * dtype.itemsize / _ROOM)
+    weights = precision_on("cuda", dtype)
+    needed = int(count_parameters(files.weights) * weights.itemsize / _ROOM)
     index = card_index(generator.device)
     lease = _hold(seen, needed_bytes=needed, index=index, folder=folder or lease_folder(), log=log)
     first, *others = lease.indices
     card = seen[first]
-    precision = str(dtype).removeprefix("torch.")
+    precision = name_of(weights)
     if others:
         room: dict[int | str, int] = {n: int(seen[n].n_bytes * _ROOM) for n in lease.indices}
         sentence = f"on {len(room)} cards in {precision}: the model is larger than one of them"

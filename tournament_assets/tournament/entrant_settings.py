@@ -18,6 +18,8 @@ StopStrings = Annotated[
     tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1, strict=False)
 ]
 """Texts that end a response."""
+Precision = Literal["bfloat16", "float16", "float32"]
+"""The precision of a model's weights."""
 
 
 class EntrantSpec(Frozen):

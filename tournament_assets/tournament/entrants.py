@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from tournament_assets.tournament.entrant_settings import (
     EntrantSpec,
     ExtraFields,
+    Precision,
     StopStrings,
     TemplateArguments,
     WrittenEntrant,
@@ -215,6 +216,7 @@ class VanillaHfEntrant(WrittenEntrant):
             false`.
         chat_template: A file used instead of the model's own chat template; `none` gives the model
             the bare prompt to continue, as base models expect.
+        dtype: The weights' precision; by default the generator's, which the device decides.
     """
 
     answered_by: ClassVar[str] = "tournament_assets.responses.entrant_responses:generate_here"
@@ -231,6 +233,7 @@ class VanillaHfEntrant(WrittenEntrant):
     system_prompt: str | None = None
     template_arguments: TemplateArguments | None = None
     chat_template: Location | Literal["none"] | None = None
+    dtype: Precision | None = None
 
     @model_validator(mode="after")
     def _has_a_template_for_what_it_says(self) -> "VanillaHfEntrant":

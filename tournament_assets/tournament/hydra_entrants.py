@@ -13,7 +13,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from tournament_assets.tournament.entrant_settings import TemplateArguments, WrittenEntrant
+from tournament_assets.tournament.entrant_settings import (
+    Precision,
+    TemplateArguments,
+    WrittenEntrant,
+)
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.places import Frozen, Location
 
@@ -188,6 +192,7 @@ class CustomPoeEntrant(WrittenEntrant):
         system_prompt: Put before the prompt in the chat template, if given.
         template_arguments: Further variables of the chat template, such as `enable_thinking:
             false`.
+        dtype: The weights' precision; by default the generator's, which the device decides.
     """
 
     answered_by: ClassVar[str] = "tournament_assets.responses.entrant_responses:generate_here"
@@ -202,6 +207,7 @@ class CustomPoeEntrant(WrittenEntrant):
     max_new_tokens: int = Field(default=256, ge=1)
     system_prompt: str | None = None
     template_arguments: TemplateArguments | None = None
+    dtype: Precision | None = None
 
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> "CustomPoeEntrant":

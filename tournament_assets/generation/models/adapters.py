@@ -6,10 +6,12 @@ The model itself never changes: with another adapter or none, it computes the sa
 """
 
 import copy
+import json
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +82,11 @@ class LoadedAdapter:
 
     Attributes:
         places: The modules that it changes.
+        warnings: What a person should look at, a sentence each.
     """
 
     places: Sequence[_Place]
+    warnings: Sequence[str] = ()
 
     @contextmanager
     def put_on(self) -> Iterator[None]:
@@ -137,7 +141,24 @@ def load_adapter(base: LoadedBase, folder: Path, *, name: str) -> LoadedAdapter:
             f"{name}: the adapter in {str(folder)!r} does not fit the model in {base.folder!r}: "
             f"{problem}; expected one that was trained on this model; name its own base"
         )
-    return LoadedAdapter(tuple(places))
+    return LoadedAdapter(tuple(places), _base_warnings(config.base_model_name_or_path, base))
+
+
+def _base_warnings(trained_on: str | None, base: LoadedBase) -> list[str]:
+    """Say that an adapter names another base; models of one shape take each other's adapters."""
+    own = {_model_name(base.folder), _model_name(base.model.config.name_or_path)}
+    if not trained_on or _model_name(trained_on) in own:
+        return []
+    return [
+        f"its adapter was trained on {trained_on!r}, and is put on {base.folder!r}; if that is "
+        "another model, name the adapter's own as 'weights'"
+    ]
+
+
+def _model_name(path: str) -> str:
+    """Return a model's name without its owner and place; the hub's cache has it in a folder's."""
+    cached = [part for part in Path(path).parts if part.startswith("models--")]
+    return (cached[-1].split("--")[-1] if cached else Path(path).name).casefold()
 
 
 def adapted_tokenizer(base: LoadedBase, folder: Path) -> Any:
@@ -180,13 +201,20 @@ def _read_config(folder: Path, *, name: str) -> Any:
         for key, value in sorted(config.to_dict().items())
         if key not in _UNDERSTOOD and value != plain.get(key)
     ]
+    # peft drops what it does not know; a setting that says nothing has no effect there either.
+    said = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    unknown += [
+        f"{key}: {value!r} (unknown to peft {version('peft')})"
+        for key, value in sorted(said.items())
+        if key not in config.to_dict() and value not in (None, False, "", [], {})
+    ]
     if config.init_lora_weights not in _HARMLESS_STARTS:
         unknown.append(f"init_lora_weights: {config.init_lora_weights!r}")
     if unknown:
         raise InputError(
             f"{name}: the adapter in {str(folder)!r} has {', '.join(unknown)}; expected settings "
-            "that leave the base's weights as they are; merge it into a model of its own "
-            "(merge_and_unload) and name that as 'weights'"
+            "that peft knows and that leave the base's weights as they are; merge it into a model "
+            "of its own (merge_and_unload) and name that as 'weights'"
         )
     config.inference_mode = True
     config.init_lora_weights = True  # every number is read from the file right after
@@ -201,8 +229,15 @@ def _inject(model: nn.Module, config: Any, folder: Path) -> str | None:
     tensors = load_file(folder / ADAPTER_WEIGHTS)
     result = set_peft_model_state_dict(adapted, tensors, adapter_name=_ITS_NAME)
     adapted.eval()
-    # The base's own tensors are not in the file, so they are reported missing too.
-    missing = [key for key in result.missing_keys if _ITS_NAME in key.split(".")]
+    # The base's own tensors are not in the file, so they are reported missing too; and what tied
+    # modules share is there once, under the name of the first.
+    named = adapted.state_dict(keep_vars=True)
+    read = {id(named[key]) for key in named.keys() - set(result.missing_keys)}
+    missing = [
+        key
+        for key in result.missing_keys
+        if _ITS_NAME in key.split(".") and id(named.get(key)) not in read
+    ]
     problems = [
         f"{len(keys)} tensors {what}, the first is {min(keys)!r}"
         for keys, what in (

@@ -37,22 +37,27 @@ class PickedDevice:
     sentence: str
 
 
-def pick_device() -> PickedDevice:
-    """Take the first CUDA device, or the CPU where there is none."""
+def pick_device(dtype: str = "auto") -> PickedDevice:
+    """Take the first CUDA device, or the CPU where there is none.
+
+    Args:
+        dtype: One of `DTYPES`, or `auto` to choose by device.
+    """
     if torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(0)
         gigabytes = properties.total_memory / 1e9
-        dtype = name_of(dtype_for("cuda"))
+        precision = name_of(precision_on("cuda", dtype))
         return PickedDevice(
             device="cuda",
-            sentence=f"on {properties.name} ({gigabytes:.0f} GB) in {dtype}: CUDA is available",
+            sentence=f"on {properties.name} ({gigabytes:.0f} GB) in {precision}: CUDA is available",
         )
     reason = (
         "torch sees no CUDA device" if torch.version.cuda else "this torch is built without CUDA"
     )
     return PickedDevice(
         device="cpu",
-        sentence=f"on the CPU ({torch.get_num_threads()} threads) in float32: {reason}",
+        sentence=f"on the CPU ({torch.get_num_threads()} threads) in "
+        f"{name_of(precision_on('cpu', dtype))}: {reason}",
     )
 
 
@@ -83,6 +88,11 @@ def dtype_for(
         return torch.float32
     found = capability(device)
     return torch.bfloat16 if found is None or found >= _FIRST_WITH_BFLOAT16 else torch.float16
+
+
+def precision_on(device: str, dtype: str) -> torch.dtype:
+    """The precision of weights on a device, `dtype` being one of `DTYPES` or `auto`."""
+    return DTYPES.get(dtype) or dtype_for(device)
 
 
 def name_of(dtype: torch.dtype) -> str:
@@ -219,7 +229,7 @@ def load_base(
             f"{name}: the model is larger than one card, and accelerate is not installed; expected "
             "it to share the model between cards; pip install accelerate"
         )
-    precision = DTYPES.get(dtype) or dtype_for(device)
+    precision = precision_on(device, dtype)
     shared = {} if max_memory is None else {"device_map": "auto", "max_memory": {**max_memory}}
     try:
         if torch.device(device).index is not None:

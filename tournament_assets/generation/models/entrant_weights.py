@@ -79,7 +79,10 @@ def check_weights(folder: Path, *, name: str, needs_template: bool = True) -> li
         )
     else:
         config = _read_json(folder / "config.json") or {}
-        problems.extend(f"{name}: {found}" for found in kind_problems(config, folder=folder))
+        found = kind_problems(config, folder=folder)
+        if not config.get("quantization_config"):
+            found += integer_problems(sorted(folder.glob("*.safetensors")))
+        problems.extend(f"{name}: {problem}" for problem in found)
     found = [*_adapter_problems(folder), *_safetensors_problems(folder)]
     problems.extend(f"{name}: {problem}" for problem in found)
     if not any((folder / file).is_file() for file in TOKENIZER_FILES):
@@ -121,6 +124,9 @@ def check_adapter(folder: Path, *, name: str) -> list[str]:
             f"{name}: {str(folder)!r} has no {ADAPTER_WEIGHTS}; expected an adapter's weights in "
             "this format, which cannot hide code; save it again with peft's save_pretrained"
         )
+    else:
+        coded = integer_problems([folder / ADAPTER_WEIGHTS])
+        problems += [f"{name}: {problem}" for problem in coded]
     config = folder / ADAPTER_CONFIG
     content = _read_json(config) if config.is_file() else None
     kind = None if content is None else content.get("peft_type")
@@ -400,6 +406,13 @@ def kind_problems(config: Mapping[str, Any], *, folder: Path) -> list[str]:
         )
     quantised = config.get("quantization_config")
     method = quantised.get("quant_method") if isinstance(quantised, Mapping) else None
+    if quantised and method not in _READERS and not _reads_quantised(method):
+        problems.append(
+            f"{str(folder)!r} holds weights quantised by {method!r}, which this version of "
+            "transformers does not know, and would read as they stand; expected a method that it "
+            "knows; use the model's weights without quantisation, or let a server answer with it "
+            "(openai_api)"
+        )
     missing = [name for name in _READERS.get(str(method), ()) if find_spec(name) is None]
     if missing:
         problems.append(
@@ -414,6 +427,35 @@ def _is_known(model_type: object) -> bool:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
     return model_type in CONFIG_MAPPING_NAMES
+
+
+def _reads_quantised(method: object) -> bool:
+    from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
+
+    return method in AUTO_QUANTIZATION_CONFIG_MAPPING
+
+
+def integer_problems(paths: Sequence[Path]) -> list[str]:
+    """Find weights that are integers, which would be read as if they were the numbers they code.
+
+    Returns:
+        One sentence for each file that holds some.
+    """
+    problems = []
+    for path in paths:
+        found = {
+            tensor: str(each.get("dtype"))
+            for tensor, each in (_read_header(path) or {}).items()
+            if tensor.endswith(".weight") and str(each.get("dtype"))[:1] in ("I", "U")
+        }
+        if found:
+            first = min(found)
+            problems.append(
+                f"{str(path)!r} holds {len(found)} weights that are integers, the first is "
+                f"{first!r} ({found[first]}), and nothing says how they are quantised; expected "
+                "floating-point numbers, or config.json with its quantization_config"
+            )
+    return problems
 
 
 def _files_of(auto_map: object) -> str:
