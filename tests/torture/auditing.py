@@ -20,7 +20,8 @@ _WRITTEN_ROWS = (
     "SELECT nonce, request_key FROM judge_failures",
 )
 AT_ONCE = 4
-"""So many direct messages are under way at a time: a kill loses at most the replies to these."""
+"""So many direct messages are in flight, over all dimensions and judges: a kill loses at most the
+replies to these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,12 @@ def draw_balance(
     with closing(Ledger(ledger_url)) as ledger:
         left = [
             find_work_left(
-                (request.request_key for request in part),
-                scope=scope,
+                (request.request_key for request in each.requests),
+                scope=each.scope,
                 ledger=ledger,
                 reply_format="line",
             )
-            for scope, part in scenario.parts.items()
+            for each in scenario.work
         ]
         replies: defaultdict[str, list[StoredReply]] = defaultdict(list)
         for reply in ledger.iterate_replies(requests):

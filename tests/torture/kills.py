@@ -18,7 +18,7 @@ _SHORT = ("a little of all", "a little of all, OpenAI", "chat completions")
 def scenarios_of(*services: str) -> list[str]:
     """Return the names of some services' scenarios: the short ones, or all of `make torture`."""
     names = [name for name in SCENARIOS if name != HIDING.name] if EVERY else _SHORT
-    return [name for name in names if SCENARIOS[name].service in services]
+    return [name for name in names if SCENARIOS[name].services[0] in services]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,19 @@
 """What the processes that are killed are at work on, and what goes wrong besides."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.judging.builders import PAIR, RUBRIC, SCOPE, SETTINGS
 from tournament_assets.judging.requests.requests import JudgeRequest, JudgeRequests
 from tournament_assets.judging.requests.verdict_parsing import parse_verdict
-from tournament_assets.judging.settlement.records import JudgingScope
+from tournament_assets.judging.settlement.records import verdicts_of
 from tournament_assets.loopback.lexical_judge import judge_lexically
 from tournament_assets.loopback.openai_door import read_chat
 from tournament_assets.providers.openai.wire_format import NEW_CAP, Dialect, chat_body
 from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.judges import Judge, Waiting
 from tournament_assets.tournament.verdicts import Verdict
+from tournament_assets.verdicts.judge_requests import JudgeWork
 
 BATCH_REQUESTS = 8
 CHUNK_ROWS = 3
@@ -38,7 +39,8 @@ class Scenario:
         grace_seconds: How long a batch that nobody confirmed is looked for.
         ledger: The kind of database.
         pause_seconds: How long the ledger takes for a write besides.
-        service: The service whose protocol is spoken.
+        services: The services whose protocols are spoken; with several, a judge at each is asked
+            about every pair.
         n_scopes: Among how many dimensions, all in flight at once, the requests are divided.
     """
 
@@ -51,12 +53,43 @@ class Scenario:
     grace_seconds: float = 1.0
     ledger: str = "sqlite"
     pause_seconds: float = 0.0
-    service: str = "anthropic"
+    services: tuple[str, ...] = ("anthropic",)
     n_scopes: int = 1
 
     @property
-    def requests(self) -> JudgeRequests:
+    def judges(self) -> list[Judge]:
+        """Who judges."""
+        waiting = Waiting(
+            poll_initial_seconds=0.02,
+            poll_max_seconds=0.2,
+            deadline_seconds=60.0,
+            prewarm_wait_seconds=self.prewarm_wait_seconds,
+            max_rounds=self.max_rounds,
+        )
+        return [
+            Judge(service=service, model=f"judge-{number}", waiting=waiting)
+            for number, service in enumerate(self.services, start=1)
+        ]
+
+    @property
+    def requests(self) -> list[JudgeRequest]:
         """What is to be answered."""
+        return [request for each in self.judges for request in self._requests_to(each)]
+
+    @property
+    def work(self) -> list[JudgeWork]:
+        """What is to be answered, by the judge and the dimension that asks it."""
+        judges, found = self.judges, []
+        for judge in judges:
+            purpose = verdicts_of(judge.model) if judges[1:] else SCOPE.purpose
+            requests = self._requests_to(judge)
+            for number in range(self.n_scopes):
+                name = f"dimension {number}" if self.n_scopes > 1 else SCOPE.dimension
+                scope = replace(SCOPE, dimension=name, purpose=purpose)
+                found.append(JudgeWork(scope, requests[number :: self.n_scopes], judge))
+        return found
+
+    def _requests_to(self, judge: Judge) -> list[JudgeRequest]:
         pairs = [
             replace(
                 PAIR,
@@ -67,22 +100,12 @@ class Scenario:
             )
             for number in range(self.n_pairs)
         ]
-        return JudgeRequests(pairs, RUBRIC, SETTINGS)
-
-    @property
-    def parts(self) -> dict[JudgingScope, Sequence[JudgeRequest]]:
-        """What is to be answered, by the dimension that asks it."""
-        if self.n_scopes == 1:
-            return {SCOPE: self.requests}
-        names = [f"dimension {number}" for number in range(self.n_scopes)]
-        return {
-            replace(SCOPE, dimension=name): list(self.requests)[number :: self.n_scopes]
-            for number, name in enumerate(names)
-        }
+        return list(JudgeRequests(pairs, RUBRIC, replace(SETTINGS, judge_model=judge.model)))
 
     def question_of(self, params: Any) -> str:
         """Return under what the judge logs a request: in its own words, whatever came in."""
-        if self.service == "anthropic":
+        service = next(each.service for each in self.judges if each.model == params["model"])
+        if service == "anthropic":
             return fingerprint(params)
         return fingerprint(read_chat(chat_body(params, Dialect(NEW_CAP))))
 
@@ -159,22 +182,25 @@ FORGOTTEN = replace(
     faults=("no_verdict:3", "stop_max_tokens:2", "row_overloaded_error:4"),
 )
 ON_POSTGRESQL = replace(FAILING, name="failing rows, PostgreSQL", ledger="postgresql")
-FAILING_OPENAI = replace(FAILING, name="failing rows, OpenAI", service="openai_batch")
-LOSING_OPENAI = replace(LOSING, name="lost answers, OpenAI", service="openai_batch")
-TOGETHER_OPENAI = replace(TOGETHER, name="all in flight, OpenAI", service="openai_batch")
-SMALL_OPENAI = replace(SMALL, name="a little of all, OpenAI", service="openai_batch")
+FAILING_OPENAI = replace(FAILING, name="failing rows, OpenAI", services=("openai_batch",))
+LOSING_OPENAI = replace(LOSING, name="lost answers, OpenAI", services=("openai_batch",))
+TOGETHER_OPENAI = replace(TOGETHER, name="all in flight, OpenAI", services=("openai_batch",))
+SMALL_OPENAI = replace(SMALL, name="a little of all, OpenAI", services=("openai_batch",))
+# A kill costs no more direct replies than one judge may have in flight, whoever else is asked.
 CHAT = Scenario(
     "chat completions",
-    n_pairs=12,
+    n_pairs=6,
     faults=("direct_no_verdict:3", "direct_stop_max_tokens:2", "message_429_bare:2"),
-    service="openai_api",
+    services=("openai_api", "openai_api"),
+    n_scopes=2,
 )
+PANEL = replace(FAILING, name="a jury", services=("openai_batch", "anthropic", "openai_api"))
 SMALL_ON_POSTGRESQL = replace(SMALL, name="a little of all, PostgreSQL", ledger="postgresql")
 SCENARIOS = {
     each.name: each
     for each in (
         *(FAIR, SLOW, FAILING, LOSING, TOGETHER, DIRECT, ON_POSTGRESQL),
         *(HIDING, FORGOTTEN, SMALL, SMALL_ON_POSTGRESQL),
-        *(FAILING_OPENAI, LOSING_OPENAI, TOGETHER_OPENAI, SMALL_OPENAI, CHAT),
+        *(FAILING_OPENAI, LOSING_OPENAI, TOGETHER_OPENAI, SMALL_OPENAI, CHAT, PANEL),
     )
 }

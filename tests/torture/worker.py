@@ -2,8 +2,8 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -13,10 +13,9 @@ from tests.judging.builders import SCOPE, SETTINGS, Progress
 from tests.torture.boundaries import Life, MortalLedger, MortalService
 from tests.torture.scenarios import BATCH_REQUESTS, CHUNK_ROWS, SCENARIOS, Scenario
 from tournament_assets.judging.batch_service import AsksDirectly, TakesBatches
-from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.judging.settlement import harvest as harvesting
 from tournament_assets.judging.settlement import recovery, submission
-from tournament_assets.judging.settlement.records import JudgingLedger, JudgingScope
+from tournament_assets.judging.settlement.records import JudgingLedger
 from tournament_assets.judging.settlement.recovery import (
     PlannedRequest,
     RecoveryLedger,
@@ -35,7 +34,7 @@ from tournament_assets.ledger import Ledger
 from tournament_assets.providers.openers import open_service
 from tournament_assets.tournament.errors import TournamentError
 from tournament_assets.tournament.judge_services import ServiceConnection
-from tournament_assets.tournament.judges import Waiting
+from tournament_assets.verdicts.judge_requests import JudgeWork, share_places
 
 REFUSED = 3
 """The exit code of a process that ended with one of the project's own errors."""
@@ -60,23 +59,27 @@ def settle(
     """
     chosen = SCENARIOS[scenario]
 
-    def work(ledger: MortalLedger, service: MortalService, progress: Progress) -> dict[str, Any]:
-        def settle_part(part: tuple[JudgingScope, Sequence[JudgeRequest]], sleep: Sleep) -> Tally:
-            scope, requests = part
+    def work(
+        ledger: MortalLedger, services: Mapping[str, MortalService], progress: Progress
+    ) -> dict[str, Any]:
+        places = share_places(chosen.judges)
+
+        def settle_part(part: JudgeWork, sleep: Sleep) -> Tally:
             session = JudgingSession(
-                scope=scope,
+                scope=part.scope,
                 ledger=cast("JudgingLedger", ledger),
-                service=cast("AsksDirectly", service),
+                service=cast("AsksDirectly", services[part.judge.service]),
                 progress=progress,
-                waiting=_waiting(chosen),
+                waiting=part.judge.waiting,
                 grace_seconds=chosen.grace_seconds,
                 prewarms=True,
                 clock=Clock(sleep=sleep),
+                max_in_flight=part.judge.max_in_flight,
+                places=places[part.judge.door],
             )
-            return settle_requests(session, requests)
+            return settle_requests(session, part.requests)
 
-        parts = chosen.parts.items()
-        pieces = [Piece(part[0].title, partial(settle_part, part)) for part in parts]
+        pieces = [Piece(part.scope.title, partial(settle_part, part)) for part in chosen.work]
         tallies = run_together(pieces, log=progress.note)
         return {
             "adopted": sum(tally.adopted for tally in tallies),
@@ -96,13 +99,16 @@ def recover(
         request.request_key: PlannedRequest(SCOPE, model, "line") for request in chosen.requests
     }
 
-    def work(ledger: MortalLedger, service: MortalService, progress: Progress) -> dict[str, Any]:
+    def work(
+        ledger: MortalLedger, services: Mapping[str, MortalService], progress: Progress
+    ) -> dict[str, Any]:
+        (service,) = services.values()
         while True:
             report = recover_batches(
                 planned,
                 ledger=cast("RecoveryLedger", ledger),
                 service=cast("TakesBatches", service),
-                waiting=_waiting(chosen),
+                waiting=chosen.judges[0].waiting,
                 progress=progress,
             )
             if not report.in_progress and not report.incomplete:
@@ -112,18 +118,8 @@ def recover(
     return _live(work, chosen, ledger_url, judge_url, number, Life(dies_at, Path(note)))
 
 
-def _waiting(scenario: Scenario) -> Waiting:
-    return Waiting(
-        poll_initial_seconds=_POLL_SECONDS,
-        poll_max_seconds=0.2,
-        deadline_seconds=60.0,
-        prewarm_wait_seconds=scenario.prewarm_wait_seconds,
-        max_rounds=scenario.max_rounds,
-    )
-
-
 def _live(
-    work: Callable[[MortalLedger, MortalService, Progress], dict[str, Any]],
+    work: Callable[[MortalLedger, Mapping[str, MortalService], Progress], dict[str, Any]],
     scenario: Scenario,
     ledger_url: str,
     judge_url: str,
@@ -137,13 +133,15 @@ def _live(
     secrets.token_hex = _NumberedNames(number).token_hex
     progress = Progress()
     try:
-        with (
-            closing(life),
-            closing(life.write("opening", Ledger, ledger_url)) as ledger,
-            connect(scenario.service, judge_url) as service,
-        ):
+        with ExitStack() as stack:
+            stack.enter_context(closing(life))
+            ledger = stack.enter_context(closing(life.write("opening", Ledger, ledger_url)))
+            services = {
+                name: MortalService(stack.enter_context(connect(name, judge_url)), life)
+                for name in scenario.services
+            }
             mortal = MortalLedger(ledger, life, pause_seconds=scenario.pause_seconds)
-            done = work(mortal, MortalService(service, life), progress)
+            done = work(mortal, services, progress)
     except TournamentError as error:
         life.leave_note("refused", error=str(error), notes=progress.notes)
         return REFUSED

@@ -2,9 +2,9 @@
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -12,30 +12,33 @@ from typing import Any
 
 import pytest
 
-from tests.judging.builders import SETTINGS, requests_for
+from tests.judging.builders import SETTINGS, reply_row, requests_for
 from tests.loopback.faults.servers import FaultyServer
 from tests.projects import make_project
 from tests.responses.builders import wait_until
 from tournament_assets.definitions import build_plan
+from tournament_assets.judging.batch_service import AsksDirectly, ReplyRow, SubmittedRequest
 from tournament_assets.judging.costs.estimates import measure_workload
 from tournament_assets.judging.costs.prices import load_newest_prices, most_usd
-from tournament_assets.judging.settlement.records import JudgingScope
+from tournament_assets.judging.settlement.records import JudgingScope, verdicts_of
 from tournament_assets.judging.settlement.sessions import Piece, Sleep, Tally, run_together
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan
-from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
+from tournament_assets.providers.openers import open_service
 from tournament_assets.tournament.errors import (
     BudgetError,
     InterruptedWorkError,
     JudgeError,
     JudgeWaitingError,
 )
-from tournament_assets.tournament.judges import BudgetConfig
+from tournament_assets.tournament.judge_services import ServiceConnection
+from tournament_assets.tournament.judges import BudgetConfig, Waiting
 from tournament_assets.tournament.judges import Judge as JudgeConfig
 from tournament_assets.verdicts.judge_requests import AskingOptions, JudgeWork, ask_together
 
 MODEL = "claude-opus-5-5"
+FREE = "qwen3-32b"
 PRICES = load_newest_prices()
 DIMENSIONS = ("factuality", "calibration", "clinical_utility")
 N_PAIRS = 4
@@ -48,9 +51,9 @@ class Judge:
     url: str
     variables: Mapping[str, str] = field(default_factory=dict)
 
-    def service(self, config: JudgeConfig) -> AbstractContextManager[AnthropicBatches]:
-        assert config.service == "anthropic"
-        return closing(AnthropicBatches(base_url=self.url, api_key="any"))
+    def service(self, config: JudgeConfig) -> AbstractContextManager[AsksDirectly]:
+        url = self.url if config.service == "anthropic" else f"{self.url}/v1"
+        return open_service(config.service, ServiceConnection("any", url, Path()))
 
 
 @dataclass
@@ -63,6 +66,13 @@ class Bench:
     server: FaultyServer
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def judges(self) -> dict[str, JudgeConfig]:
+        """Who can be asked, by model: one that costs money, and a free one on this machine."""
+        paid = JudgeConfig(service="anthropic", model=MODEL)
+        free = JudgeConfig(service="openai_api", model=FREE, base_url=f"{self.server.url}/v1")
+        return {each.model: each for each in (paid, free)}
+
     def ask(
         self,
         *,
@@ -70,20 +80,23 @@ class Bench:
         wait_seconds: float = 60.0,
         mode: str = "pilot",
         allows_unbudgeted: bool = True,
+        dimensions: Sequence[str] = DIMENSIONS,
+        models: Sequence[str] = (MODEL,),
     ) -> list[Tally]:
         """Ask about three dimensions at once."""
-        lead = self.plan.config.lead(mode, model=MODEL)
-        waiting = lead.waiting.model_copy(
-            update={"poll_initial_seconds": 0.02, "poll_max_seconds": 0.2}
-        )
-        judge = lead.model_copy(update={"waiting": waiting})
+        waiting = Waiting(poll_initial_seconds=0.02, poll_max_seconds=0.2)
+        judges = [self.judges[model].model_copy(update={"waiting": waiting}) for model in models]
         judging = self.plan.config.judging.model_copy(
             update={"budget": BudgetConfig(usd=budget_usd)}
         )
-        plan = replace(self.plan, config=self.plan.config.model_copy(update={"judging": judging}))
+        changed = {"judging": judging, "judges": (*self.plan.config.judges, *judges)}
         tallies = ask_together(
-            [JudgeWork(scope_of(name, mode), requests_of(name), judge) for name in DIMENSIONS],
-            plan=plan,
+            [
+                JudgeWork(scope_of(name, mode, each), requests_of(name, each.model), each)
+                for each in judges
+                for name in dimensions
+            ],
+            plan=replace(self.plan, config=self.plan.config.model_copy(update=changed)),
             ledger=self.ledger,
             judge=Judge(self.server.url),
             options=AskingOptions(wait_seconds=wait_seconds),
@@ -93,14 +106,14 @@ class Bench:
         return list(tallies.values())
 
 
-def scope_of(dimension: str, mode: str) -> JudgingScope:
-    return JudgingScope("small", mode, dimension)
+def scope_of(dimension: str, mode: str, judge: JudgeConfig) -> JudgingScope:
+    return JudgingScope("small", mode, dimension, verdicts_of(judge.model))
 
 
-def requests_of(dimension: str) -> Any:
+def requests_of(dimension: str, model: str = MODEL) -> Any:
     # The key covers the cap, so that every dimension asks something of its own.
     cap = 460 + DIMENSIONS.index(dimension)
-    return requests_for(N_PAIRS, settings=replace(SETTINGS, judge_model=MODEL, max_tokens=cap))
+    return requests_for(N_PAIRS, settings=replace(SETTINGS, judge_model=model, max_tokens=cap))
 
 
 def planned_usd() -> float:
@@ -139,6 +152,76 @@ def test_all_are_sent_before_any_has_ended_and_nothing_is_sent_again(tmp_path: P
         assert [tally.answered for tally in tallies] == [2 * N_PAIRS] * 3
         assert (at.server.log.batches, at.server.log.messages) == (len(DIMENSIONS), 0)
         assert at.ledger.leased_scopes() == set()
+
+
+def test_no_more_direct_replies_are_unwritten_than_one_judge_may_have_in_flight(
+    tmp_path: Path,
+) -> None:
+    """Whoever is killed loses no more, however many dimensions and judges are asked."""
+    lock, unwritten, most = threading.Lock(), 0, list[int]()
+
+    class Counting(Ledger):
+        def record_rows(self, nonce: str, final: Any, **more: Any) -> int:
+            nonlocal unwritten
+            added = super().record_rows(nonce, final, **more)
+            with lock:
+                unwritten -= len(final)
+            return added
+
+    class Instant:
+        def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
+            nonlocal unwritten
+            with lock:
+                unwritten += 1
+                most.append(unwritten)
+            return reply_row(request.custom_id)
+
+        def check_model(self, model: str) -> None: ...
+
+    @dataclass
+    class Anywhere:
+        variables: Mapping[str, str] = field(default_factory=dict)
+
+        def service(self, _config: JudgeConfig) -> Any:
+            return nullcontext(Instant())
+
+    judges = [
+        JudgeConfig(service="openai_api", model=model, base_url=f"http://127.0.0.1:{port}/v1")
+        for port, model in enumerate(("one", "two"), start=1)
+    ]
+    work = [
+        JudgeWork(scope_of(name, "pilot", each), requests_of(name, each.model), each)
+        for each in judges
+        for name in DIMENSIONS
+    ]
+    project = make_project(tmp_path / "project")
+    plan = build_plan(load_config(project.config_path), project.environment)
+    with closing(Counting(f"sqlite:///{tmp_path / 'ledger.sqlite'}")) as ledger:
+        tallies = ask_together(
+            work,
+            plan=plan,
+            ledger=ledger,
+            judge=Anywhere(),
+            options=AskingOptions(),
+            log=lambda _message: None,
+        )
+    assert [tally.answered for tally in tallies.values()] == [2 * N_PAIRS] * len(work)
+    assert (unwritten, max(most)) == (0, judges[0].max_in_flight)
+
+
+def test_the_replies_of_a_judge_that_cost_nothing_never_stand_in_the_way_of_a_paid_one(
+    tmp_path: Path,
+) -> None:
+    with bench(tmp_path) as at:
+        limit = 3 * most_of_one()
+        at.ask(models=[FREE], dimensions=DIMENSIONS[:1])
+        # In a month's budget the replies that a free judge gave count, at the price of then.
+        at.ask(budget_usd=limit, dimensions=DIMENSIONS[:1])
+        at.ask(models=[FREE, MODEL], budget_usd=limit, dimensions=DIMENSIONS[:2])
+        tallies = at.ask(models=[MODEL], budget_usd=limit)
+        assert [tally.answered for tally in tallies] == [2 * N_PAIRS] * 3
+        spent = {each.judge_model: each.usd for each in at.ledger.spending_since()}
+        assert (spent[FREE], bool(spent[MODEL])) == (0.0, True)
 
 
 def test_second_questions_are_sent_together_too(tmp_path: Path) -> None:

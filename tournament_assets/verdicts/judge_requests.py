@@ -404,13 +404,10 @@ def ask_together(
                 _refuse_unbudgeted(work, plan)
             _refuse_unaffordable(work, left, terms, ledger)
         services: dict[object, AsksDirectly] = {}
-        places: dict[object, threading.Semaphore] = {}
         for one in judges:
             if one.door not in services:
                 services[one.door] = stack.enter_context(judge.service(one))
-                behind = [other for other in judges if other.door == one.door]
-                most = max(other.max_in_flight for other in behind)
-                places[one.door] = threading.Semaphore(most)
+        places = share_places(judges)
         if not options.rejudge:
             _refuse_to_repay(work, left, services, plan, ledger, options, told)
         left.clear()  # each settlement looks for itself, and keys are held for hours otherwise
@@ -447,6 +444,30 @@ def ask_together(
         pieces = [Piece(each.scope.title, partial(settle, each)) for each in work]
         done = run_together(pieces, log=told)
     return tallies | {each.scope: tally for each, tally in zip(work, done, strict=True)}
+
+
+def share_places(
+    judges: Sequence[Judge],
+) -> dict[object, Callable[[], AbstractContextManager[None]]]:
+    """Return how requests in flight take a place, by the door where they are asked.
+
+    At each door there are as many places as one of its judges allows, and at all doors together as
+    many as one of all: so many direct replies, at the most, are lost with the process.
+    """
+    everywhere = threading.Semaphore(max(each.max_in_flight for each in judges))
+    at_door: dict[object, threading.Semaphore] = {}
+    for one in judges:
+        behind = [other.max_in_flight for other in judges if other.door == one.door]
+        at_door.setdefault(one.door, threading.Semaphore(max(behind)))
+    return {door: partial(_hold, own, everywhere) for door, own in at_door.items()}
+
+
+@contextmanager
+def _hold(*semaphores: threading.Semaphore) -> Iterator[None]:
+    with ExitStack() as held:
+        for each in semaphores:
+            held.enter_context(each)
+        yield
 
 
 def _refuse_unbudgeted(work: Iterable[JudgeWork], plan: TournamentPlan) -> None:

@@ -200,15 +200,16 @@ def record_part(session: JudgingSession, nonce: str, part: Sequence[tuple[str, R
     tally = session.tally
     final = [(key, row) for key, row in part if is_final(row)]
     failed = [(key, row) for key, row in part if not is_final(row)]
-    if final:
-        tally.paid_twice += session.ledger.record_rows(nonce, final)
-    if failed:
-        session.ledger.record_failures(nonce, failed)
-    session.on_rows(part)
-    tally.harvested += len(final)
-    tally.failed += len(failed)
-    tally.answered = min(tally.answered + len(final), tally.total)
-    session.progress.advance(tally.answered, tally.total)
+    with session.writing:
+        if final:
+            tally.paid_twice += session.ledger.record_rows(nonce, final)
+        if failed:
+            session.ledger.record_failures(nonce, failed)
+        session.on_rows(part)
+        tally.harvested += len(final)
+        tally.failed += len(failed)
+        tally.answered = min(tally.answered + len(final), tally.total)
+        session.progress.advance(tally.answered, tally.total)
 
 
 def _record_missing(session: JudgingSession, batch: SubmittedBatch, missing: list[str]) -> None:

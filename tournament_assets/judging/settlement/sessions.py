@@ -182,8 +182,9 @@ class JudgingSession:
             for nothing, is not asked again by the next run.
         has_answered: Whether the service has answered requests like these before, so that a refusal
             concerns single requests.
-        places: Entered for each direct request; settlements that share a service share it, so that
-            together they do not exceed the limit.
+        places: Entered for each direct request until its reply is written down; settlements that
+            ask together share it, so that together they do not exceed the limit.
+        writing: Held while rows are written down and counted.
         tally: What was done so far.
         unread: Ended batches whose results break off, by nonce.
         paid_again: Requests whose unread results were written off in this settlement.
@@ -212,7 +213,8 @@ class JudgingSession:
     max_tries: int = 4
     refusals_are_final: bool = True
     has_answered: bool = False
-    places: AbstractContextManager[Any] = field(default_factory=nullcontext)
+    places: Callable[[], AbstractContextManager[Any]] = nullcontext
+    writing: threading.Lock = field(default_factory=threading.Lock)
     tally: Tally = field(default_factory=Tally)
     unread: dict[str, UnreadResults] = field(default_factory=dict)
     paid_again: set[str] = field(default_factory=set)

@@ -11,7 +11,7 @@ import threading
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
@@ -215,8 +215,6 @@ def _ask_all(
         answers.put((request.request_key, answer))
 
     while True:
-        # However slow the ledger is, no more than these are paid for and not written down: so
-        # many replies, at the most, are lost with the process.
         free = 0 if refused is not None else _at_once(session) - under_way
         for request in islice(left, free):
             threading.Thread(target=ask, args=(request,), name="asking", daemon=True).start()
@@ -231,7 +229,6 @@ def _ask_all(
             if answer.result_type == _LOST:
                 lost.add(key)
             n_in_vain = n_in_vain + 1 if _is_in_vain(session, answer) else 0
-            record_part(session, intent.nonce, [(key, answer)])
             if not takes_batches(session.service) and n_in_vain >= max(
                 _IN_VAIN, 2 * session.max_in_flight
             ):
@@ -284,37 +281,31 @@ def asked_ahead(session: JudgingSession, request: ModelRequest, *, attempt: int)
     session.progress.note("pre-warming the judge's prompt cache with one request")
     session.tally.direct += 1
     session.tally.submitted += 1
-    name = custom_id(intent.nonce, request.request_key)
     with ThreadPoolExecutor(1) as pool:
-        asking = pool.submit(session.service.ask_directly, SubmittedRequest(name, request.params))
+        asking = pool.submit(_ask_ahead, session, intent, request)
         is_answered = bool(wait([asking], session.waiting.prewarm_wait_seconds).done)
         if not is_answered:
             session.progress.note("the pre-warming request is slow; the others go out without it")
         try:
-            yield int(not is_answered or _is_kept(session, intent, request, asking))
+            yield int(not is_answered or asking.result())
         finally:
-            if not is_answered:
-                _is_kept(session, intent, request, asking)
+            asking.result()
 
 
-def _is_kept(
-    session: JudgingSession,
-    intent: OpenBatch,
-    request: ModelRequest,
-    asking: Future[ReplyRow],
-) -> bool:
-    """Record the reply to a request that was asked ahead; return whether there is one."""
+def _ask_ahead(session: JudgingSession, intent: OpenBatch, request: ModelRequest) -> bool:
+    """Ask a request and write down what comes; return whether it is a reply."""
     state, key = "harvested", request.request_key
     name = custom_id(intent.nonce, key)
-    try:
-        row = asking.result()
-    except JudgeError as error:
-        session.progress.note(f"{error}; judging goes on without a warm cache")
-        if error.failure is JudgeFailure.AMBIGUOUS:
-            row = _failed_row(name, "api_error", error, result_type=_LOST)
-        else:
-            row, state = _failed_row(name, "api_error", error), "refused"
-    record_part(session, intent.nonce, [(key, row)])
+    with session.places():
+        try:
+            row = session.service.ask_directly(SubmittedRequest(name, request.params))
+        except JudgeError as error:
+            session.progress.note(f"{error}; judging goes on without a warm cache")
+            if error.failure is JudgeFailure.AMBIGUOUS:
+                row = _failed_row(name, "api_error", error, result_type=_LOST)
+            else:
+                row, state = _failed_row(name, "api_error", error), "refused"
+        record_part(session, intent.nonce, [(key, row)])
     session.ledger.record_closed(intent.nonce, state=state)
     return is_final(row)
 
@@ -322,29 +313,42 @@ def _is_kept(
 def _ask_patiently(
     session: JudgingSession, nonce: str, request: ModelRequest, is_over: threading.Event
 ) -> ReplyRow:
+    """Ask a request until there is something to write down; return it once it is written down."""
     waits = session.waits()
-    name = custom_id(nonce, request.request_key)
-    trial = 1
+    asked = SubmittedRequest(custom_id(nonce, request.request_key), request.params)
+    trial = 0
     while True:
-        try:
-            with session.places:
-                began = session.clock.monotonic()
-                row = session.service.ask_directly(SubmittedRequest(name, request.params))
-                return replace(row, seconds=session.clock.monotonic() - began)
-        except JudgeError as error:
-            if error.failure in (JudgeFailure.INVALID, JudgeFailure.TOO_LARGE):
-                is_final = session.refusals_are_final
-                return _failed_row(name, "invalid_request_error" if is_final else _REFUSED, error)
-            if error.failure is JudgeFailure.AMBIGUOUS:
-                return _failed_row(name, "api_error", error, result_type=_LOST)
-            if error.failure not in _RETRIED:
-                raise
-            seconds = min(error.retry_after_seconds or 0.0, _LONGEST_ASKED_WAIT_SECONDS)
-            if trial < session.max_tries and not is_over.is_set():
-                waits.sleep(at_least=seconds)
-            if trial == session.max_tries or is_over.is_set():
-                return _failed_row(name, "api_error", error)
-        trial += 1
+        with session.places():
+            if not (trial and is_over.is_set()):
+                row, retry_after = _ask_once(session, asked)
+                trial += 1
+            if retry_after is None or trial == session.max_tries or is_over.is_set():
+                # However slow the ledger is, no more are paid for and not written down than there
+                # are places: so many replies, at the most, are lost with the process.
+                record_part(session, nonce, [(request.request_key, row)])
+                return row
+        waits.sleep(at_least=min(retry_after, _LONGEST_ASKED_WAIT_SECONDS))
+
+
+def _ask_once(session: JudgingSession, request: SubmittedRequest) -> tuple[ReplyRow, float | None]:
+    """Ask a request; return its row, and if it may be asked again, how soon.
+
+    Raises:
+        JudgeError: If the service refuses for a reason that other requests share.
+    """
+    name, began = request.custom_id, session.clock.monotonic()
+    try:
+        row = session.service.ask_directly(request)
+    except JudgeError as error:
+        if error.failure in (JudgeFailure.INVALID, JudgeFailure.TOO_LARGE):
+            error_type = "invalid_request_error" if session.refusals_are_final else _REFUSED
+            return _failed_row(name, error_type, error), None
+        if error.failure is JudgeFailure.AMBIGUOUS:
+            return _failed_row(name, "api_error", error, result_type=_LOST), None
+        if error.failure not in _RETRIED:
+            raise
+        return _failed_row(name, "api_error", error), error.retry_after_seconds or 0.0
+    return replace(row, seconds=session.clock.monotonic() - began), None
 
 
 def _failed_row(
