@@ -58,6 +58,7 @@ class ChatServer:
         models: What it answers to a look at its models.
         usage: The tokens that its usual answer tells; None tells nothing.
         reply: What its usual answer to a request is, instead of repeating the prompt.
+        refuses: Returns the refusal of a request that it does not take, by its body.
     """
 
     def __init__(self) -> None:
@@ -74,6 +75,7 @@ class ChatServer:
         self.usage: dict[str, Any] | None = dict(_USAGE)
         self.models: Response = JSONResponse({"object": "list", "data": [{"id": MODEL}]})
         self.reply: Callable[[dict[str, Any]], str] | None = None
+        self.refuses: Callable[[dict[str, Any]], Response | None] = lambda _body: None
         self._faults: dict[str, list[Response]] = {}
         self._under_way = [0]
 
@@ -96,7 +98,7 @@ class ChatServer:
             await asyncio.sleep(self.delay)
         finally:
             under_way[0] -= 1
-        answer = self._refuse(request) or _take_fault(faults, asked.prompt)
+        answer = self._refuse(request) or self.refuses(body) or _take_fault(faults, asked.prompt)
         text = f"Answer to: {asked.prompt}" if self.reply is None else self.reply(body)
         usual = {**completion(text), "usage": self.usage}
         return await self._deliver(request, answer or JSONResponse(usual))

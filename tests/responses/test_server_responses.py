@@ -1,11 +1,11 @@
 """Responses of a model behind a chat server: what is asked, what an answer means, what is kept."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from tests.chat_server import (
     MODEL,
@@ -141,8 +141,8 @@ def test_what_fails_is_missing_with_its_reason_and_an_answer_without_a_text_is_f
 def test_a_server_that_refuses_everything_is_soon_left_alone(
     chat: ChatServer, ledger: Ledger
 ) -> None:
-    chat.fail("", refusal(400, "temperature is not supported"), times=30)
-    with pytest.raises(GenerationError, match=r"last 8 .* temperature"):
+    chat.fail("", refusal(400, "not today"), times=30)
+    with pytest.raises(GenerationError, match=r"last 8 .* not today"):
         complete(chat, ledger, max_concurrency=2)
     assert len(chat.asked) <= 10
 
@@ -239,6 +239,110 @@ def test_a_name_of_the_cap_that_is_given_is_the_only_one_tried(
     (asked,) = chat.asked
     assert asked.body["max_completion_tokens"] == 64
     assert "max_tokens" not in asked.body
+
+
+def _openai(param: str, words: str) -> Response:
+    error = {"message": words, "type": "invalid_request_error", "param": param, "code": "x"}
+    return JSONResponse({"error": error}, 400)
+
+
+def o_series(body: Mapping[str, Any]) -> Response | None:
+    """https://github.com/openai/openai-python/issues/2072"""
+    for name, instead in (("max_tokens", " Use 'max_completion_tokens' instead."), ("top_p", "")):
+        if name in body:
+            words = f"Unsupported parameter: '{name}' is not supported with this model.{instead}"
+            return _openai(name, words)
+    if body.get("temperature", 1) != 1:
+        return _openai("temperature", "Unsupported value: 'temperature' does not support 0.0.")
+    return None
+
+
+def mistral(body: Mapping[str, Any]) -> Response | None:
+    """https://github.com/mistralai/platform-docs-public/issues/7"""
+    if "seed" not in body:
+        return None
+    problem = {
+        "type": "extra_forbidden",
+        "loc": ["body", "seed"],
+        "msg": "Extra inputs are not permitted",
+        "input": {"temperature": 0, "max_tokens": 64},
+    }
+    return JSONResponse({"object": "error", "message": {"detail": [problem]}}, 422)
+
+
+def gemini(body: Mapping[str, Any]) -> Response | None:
+    """https://github.com/Vali-98/ChatterUI/issues/227"""
+    if "seed" not in body:
+        return None
+    words = 'Invalid JSON payload received. Unknown name "seed": Cannot find field.'
+    return JSONResponse([{"error": {"code": 400, "message": words, "status": "INVALID"}}], 400)
+
+
+def claude_behind_a_gateway(body: Mapping[str, Any]) -> Response | None:
+    """https://github.com/langfuse/langfuse/issues/9882"""
+    if {"temperature", "top_p"} <= body.keys():
+        return refusal(400, "`temperature` and `top_p` cannot both be specified for this model.")
+    return refusal(400, "seed: Extra inputs are not permitted") if "seed" in body else None
+
+
+@pytest.mark.parametrize(
+    ("server", "given", "not_sent", "n_refused"),
+    [
+        (o_series, {}, ["temperature"], 2),
+        (mistral, {}, ["seed"], 1),
+        (gemini, {}, ["seed"], 1),
+        (claude_behind_a_gateway, {"temperature": 0.7}, ["seed", "top_p"], 2),
+    ],
+)
+def test_what_the_config_does_not_ask_for_is_left_out_where_a_server_refuses_it(
+    chat: ChatServer,
+    ledger: Ledger,
+    server: Callable[[dict[str, Any]], Response | None],
+    given: dict[str, Any],
+    not_sent: list[str],
+    n_refused: int,
+) -> None:
+    chat.refuses = server
+    completed = complete(chat, ledger, max_concurrency=2, **given)
+    assert names(completed) == NAMES
+    assert len(chat.asked) == len(NAMES) + n_refused
+    for response in completed.responses:
+        assert response.diagnostics["not_sent"] == not_sent
+        assert ("seed" in response.diagnostics) is ("seed" not in not_sent)
+    (warning,) = completed.warnings
+    assert f"refuses {' and '.join(not_sent)}" in warning
+
+
+@pytest.mark.parametrize(
+    ("server", "given", "named"),
+    [
+        (o_series, {"temperature": 0.7}, "temperature"),
+        (o_series, {"temperature": 1.0, "top_p": 0.9}, "top_p"),
+        (mistral, {"seed": 1}, "seed"),
+        (claude_behind_a_gateway, {"temperature": 0.7, "top_p": 0.9}, "temperature and top_p"),
+    ],
+)
+def test_what_the_config_asks_for_is_refused_by_name_at_once(
+    chat: ChatServer,
+    ledger: Ledger,
+    server: Callable[[dict[str, Any]], Response | None],
+    given: dict[str, Any],
+    named: str,
+) -> None:
+    chat.refuses = server
+    with pytest.raises(GenerationError, match=f"asks for {named}: remove it there"):
+        complete(chat, ledger, **given)
+    assert len(chat.asked) <= 3
+
+
+def test_a_refusal_of_one_prompt_that_names_fields_takes_nothing_from_the_others(
+    chat: ChatServer, ledger: Ledger
+) -> None:
+    chat.fail("p07", refusal(400, "seed, temperature and stop are words of p07"), times=3)
+    completed = complete(chat, ledger, stop=("###",), max_concurrency=1)
+    assert [*completed.reasons] == ["p07"]
+    assert {"seed", "temperature", "stop"} <= chat.asked[-1].body.keys()
+    assert completed.warnings == []
 
 
 def test_a_thought_is_kept_beside_the_response_wherever_the_server_puts_it(

@@ -4,10 +4,15 @@ from dataclasses import dataclass
 
 from tournament_assets.judging.batch_service import ReplyRow
 from tournament_assets.judging.settlement.records import StoredReply
-from tournament_assets.providers.openai.wire_format import count_of, first_choice, keepable
+from tournament_assets.providers.openai.wire_format import (
+    NOT_SENT,
+    count_of,
+    first_choice,
+    keepable,
+)
 from tournament_assets.providers.service_words import mapping, parse_object, quote_service
 from tournament_assets.tournament.entrants import ApiEntrant, OpenAiApiEntrant
-from tournament_assets.tournament.json_lines import JsonObject
+from tournament_assets.tournament.json_lines import Json, JsonObject
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
     Prompt,
@@ -107,7 +112,7 @@ def _read_completion(
         prompt_tokens=count_of(usage, "prompt_tokens"),
         response_tokens=n_written,
         diagnostics={
-            "seed": prompt_seed(prompt.name, entrant.seed),
+            **_sent(entrant, prompt, answer.get(NOT_SENT)),
             **told.diagnostics,
             **{
                 name: _quote(answer[key])
@@ -116,6 +121,17 @@ def _read_completion(
             },
         },
     )
+
+
+def _sent(entrant: OpenAiApiEntrant, prompt: Prompt, left_out: Json) -> JsonObject:
+    """Return the seed of a response, and which fields its request had to do without."""
+    seed: JsonObject = {"seed": prompt_seed(prompt.name, entrant.seed)}
+    not_sent = [
+        name for name in entrant.unasked if name in (left_out if isinstance(left_out, list) else [])
+    ]
+    if not not_sent:
+        return seed
+    return {**({} if "seed" in not_sent else seed), "not_sent": not_sent}
 
 
 def _quote(words: object) -> str:

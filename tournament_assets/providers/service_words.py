@@ -6,7 +6,7 @@ import json
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -86,6 +86,21 @@ class ServiceAnswers(ABC):
             shown = {name: text and hide_key(text, key) for name, text in shown.items()}
         return replace(row, **shown)
 
+    def _asked_for(self, refusal: JudgeError, *, has_answered: bool) -> JudgeError:
+        """Return a refusal with what to do about the fields of the config that it names.
+
+        Every request has them: unless others were answered, nothing more is asked.
+        """
+        named = sorted(_SETTINGS[field] for field in refusal.fields & _SETTINGS.keys())
+        if not named:
+            return refusal
+        return JudgeError(
+            f"{refusal}; the config asks for {' and '.join(named)}: remove it there, or name a "
+            "model that takes it",
+            failure=refusal.failure if has_answered else JudgeFailure.FATAL,
+            fields=refusal.fields,
+        )
+
     def _unlisted(self, model: str, status_code: int) -> str:
         """Warn that a model could not be looked up: not every gateway has that route."""
         return (
@@ -141,6 +156,53 @@ def classify_by_status(error: Exception, *, may_cost: bool, is_out_of_credit: bo
     if status in (408, 409) or status >= 500:
         return unclear
     return JudgeFailure.INVALID
+
+
+_SETTINGS = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "stop": "stop",
+    "seed": "seed",
+}
+"""Fields of a request that a config asks for by a setting, and the settings' names."""
+_ALIASES = {"response_format": ("json_schema", "grammar", "guided")}
+"""What else servers call a field when they refuse it."""
+
+
+def refused_fields(error: Exception, sent: Iterable[str]) -> frozenset[str]:
+    """Return which of the fields that were sent a refusal names.
+
+    Servers say it in the error's `param`, as the place of each problem (`loc`), or in words.
+
+    Args:
+        error: What the SDK raised; only a 400 or 422 refuses a field.
+        sent: The names of the request's fields.
+    """
+    if getattr(error, "status_code", None) not in (400, 422):
+        return frozenset()
+    body = getattr(error, "body", None)
+    param = mapping(body).get("param")
+    texts = [param] if isinstance(param, str) and param else [*_texts(body, only="loc")]
+    words = frozenset(_WORD.findall(" ".join(texts or _texts(body))))
+    return frozenset(
+        field for field in sent if not words.isdisjoint((field, *_ALIASES.get(field, ())))
+    )
+
+
+_WORD = re.compile(r"\w+")
+
+
+def _texts(value: Any, *, only: str = "") -> Iterator[str]:
+    """Yield all texts in a JSON value, names among them, or only those under some name."""
+    if isinstance(value, str) and not only:
+        yield value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each, only=only)
+    elif isinstance(value, Mapping):
+        for name, each in value.items():
+            yield from () if only else (name,)
+            yield from _texts(each, only="" if name == only else only)
 
 
 def was_never_sent(error: Exception) -> bool:

@@ -226,6 +226,7 @@ def _described(text: str, row: ResponseRow | None) -> dict[str, Any]:
         "p_correct": diagnostics.get("p_correct"),
         "finish": row.finish_reason,
         "tokens": row.response_tokens,
+        **({"not_sent": diagnostics["not_sent"]} if "not_sent" in diagnostics else {}),
     }
 
 

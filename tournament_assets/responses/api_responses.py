@@ -203,6 +203,7 @@ def server_connection(
         key_variable=key_name or "",
         cap=entrant.max_tokens_field or "",
         timeout_seconds=entrant.timeout_seconds,
+        unasked=frozenset(entrant.unasked),
     )
 
 
@@ -323,12 +324,20 @@ def complete_by_service(
         raise GenerationError(
             f"none of {len(prompts)} prompts has a response; expected some; the first one: {first}"
         )
+    responses = [kept[prompt.fingerprint] for prompt in prompts if prompt.fingerprint in kept]
+    refused = sorted({name for each in responses for name in each.diagnostics.get("not_sent", ())})
     return CompletedResponses(
-        responses=[kept[prompt.fingerprint] for prompt in prompts if prompt.fingerprint in kept],
+        responses=responses,
         generated=len(kept) - len(before),
         device=source,
         reasons=reasons,
         figures={**work.figures, **_work(tally), **purchase.bill(terms.prices)},
+        warnings=[
+            f"its server refuses {' and '.join(refused)}, which the config does not ask for; "
+            "responses are made without"
+        ]
+        if refused
+        else [],
     )
 
 

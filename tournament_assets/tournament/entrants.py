@@ -140,6 +140,11 @@ class OpenAiApiEntrant(WrittenEntrant):
         return OPENAI_API.name
 
     @property
+    def unasked(self) -> Sequence[str]:
+        """Settings that are not given and sent all the same, unless the server refuses them."""
+        return [each for each in ("seed", "temperature", "top_p") if getattr(self, each) is None]
+
+    @property
     def content_hash(self) -> str:
         """SHA-256 of what there is to know of the model."""
         return fingerprint({"api": "openai", "model": self.model, "revision": self.revision})

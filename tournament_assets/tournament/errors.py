@@ -79,6 +79,7 @@ class JudgeError(WorkError):
     Attributes:
         failure: What the failure means for what is done next.
         retry_after_seconds: How long the service asks to wait; None if it does not say.
+        fields: The request's fields that a refusal names.
     """
 
     def __init__(
@@ -87,10 +88,12 @@ class JudgeError(WorkError):
         *,
         failure: JudgeFailure = JudgeFailure.FATAL,
         retry_after_seconds: float | None = None,
+        fields: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(message)
         self.failure = failure
         self.retry_after_seconds = retry_after_seconds
+        self.fields = fields
 
 
 class JudgeWaitingError(JudgeError):

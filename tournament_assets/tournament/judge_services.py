@@ -23,6 +23,8 @@ class ServiceConnection:
         folder: Where a service that runs on this machine keeps its data.
         cap: Its name for the limit on the tokens of a reply; empty if it is to be detected.
         timeout_seconds: The longest wait for the reply to one request.
+        unasked: Fields of requests that the config did not ask for: they are left out where the
+            service refuses them.
     """
 
     api_key: str = field(repr=False)
@@ -31,6 +33,7 @@ class ServiceConnection:
     key_variable: str = ""
     cap: str = ""
     timeout_seconds: float = 600.0
+    unasked: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

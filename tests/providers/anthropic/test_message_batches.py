@@ -543,6 +543,15 @@ def test_a_direct_question_is_sent_with_the_parameters_of_a_batch(script: Script
     assert "custom_id" not in json.loads(sent.body)
 
 
+def test_a_setting_that_the_model_refuses_is_named_with_what_to_do(
+    connect: Opener, impostor: Impostor
+) -> None:
+    impostor.refuse(400, "invalid_request_error", "`temperature` is deprecated for this model.")
+    with pytest.raises(JudgeError, match="asks for temperature: remove it there") as caught:
+        connect(impostor.url).ask_directly(request(temperature=0.0))
+    assert caught.value.failure is JudgeFailure.FATAL
+
+
 def test_a_direct_question_that_is_invalid_is_said_to_be(service: AnthropicBatches) -> None:
     with pytest.raises(JudgeError, match="max_tokens") as caught:
         service.ask_directly(request(max_tokens=0))

@@ -196,6 +196,51 @@ def test_a_server_that_refuses_both_names_of_the_cap_is_asked_twice(chat: ChatSe
     assert len(chat.asked) == 2
 
 
+def test_a_setting_of_the_judge_that_a_model_refuses_is_named_with_what_to_do(
+    chat: ChatServer,
+) -> None:
+    words = "Unsupported value: 'temperature' does not support 0.0 with this model."
+    chat.refuses = lambda body: refusal(400, words) if "temperature" in body else None
+    asked = SubmittedRequest("ours", params(temperature=0.0))
+    with judge(chat.url) as service:
+        with pytest.raises(JudgeError, match="asks for temperature: remove it there") as caught:
+            service.ask_directly(asked)
+        assert caught.value.failure is JudgeFailure.FATAL
+        service.ask_directly(SubmittedRequest("ours", params()))
+        # Once a request like it was answered, a refusal concerns one request.
+        with pytest.raises(JudgeError, match="remove it there") as caught:
+            service.ask_directly(asked)
+        assert caught.value.failure is JudgeFailure.INVALID
+    assert len(chat.asked) == 3
+
+
+def test_each_of_two_models_behind_one_door_is_asked_in_its_own_words(chat: ChatServer) -> None:
+    refused = {"old": NEW_CAP, "new": "max_tokens"}
+    chat.refuses = lambda body: (
+        refusal(400, f"Unsupported parameter: '{refused[body['model']]}'")
+        if refused[body["model"]] in body
+        else None
+    )
+    with judge(chat.url) as service:
+        for model in ("new", "old") * 3:
+            service.ask_directly(SubmittedRequest("ours", params(model=model)))
+    assert len(chat.asked) == 7
+
+
+def test_a_batch_is_written_in_the_words_that_a_direct_request_has_found(script: Script) -> None:
+    created = JSONResponse({"id": "b1", "status": "validating"})
+    answer = JSONResponse(completion("VERDICT: A"))
+    no_cap = refusal(400, f"Unsupported parameter: '{NEW_CAP}'")
+    no_schema = refusal(400, "response_format is not supported")
+    asked = SubmittedRequest("ours", params(output_config=output_config()))
+    row = script.give(no_cap, no_schema, answer, UPLOADED, created).ask_directly(asked)
+    assert json.loads(row.raw)["tournament_not_sent"] == ["response_format"]
+    script.service.create_batch([asked])
+    line = next(each for each in script.asked[3].body.splitlines() if each.startswith(b'{"body'))
+    body = json.loads(line)["body"]
+    assert body.keys() == {"max_tokens", "messages", "model"}
+
+
 @pytest.mark.parametrize(("said", "seconds"), [("2.5", 2.5), ("-1", None), ("soon", None)])
 def test_the_wait_that_a_server_asks_for_is_read(
     chat: ChatServer, said: str, seconds: float | None

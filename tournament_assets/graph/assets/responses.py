@@ -175,6 +175,7 @@ def _metadata(plan: TournamentPlan, entrant: AnyEntrant, answers: CompletedRespo
         "responses": len(responses),
         "mean_words": round(fmean(lengths), 1) if lengths else 0.0,
         "truncated_by_token_cap": sum(response.finish_reason == "length" for response in responses),
+        **_not_sent_metadata(responses),
         **_thought_metadata(responses),
         **_jury_metadata(responses),
         "generated_now": answers.generated,
@@ -184,6 +185,12 @@ def _metadata(plan: TournamentPlan, entrant: AnyEntrant, answers: CompletedRespo
         "settings": entrant.display_settings,
         **known({"weights_hash": weights_version(plan, entrant)}),
     }
+
+
+def _not_sent_metadata(responses: Sequence[GeneratedResponse]) -> Metadata:
+    """Name the fields that a server refused and that were left out; empty if there are none."""
+    names = {name for response in responses for name in response.diagnostics.get("not_sent", ())}
+    return {"not_sent": sorted(names)} if names else {}
 
 
 def _thought_metadata(responses: Sequence[GeneratedResponse]) -> Metadata:

@@ -35,6 +35,7 @@ from tournament_assets.providers.service_words import (
     mapping,
     quote_service,
     read_retry_after,
+    refused_fields,
 )
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json
@@ -121,6 +122,7 @@ class AnthropicBatches(ServiceAnswers):
         is_local = base_url is not None and urlsplit(base_url).hostname in _LOOPBACK_HOSTS
         self._password = credentials[1] if credentials else ""
         self._keys = [key for key in (api_key, self._password) if key]
+        self._has_answered = False
         self._client = anthropic.Anthropic(
             base_url=base_url,
             api_key=api_key,
@@ -213,10 +215,14 @@ class AnthropicBatches(ServiceAnswers):
             JudgeError: If no reply came; if the failure is ambiguous, a reply may have been paid
                 for.
         """
-        task = "ask one request"
+        task, params = "ask one request", request.params
         # Not through `messages.create`, which refuses parameters that a batch takes.
-        body = canonical_json(request.params).encode()
-        message = self._post(_MESSAGES_PATH, body, task, seconds=_DIRECT_SECONDS)
+        body = canonical_json(params).encode()
+        try:
+            message = self._post(_MESSAGES_PATH, body, task, seconds=_DIRECT_SECONDS, sent=params)
+        except JudgeError as error:
+            raise self._asked_for(error, has_answered=self._has_answered) from None
+        self._has_answered = True
         if not isinstance(message.get("content"), list):
             raise self._unexpected(message, task, "a message with its content", may_cost=True)
         return self._without_key(read_message(request.custom_id, message))
@@ -261,10 +267,16 @@ class AnthropicBatches(ServiceAnswers):
         return None
 
     def _post(
-        self, path: str, body: bytes | IO[bytes], task: str, *, seconds: float | None
+        self,
+        path: str,
+        body: bytes | IO[bytes],
+        task: str,
+        *,
+        seconds: float | None,
+        sent: Iterable[str] = (),
     ) -> JsonObject:
         """Send a JSON body; if it may be slow, send it once, as something that may cost."""
-        with self._translated_errors(task, may_cost=seconds is not None):
+        with self._translated_errors(task, may_cost=seconds is not None, sent=sent):
             response = self._client.post(
                 path,
                 content=body,
@@ -305,7 +317,9 @@ class AnthropicBatches(ServiceAnswers):
         return status
 
     @contextmanager
-    def _translated_errors(self, task: str, *, may_cost: bool = False) -> Iterator[None]:
+    def _translated_errors(
+        self, task: str, *, may_cost: bool = False, sent: Iterable[str] = ()
+    ) -> Iterator[None]:
         """Describe what went wrong without the SDK's exception, whose request carries the key."""
         try:
             yield
@@ -316,6 +330,7 @@ class AnthropicBatches(ServiceAnswers):
                 f"could not {task}: {explained}",
                 failure=classify_failure(error, may_cost=may_cost),
                 retry_after_seconds=read_retry_after(error, at_most=MAX_RETRY_AFTER),
+                fields=refused_fields(error, sent),
             ) from None
 
     def _tidy(self, text: str) -> str:

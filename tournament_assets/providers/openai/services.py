@@ -10,9 +10,9 @@ unconfirmed batch exists. A file that no batch refers to costs nothing.
 """
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO
 from urllib.parse import quote
 
@@ -29,7 +29,9 @@ from tournament_assets.providers.openai.wire_format import (
     CONNECT_SECONDS,
     NEW_CAP,
     NONCE_KEY,
+    NOT_SENT,
     OLD_CAP,
+    SCHEMA,
     Dialect,
     chat_body,
     describe_failure,
@@ -48,6 +50,7 @@ from tournament_assets.providers.service_words import (
     parse_object,
     quote_service,
     read_retry_after,
+    refused_fields,
 )
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json
@@ -84,7 +87,10 @@ class OpenAiChat(ServiceAnswers):
         self._address = origin_of(base_url) or "the server"
         self._seconds = connection.timeout_seconds
         cap = connection.cap or (NEW_CAP if base_url == OWN_URL else OLD_CAP)
-        self._dialect = Dialect(cap, is_settled=bool(connection.cap))
+        self._dialects: dict[str, Dialect] = {}
+        self._first_dialect = Dialect(
+            cap, is_settled=bool(connection.cap), optional=connection.unasked | {SCHEMA}
+        )
         self._client = open_client(base_url, self._key, timeout_seconds=_LOOK_SECONDS)
 
     def close(self) -> None:
@@ -94,32 +100,36 @@ class OpenAiChat(ServiceAnswers):
     def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
         """Send one request, once, and wait for its reply.
 
-        A request refused for its parameter names is sent again in a simpler dialect.
+        A request that is refused for the name of its cap, or for fields that it can do without, is
+        sent again in a simpler dialect, which is kept for the model once it is understood. What was
+        left out stands in the raw row under `wire_format.NOT_SENT`.
 
         Raises:
             JudgeError: If no reply came; if the failure is ambiguous, a reply may have been paid
                 for.
         """
-        task = "ask one request"
+        task, model = "ask one request", request.params["model"]
+        dialect = self._dialect(model)
         while True:
-            dialect = self._dialect
+            body = chat_body(request.params, dialect)
             try:
-                answer = self._post(
-                    "/chat/completions",
-                    chat_body(request.params, dialect),
-                    task,
-                    seconds=self._seconds,
-                )
+                answer = self._post("/chat/completions", body, task, seconds=self._seconds)
                 break
             except JudgeError as error:
-                simpler = dialect.without(str(error))
-                if error.failure is not JudgeFailure.INVALID or simpler is None:
-                    raise
-                self._dialect = simpler
+                simpler = dialect.without(error.fields)
+                if simpler is None:
+                    raise self._asked_for(error, has_answered=model in self._dialects) from None
+                dialect = simpler
+        self._dialects[model] = dialect
+        if dialect.not_sent:
+            answer = {**answer, NOT_SENT: sorted(dialect.not_sent)}
         row = read_completion(request.custom_id, answer)
         if row is None:
             raise self._unexpected(answer, task, "a chat completion", may_cost=True)
         return row
+
+    def _dialect(self, model: str) -> Dialect:
+        return self._dialects.get(model, self._first_dialect)
 
     def check_model(self, model: str) -> str | None:
         """Return if the server can be reached and lets this key in; a warning if it has no model.
@@ -153,7 +163,7 @@ class OpenAiChat(ServiceAnswers):
 
     def _post(self, path: str, body: JsonObject, task: str, *, seconds: float) -> JsonObject:
         """Send something that may cost, once."""
-        with self._translated_errors(task, may_cost=True):
+        with self._translated_errors(task, may_cost=True, sent=body):
             response = self._client.post(
                 path,
                 body=body,
@@ -163,7 +173,9 @@ class OpenAiChat(ServiceAnswers):
         return self._read_object(hide_key(response.text, self._key), task, may_cost=True)
 
     @contextmanager
-    def _translated_errors(self, task: str, *, may_cost: bool = False) -> Iterator[None]:
+    def _translated_errors(
+        self, task: str, *, may_cost: bool = False, sent: Iterable[str] = ()
+    ) -> Iterator[None]:
         """Describe what went wrong without the SDK's exception, whose request carries the key."""
         try:
             yield
@@ -178,6 +190,7 @@ class OpenAiChat(ServiceAnswers):
                 f"could not {task}: {explained}",
                 failure=failure,
                 retry_after_seconds=read_retry_after(error, at_most=_MAX_RETRY_AFTER),
+                fields=refused_fields(error, sent),
             ) from None
 
     def _tidy(self, text: str) -> str:
@@ -190,7 +203,6 @@ def _read_models(text: str) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
-_DIALECT = Dialect(NEW_CAP, is_settled=True)
 _UPLOAD_SECONDS = 600.0  # a headline is tens of megabytes
 _CREATE_SECONDS = 120.0
 _RESULTS_SECONDS = 120.0  # between two chunks of the stream, not for all of it
@@ -215,8 +227,10 @@ class _File:
 
 
 @contextmanager
-def _written_lines(requests: Iterable[SubmittedRequest]) -> Iterator[_File]:
-    """Write a batch to a file, request by request.
+def _written_lines(
+    requests: Iterable[SubmittedRequest], dialect: Callable[[str], Dialect]
+) -> Iterator[_File]:
+    """Write a batch to a file, request by request, in the dialect of each one's model.
 
     Raises:
         JudgeError: If there is no room for it.
@@ -230,7 +244,7 @@ def _written_lines(requests: Iterable[SubmittedRequest]) -> Iterator[_File]:
                     "custom_id": request.custom_id,
                     "method": "POST",
                     "url": _COMPLETIONS,
-                    "body": chat_body(request.params, _DIALECT),
+                    "body": chat_body(request.params, dialect(request.params["model"])),
                 }
                 body.write(canonical_json(row).encode() + b"\n")
                 n_requests += 1
@@ -249,7 +263,7 @@ class OpenAiBatches(OpenAiChat):
 
     def __init__(self, connection: ServiceConnection) -> None:
         super().__init__(connection)
-        self._dialect = Dialect(NEW_CAP)
+        self._first_dialect = replace(self._first_dialect, cap=NEW_CAP)
 
     def create_batch(self, requests: Iterable[SubmittedRequest]) -> BatchStatus:
         """Upload the requests and submit them as a batch, once.
@@ -258,7 +272,7 @@ class OpenAiBatches(OpenAiChat):
             JudgeError: If the service did not confirm the batch; if the failure is ambiguous, it
                 may have accepted the batch anyway.
         """
-        with _written_lines(requests) as file:
+        with _written_lines(requests, self._dialect) as file:
             task = f"create a batch of {file.n_requests} requests"
             body: JsonObject = {
                 "input_file_id": self._upload(file, task),

@@ -4,8 +4,8 @@ Servers agree only on the few fields that are needed here, so only those are rea
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
@@ -77,26 +77,36 @@ class Dialect:
     Attributes:
         cap: Its name for a reply's token cap; OpenAI's own models refuse the old name, and several
             servers do not know the new one.
-        knows_schemas: Whether it takes the schema of a reply.
         is_settled: Whether both names of the cap were tried.
+        optional: Fields that may be left out: the config did not ask for them, or, as the schema of
+            a reply, they only hold the model to what its instructions say anyway.
+        not_sent: Those of them that the server refused.
     """
 
     cap: str
-    knows_schemas: bool = True
     is_settled: bool = False
+    optional: frozenset[str] = frozenset()
+    not_sent: frozenset[str] = frozenset()
 
-    def without(self, refusal: str) -> "Dialect | None":
-        """Return a simpler dialect after a refusal; None if the dialect was not the reason."""
-        if self.knows_schemas and any(word in refusal for word in _SCHEMA_WORDS):
-            return Dialect(self.cap, knows_schemas=False, is_settled=self.is_settled)
-        if self.cap in refusal and not self.is_settled:
+    def without(self, refused: Collection[str]) -> "Dialect | None":
+        """Return a simpler dialect after a refusal; None if the dialect was not the reason.
+
+        Args:
+            refused: The fields that the refusal names.
+        """
+        dispensable = self.optional.intersection(refused) - self.not_sent
+        if dispensable:
+            return replace(self, not_sent=self.not_sent | dispensable)
+        if self.cap in refused and not self.is_settled:
             other = OLD_CAP if self.cap == NEW_CAP else NEW_CAP
-            return Dialect(other, self.knows_schemas, is_settled=True)
+            return replace(self, cap=other, is_settled=True)
         return None
 
 
 OLD_CAP, NEW_CAP = "max_tokens", "max_completion_tokens"
-_SCHEMA_WORDS = ("response_format", "json_schema", "grammar", "guided")
+SCHEMA = "response_format"
+NOT_SENT = "tournament_not_sent"
+"""The key of a kept answer that holds the fields which its request had to do without."""
 
 
 def chat_body(params: MessageParams, dialect: Dialect) -> JsonObject:
@@ -115,12 +125,13 @@ def chat_body(params: MessageParams, dialect: Dialect) -> JsonObject:
         dialect.cap: params["max_tokens"],
     }
     schema = mapping(mapping(params.get("output_config")).get("format")).get("schema")
-    if schema is not None and dialect.knows_schemas:
+    if schema is not None:
         named: JsonObject = {"name": "reply", "strict": True, "schema": schema}
-        body["response_format"] = {"type": "json_schema", "json_schema": named}
+        body[SCHEMA] = {"type": "json_schema", "json_schema": named}
     given = cast("JsonObject", params)
     body |= {own: given[name] for name, own in _SAMPLING.items() if name in given}
-    return {**body, **params.get("extra_body", {})}
+    body |= params.get("extra_body", {})
+    return {name: value for name, value in body.items() if name not in dialect.not_sent}
 
 
 _SAMPLING = {

@@ -353,6 +353,7 @@
         `${textOf(response).split(/\s+/).filter(Boolean).length} words`,
         response.tokens === null ? null : `${response.tokens} tokens`,
         response.finish === "length" ? "cut off by the token cap" : null,
+        response.not_sent ? `not sent: ${response.not_sent.join(", ")}` : null,
       ].filter(Boolean).join(" · ");
 
     const nameOf = (verdict, first, second) =>
