@@ -6,15 +6,20 @@ from dataclasses import astuple, replace
 import numpy as np
 import pytest
 
-from tournament_assets.audits.agreement import LabelPair, measure_agreement, measure_by_prompt
+from benchmarks.simulated_raters import OPINIONS, RaterDesign, measure_coverage
+from tournament_assets.audits.agreement import (
+    LabelPair,
+    measure_agreement,
+    measure_by_prompt,
+    wilson_interval,
+)
 from tournament_assets.extras.people.judge_calibration import (
     CalibratedPair,
     Labelling,
     calibrate_judge,
-    correct_share,
 )
+from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.tournament.asset_rows import MeasureRow
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Outcome
 
@@ -49,45 +54,6 @@ def of(rows: list[MeasureRow], measure: str, **names: object) -> list[MeasureRow
         for row in rows
         if row.measure == measure and all(getattr(row, k) == v for k, v in names.items())
     ]
-
-
-def test_a_corrected_share_is_the_published_one_with_both_uncertainties() -> None:
-    found = correct_share(
-        0.4, 1000, specificity=0.7, sensitivity=0.9, n_negative=200, n_positive=200
-    )
-    assert found.value == pytest.approx(0.166667, abs=5e-7)
-    assert found.low == pytest.approx(0.056351, abs=5e-7)
-    assert found.high == pytest.approx(0.262733, abs=5e-7)
-
-
-def test_a_corrected_share_stays_a_share_and_a_judge_of_chance_corrects_nothing() -> None:
-    below = correct_share(0.1, 100, specificity=0.8, sensitivity=0.8, n_negative=20, n_positive=20)
-    assert (below.value, below.low) == (0.0, 0.0)
-    coin = correct_share(0.5, 100, specificity=0.5, sensitivity=0.5, n_negative=20, n_positive=20)
-    assert (coin.value, coin.low, coin.high) == (None, None, None)
-    with pytest.raises(InputError, match="of each"):
-        correct_share(0.5, 100, specificity=0.9, sensitivity=0.9, n_negative=0, n_positive=9)
-
-
-def test_corrected_shares_hold_the_truth() -> None:
-    generator = np.random.default_rng(1)
-    held = 0
-    for _ in range(400):
-        truth = generator.random(1200) < 0.3
-        said = np.where(truth, generator.random(1200) < 0.85, generator.random(1200) < 0.25)
-        known, yes = truth[:200], said[:200]
-        found = correct_share(
-            said[200:].mean(),
-            1000,
-            specificity=float((~yes[~known]).mean()),
-            sensitivity=float(yes[known].mean()),
-            n_negative=float((~known).sum()),
-            n_positive=float(known.sum()),
-        )
-        assert found.low is not None
-        assert found.high is not None
-        held += found.low <= 0.3 <= found.high
-    assert held / 400 >= 0.93
 
 
 def test_everything_is_counted_and_what_was_not_judged_is_in_no_share() -> None:
@@ -157,44 +123,75 @@ def test_raters_are_put_beside_one_another_on_unjudged_pairs_too() -> None:
 
 
 def test_wins_are_corrected_by_what_the_judge_gets_wrong() -> None:
-    # Of 20 labelled wins of ada the judge sees 18, of 20 others it calls 6 a win of hers.
-    labelled = [pair(n, "a" if n < 18 else "b", {"ann": "a"}) for n in range(20)]
-    labelled += [pair(20 + n, "a" if n < 6 else "b", {"ann": "b"}) for n in range(20)]
-    rest = [pair(40 + n, "a" if n < 376 else "b") for n in range(960)]
+    # Of 20 labelled pairs that the judge gives to ada people give her 15, of 20 others 4.
+    labelled = [pair(n, "a", {"ann": "a" if n < 15 else "b"}) for n in range(20)]
+    labelled += [pair(20 + n, "b", {"ann": "a" if n < 4 else "t"}) for n in range(20)]
+    rest = [pair(40 + n, "a" if n < 376 else "b") for n in range(950)]
     # Nobody was asked about two copies of one text, and nothing is known of what is unjudged.
     rest += [pair(1000 + n, "s" if n < 300 else "u") for n in range(500)]
     rows = calibrate([*labelled, *rest])
     (ada, bob) = of(rows, "wins")
-    assert told(rows, "ada") == pytest.approx((0.9, 0.7, 0.4))
-    assert ada.value == pytest.approx(0.166667, abs=5e-7)
-    assert bob.value == pytest.approx(1 - 0.166667, abs=5e-7)
-    (unknown, _) = of(calibrate([pair(1, "a", {"ann": "a"})]), "wins")
+    assert told(rows, "ada") == pytest.approx((0.75, 0.2, 396 / 990))
+    assert ada.value == pytest.approx(0.4 * 0.75 + 0.6 * 0.2)
+    # A tie is no win of either.
+    assert bob.value == pytest.approx(0.4 * 0.25)
+    assert (ada.n, bob.n) == (40, 40)
+    (unknown, _) = of(calibrate([pair(1, "a", {"ann": "a"}), pair(2, "b")]), "wins")
     assert unknown.value is None
-    assert "no win" in str(unknown.note)
+    assert "no pair that the judge says it won" in str(unknown.note)
 
 
 def told(rows: list[MeasureRow], entrant: str) -> tuple[float, ...]:
-    """Return the sensitivity, the specificity, and the share of wins that the judge says."""
+    """Return how often people say so where the judge does and does not, and how often it does."""
     found = [of(rows, name, subject=entrant) for name in TOLD]
     return tuple(row.value for (row,) in found if row.value is not None)
 
 
-TOLD = ("sensitivity", "specificity", "wins_by_judge")
+TOLD = ("wins_where_judge_says_so", "wins_where_judge_does_not", "wins_by_judge")
+
+
+def drawn(n: int, n_labels: int, judge: float) -> list[CalibratedPair]:
+    """Return pairs of which people give ada three in five, and the judge says so or tosses."""
+    generator = np.random.default_rng(1)
+    says = generator.random(n) < 0.6
+    is_judged = np.where(generator.random(n) < judge, says, generator.random(n) < 0.5)
+    labelled = generator.permutation(n) < n_labels
+    return [
+        pair(at, "a" if is_judged[at] else "b", {"ann": "a" if says[at] else "b"})
+        if labelled[at]
+        else pair(at, "a" if is_judged[at] else "b")
+        for at in range(n)
+    ]
+
+
+@pytest.mark.parametrize("judge", [0.0, 0.3, 0.8, 1.0])
+def test_wins_are_as_sure_as_two_draws_of_one_bank_leave_them(judge: float) -> None:
+    pairs = drawn(20_000, 4_000, judge)
+    (ada, _) = of(calibrate(pairs), "wins")
+    assert ada.low is not None
+    assert ada.high is not None
+    # Tenenbein (1970): K is the squared correlation of judge and people on the labelled pairs.
+    said = np.array(
+        [[each.judged == "a", each.labels[0].word == "a"] for each in pairs if each.labels]
+    )
+    people, k = said[:, 1].mean(), np.corrcoef(said.T)[0, 1] ** 2
+    variance = people * (1 - people) * ((1 - k) / 4_000 + k / 20_000)
+    assert (ada.high - ada.low) / 2 == pytest.approx(1.96 * variance**0.5, rel=0.02)
 
 
 def wins_width(*, won_by: int = 1, missed_by: int = 1, rest_by: int = 1) -> float:
     """Return how wide ada's interval is with so many pairs of a kind on one prompt."""
     pairs = [
-        pair(n // won_by, "b" if n // 4 % 4 == 0 else "a", {"ann": "a"}) for n in range(40)
+        pair(n // won_by, "a", {"ann": "b" if n // 4 % 4 == 0 else "a"}) for n in range(40)
     ] + [
-        pair(100 + n // missed_by, "a" if n // 4 % 4 == 0 else "b", {"ann": "b"}) for n in range(40)
+        pair(100 + n // missed_by, "b", {"ann": "a" if n // 4 % 4 == 0 else "b"}) for n in range(40)
     ]
     pairs += [pair(1000 + n // rest_by, "a" if n // 4 % 2 else "b") for n in range(200)]
     rows = calibrate(pairs)
     (ada, _) = of(rows, "wins")
     assert ada.low is not None
     assert ada.high is not None
-    assert told(rows, "ada")[:2] == pytest.approx((0.7, 0.7))
+    assert told(rows, "ada")[:2] == pytest.approx((0.7, 0.3))
     return ada.high - ada.low
 
 
@@ -216,9 +213,7 @@ def test_labels_weigh_what_their_chance_leaves_out() -> None:
     assert right.value == pytest.approx(100 / 125)
     (agreement,) = of(rows, "agreement", subject="ann", other="judge")
     assert agreement.value == pytest.approx(100 / 125)
-    # Of ten wins of ada that the judge saw, each stands for ten pairs.
-    mixed = [pair(90, "b", {"ann": "a"}, chance=0.4), *(pair(91 + n, "b") for n in range(3))]
-    assert told(calibrate([*pairs, *mixed]), "ada")[0] == pytest.approx(100 / 102.5)
+    assert told(rows, "ada")[0] == pytest.approx(100 / 125)
     units = [(f"p{n}", n < 10) for n in range(20)]
     even = measure_by_prompt(units, weights=[3.0] * 20)
     assert astuple(even)[:3] == pytest.approx(astuple(measure_by_prompt(units))[:3])
@@ -233,37 +228,93 @@ def test_labels_weigh_what_their_chance_leaves_out() -> None:
 
 
 def test_wins_are_as_sure_as_weighted_labels_and_no_surer() -> None:
-    won = [pair(n, "a" if n < 18 else "b", {"ann": "a"}) for n in range(20)]
-    # Ten of ada's losses stand for two pairs each, ten for ten; the judge misses four and two.
-    missed = [
+    won = [pair(n, "a", {"ann": "a" if n < 18 else "b"}) for n in range(20)]
+    # Ten labels on others stand for two pairs each, ten for ten; people say ada won four and two.
+    other = [
         pair(
             20 + n,
-            "a" if n < 4 or n >= 18 else "b",
-            {"ann": "b"},
+            "b",
+            {"ann": "a" if n < 4 or n >= 18 else "b"},
             chance=0.5 if n < 10 else 0.1,
         )
         for n in range(20)
     ]
-    rest = [pair(40 + n, "a" if n < 376 else "b") for n in range(960)]
-    ada, bob = of(calibrate([*won, *missed, *rest]), "wins")
-    right = (6 * 2 + 8 * 10) / 120
-    squares = 4 * (6 * (1 - right) ** 2 + 4 * right**2)
-    squares += 100 * (8 * (1 - right) ** 2 + 2 * right**2)
+    rest = [pair(40 + n, "a" if n < 376 else "b") for n in range(950)]
+    (ada, _) = of(calibrate([*won, *other, *rest]), "wins")
+    rate = (4 * 2 + 2 * 10) / 120
+    squares = 4 * (4 * (1 - rate) ** 2 + 6 * rate**2) + 100 * (2 * (1 - rate) ** 2 + 8 * rate**2)
     # Twenty labels, and by their weights worth fourteen.
-    n_missed = right * (1 - right) / (20 / 19 * squares / 120**2)
-    assert n_missed == pytest.approx(14.2426, abs=5e-5)
+    n_other = rate * (1 - rate) / (20 / 19 * squares / 120**2)
+    assert n_other == pytest.approx(14.2426, abs=5e-5)
     # n prompts of equal weight are known as n - 1 independent ones would be.
-    hers = correct_share(
-        0.4, 999, specificity=right, sensitivity=0.9, n_negative=n_missed, n_positive=19
+    variance, middle = 0.4 * 0.6 * (0.9 - rate) ** 2 / 989, 0.0
+    for part, share, n in ((0.4, 0.9, 19), (0.6, rate, n_other)):
+        own = (share * n + 1) / (n + 2)
+        variance += part**2 * own * (1 - own) / (n + 2)
+        middle += part * own
+    reach = two_sided_quantile(0.95, degrees_of_freedom=39) * variance**0.5
+    assert ada.value == pytest.approx(0.4 * 0.9 + 0.6 * rate)
+    assert (ada.low, ada.high) == pytest.approx((middle - reach, middle + reach))
+
+
+def test_intervals_of_a_judge_hold_whose_opinion_is_meant_or_are_refused() -> None:
+    for n_raters in (1, 2, 3, 6, 12):
+        found = measure_coverage(
+            RaterDesign(n_raters, n_labels=240, n_pairs=480),
+            opinions=OPINIONS,
+            n_draws=30,
+            seed=n_raters,
+        )
+        for (measure, opinion), held in found.items():
+            assert bool(held) == (opinion == "these_raters" or n_raters >= 5)
+            assert not held or np.mean(held) >= 0.86, (n_raters, measure, opinion)
+
+
+def by_raters(n_raters: int) -> list[CalibratedPair]:
+    """Return 240 labels of raters of whom every other one always says what the judge says."""
+    return [
+        pair(
+            n,
+            "ab"[n // 2 % 2],
+            {f"r{n % n_raters}": "ab"[(n // 2 + n % n_raters % 2 * (n // 4)) % 2]},
+        )
+        for n in range(240)
+    ]
+
+
+def test_an_interval_about_people_is_as_wide_as_their_raters_differ() -> None:
+    rows, of_people = (
+        calibrate_judge(by_raters(6), dimension="x", entrants=("ada",), about=about)
+        for about in OPINIONS
     )
-    his = correct_share(
-        0.6, 999, specificity=0.9, sensitivity=right, n_negative=19, n_positive=n_missed
+    (own,), (wide,) = (of(each, "right") for each in (rows, of_people))
+    # A kappa is about the two that it names.
+    assert of(rows, "kappa") == of(of_people, "kappa")
+    # Three raters are right always, three in half of their labels.
+    assert own.value == wide.value == 0.75
+    n = 0.75 * 0.25 / (6 / 5 * 6 * (40 / 240 * 0.25) ** 2)
+    by_labels = 0.75 * 0.25 / 239
+    variance = 0.75 * 0.25 / n + by_labels - 240 * 0.75 * 0.25 / 240**2
+    assert (wide.high or 0) - (wide.low or 0) > 2 * ((own.high or 0) - (own.low or 0))
+    freedom = variance**2 / (by_labels**2 / 239 + (0.75 * 0.25 / n) ** 2 / 5)
+    t = two_sided_quantile(0.95, degrees_of_freedom=int(freedom))
+    assert (wide.low, wide.high) == pytest.approx(
+        wilson_interval(0.75, 0.75 * 0.25 / variance, t), rel=1e-3
     )
-    for row, expected in ((ada, hers), (bob, his)):
-        assert row.n == 40
-        assert row.value == pytest.approx(expected.value)
-        assert row.low == pytest.approx(expected.low)
-        assert row.high == pytest.approx(expected.high)
+
+
+def test_an_interval_about_people_is_refused_below_five_raters_with_what_to_do() -> None:
+    few, enough = (
+        calibrate_judge(by_raters(n), dimension="x", entrants=("ada",), about="people")
+        for n in (4, 5)
+    )
+    for measure in ("right", "wins"):
+        (refused,), (given,) = of(few, measure), of(enough, measure)
+        assert (refused.low, refused.high) == (None, None)
+        assert refused.value is not None
+        assert "labels of 4 known people" in str(refused.note)
+        assert given.low is not None
+        assert given.note is None
 
 
 def test_ten_pairs_to_read_are_the_worst_and_each_prompt_comes_once_first() -> None:

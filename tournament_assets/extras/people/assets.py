@@ -107,7 +107,7 @@ def people_rating_settings(plan: TournamentPlan) -> JsonObject:
 
 def people_measure_settings(plan: TournamentPlan) -> Any:
     """Return the settings that the measures of the judge by people depend on."""
-    return [*trusting_settings(plan), _min_kappa(plan)]
+    return [*trusting_settings(plan), _min_kappa(plan), people_keys(plan.config).labels.changed()]
 
 
 def _min_kappa(plan: TournamentPlan) -> float | None:
@@ -301,6 +301,7 @@ def _calibration(
         dimension=step.name,
         entrants=step.plan.config.entrant_ids,
         changed=labels.changed,
+        about=people_keys(step.plan.config).labels.about,
         resampling=step.plan.config.ratings.resampling,
     )
     right = next((row.value for row in rows if row.measure == "right"), None)

@@ -10,7 +10,7 @@ from tournament_assets.extras.people.human_agreement import HumanAgreement
 from tournament_assets.extras.people.judge_calibration import JUDGE
 from tournament_assets.extras.people.measures import HUMAN_AGREEMENT
 from tournament_assets.extras.people.methods import JUDGE_WEIGHT, POWERED
-from tournament_assets.extras.people.prediction_powered import MIN_RATERS
+from tournament_assets.extras.people.raters import MIN_RATERS
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.ladder import (
     axis_span,
@@ -257,7 +257,7 @@ def people_section(
             if _rated_by(rows)
         ),
         finding=join_names([f"{_labels(rows)} on {name}" for name, rows in measured.items()]),
-        folds=_folds(measured, link, interval),
+        folds=_folds(measured, link, interval, people_keys(config).labels.about),
         ladders=tuple(
             _ladder(rows, name, interval) for name, rows in rated.items() if _rated_by(rows)
         ),
@@ -265,7 +265,10 @@ def people_section(
 
 
 def _folds(
-    measured: Mapping[str, Sequence[MeasureRow]], link: Callable[..., str], interval: str
+    measured: Mapping[str, Sequence[MeasureRow]],
+    link: Callable[..., str],
+    interval: str,
+    about: Opinion,
 ) -> tuple[ReportSection, ...]:
     agreement = {name: _agreement_table(rows) for name, rows in measured.items()}
     wins = {name: _wins_table(rows) for name, rows in measured.items()}
@@ -275,8 +278,9 @@ def _folds(
             "How far the judge says what people say",
             (
                 "Share of equal verdicts (one wins, the other, or nobody) and Cohen's kappa, "
-                f"with {interval} intervals by prompt; labels weigh 1 over the chance of their "
-                "pair to be drawn.",
+                f"with {interval} intervals by prompt"
+                f"{', of all labels by person too' if about == 'people' else ''}; labels weigh 1 "
+                "over the chance of their pair to be drawn.",
             ),
             _filled(agreement),
         ),
@@ -284,8 +288,9 @@ def _folds(
             "Wins as people would count them",
             (
                 "The share of its pairs that an entrant wins outright, as the judge says and "
-                "corrected by how often the judge says so where people do and where they do "
-                f"not; the {interval} interval knows that verdicts and labels are few.",
+                "as people would: how often they say so where the judge does and where it does "
+                f"not, by how often it does. The {interval} interval knows that verdicts and "
+                f"labels are few{', and how people differ' if about == 'people' else ''}.",
             ),
             _filled(wins),
         ),
@@ -433,8 +438,8 @@ def _wins_table(rows: Sequence[MeasureRow]) -> ReportTable:
             "entrant": lambda row: row.subject,
             "by the judge": share("wins_by_judge"),
             "as people would (interval)": lambda row: format_estimate(row.estimate),
-            "says so where people do": share("sensitivity"),
-            "does not where they do not": share("specificity"),
+            "people say so where the judge does": share("wins_where_judge_says_so"),
+            "and where it does not": share("wins_where_judge_does_not"),
             "labels": lambda row: row.n,
             "note": lambda row: row.note,
         },

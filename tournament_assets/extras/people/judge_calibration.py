@@ -1,17 +1,20 @@
 """How far a judge's verdicts agree with people's labels, and where they do not.
 
-A judge's errors bias the share of pairs that it says an entrant won. Labels show how often it is
-right about wins and about the rest, and both correct the share; its interval allows for the small
-number of labels. Sources: Rogan and Gladen, "Estimating prevalence from the results of a screening
-test", https://doi.org/10.1093/oxfordjournals.aje.a112510; Lee and others on the interval with both
-uncertainties, https://arxiv.org/abs/2511.21140. Cohen's kappa is in `agreement`.
+A judge's errors bias the share of pairs that it says an entrant won. Labels on a random part show
+how often people say so where the judge does and where it does not, and the judge's verdicts on all
+pairs say how often each is the case: no judge, however bad, makes the share less certain than the
+labels alone. Sources: Tenenbein, "A double sampling scheme for estimating from binomial data with
+misclassifications", https://doi.org/10.1080/01621459.1970.10481170; an imaginary case of either
+kind: Agresti and Coull, https://doi.org/10.1080/00031305.1998.10480550; raters: `raters`. Cohen's
+kappa is in `agreement`.
 """
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
-from statistics import NormalDist
+
+import numpy as np
 
 from tournament_assets.audits.agreement import (
     MANY_RESAMPLES,
@@ -19,13 +22,14 @@ from tournament_assets.audits.agreement import (
     LabelPair,
     ShareByPrompt,
     measure_agreement,
-    measure_by_prompt,
     share_by_prompt,
+    wilson_interval,
 )
+from tournament_assets.extras.people.config_keys import Opinion
 from tournament_assets.extras.people.human_agreement import TIE
-from tournament_assets.ratings.matches import require_confidence
+from tournament_assets.extras.people.raters import RaterSpread, too_few_raters
+from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.tournament.asset_rows import MeasureRow
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.verdicts import Outcome
 
@@ -81,78 +85,27 @@ class CalibratedPair:
         return math.fsum(_SHARES[each.word] for each in self.labels) / len(self.labels)
 
 
-def correct_share(
-    share: float,
-    n: float,
-    *,
-    specificity: float,
-    sensitivity: float,
-    n_negative: float,
-    n_positive: float,
-    confidence: float = 0.95,
-) -> Estimate:
-    """Correct the share of a judge's yes answers for its error rates.
-
-    Args:
-        share: The share of n to which the judge says yes.
-        n: How many independent items it was asked about.
-        specificity: How often it says no where people do.
-        sensitivity: How often it says yes where people do.
-        n_negative: Independent labels behind the specificity.
-        n_positive: Independent labels behind the sensitivity.
-        confidence: Coverage of the interval.
-
-    Returns:
-        The share as people would count it, from 0 to 1; None if the judge is uninformative.
-
-    Raises:
-        InputError: If `confidence` is not between 0 and 1, or one kind has no labels.
-    """
-    require_confidence(confidence)
-    if min(n, n_negative, n_positive) <= 0:
-        raise InputError(
-            f"there are {n:g} verdicts and {n_negative:g} and {n_positive:g} labels; expected some "
-            "of each"
-        )
-    if specificity + sensitivity <= 1:
-        return Estimate(None)
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    value = (share + specificity - 1) / (specificity + sensitivity - 1)
-    # Adds a few imaginary cases of either kind, so that shares of 0 and 1 have intervals.
-    share, n = (n * share + z**2 / 2) / (n + z**2), n + z**2
-    specificity = (n_negative * specificity + 1) / (n_negative + 2)
-    sensitivity = (n_positive * sensitivity + 1) / (n_positive + 2)
-    slope = specificity + sensitivity - 1
-    if slope <= 0:
-        return Estimate(None)
-    middle = (share + specificity - 1) / slope
-    of_no = specificity * (1 - specificity) / (n_negative + 2)
-    of_yes = sensitivity * (1 - sensitivity) / (n_positive + 2)
-    shift = 2 * z**2 * (middle * of_yes - (1 - middle) * of_no)
-    variance = share * (1 - share) / n + (1 - middle) ** 2 * of_no + middle**2 * of_yes
-    reach = z * math.sqrt(variance) / slope
-    low, high = (
-        min(max(each, 0.0), 1.0) for each in (middle + shift - reach, middle + shift + reach)
-    )
-    return Estimate(min(max(value, 0.0), 1.0), low, high)
-
-
 def calibrate_judge(
     pairs: Sequence[CalibratedPair],
     *,
     dimension: str,
     entrants: Sequence[str],
     changed: int = 0,
+    about: Opinion = "these_raters",
     resampling: Resampling = MANY_RESAMPLES,
 ) -> list[MeasureRow]:
     """Return what labels say of the judge on one dimension, as rows; none without a label.
 
     A label's weight is 1 / the chance with which its pair was drawn. A label on an unjudged pair is
-    counted, but enters no share.
+    counted, but enters no share. Prompts are independent; if `about` is `people`, so are raters,
+    in the intervals of right verdicts and of wins, and fewer than five raters have none. A kappa
+    is of the two it names.
 
     Args:
         pairs: Every pair of the dimension, labelled or not.
         changed: How many labels are on texts that have changed; `pairs` has none of them.
+        about: Whose opinion is estimated: these raters' on other prompts, or that of the people
+            from whom they are a random draw.
         resampling: Of the prompts, for kappa's intervals; its confidence is used for all intervals.
     """
     heard = [pair for pair in pairs if pair.labels]
@@ -161,10 +114,10 @@ def calibrate_judge(
         return []
     rows = _counts(heard, dimension, changed)
     if judged:
-        rows += _right(judged, dimension, resampling.confidence)
+        rows += _right(judged, dimension, about, resampling.confidence)
         rows += _agreements(judged, heard, dimension, resampling)
         for entrant in entrants:
-            rows += _wins(entrant, pairs, judged, dimension, resampling.confidence)
+            rows += _wins(entrant, pairs, judged, dimension, about, resampling.confidence)
         rows += _errors(judged, dimension)
     return rows
 
@@ -206,31 +159,102 @@ def _within(pairs: Iterable[CalibratedPair], stratum: str | None) -> list[Calibr
     return [pair for pair in pairs if stratum in (None, pair.stratum)]
 
 
-def _right(judged: Sequence[CalibratedPair], dimension: str, confidence: float) -> list[MeasureRow]:
-    rows = []
-    for stratum in _strata(judged):
-        units = [(pair, label) for pair in _within(judged, stratum) for label in pair.labels]
-        found = measure_by_prompt(
-            ((pair.prompt_id, label.word == pair.judged) for pair, label in units),
-            confidence=confidence,
-            weights=_weights([1 / (pair.chance * len(pair.labels)) for pair, _ in units]),
-        )
-        note = None if found.low is not None else "labels on one prompt have no interval"
-        rows.append(
-            MeasureRow.of(
-                replace(found, note=note),
-                dimension=dimension,
-                measure="right",
-                stratum=stratum,
-                unit="share",
-            )
-        )
-    return rows
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What one label says of the judge's verdict.
+
+    Attributes:
+        weight: How many labels it stands for; labels of one pair share the pair's.
+        is_right: Whether the verdict has the property that is counted.
+    """
+
+    prompt_id: str
+    rater: str
+    weight: float
+    is_right: bool
 
 
-def _weights(weights: list[float]) -> list[float] | None:
-    """Return the weights, or None if all are equal, so that shares are unweighted."""
-    return None if len(set(weights)) < 2 else weights
+def _ask(pair: CalibratedPair, label: Labelling, *, is_right: bool) -> _Asked:
+    weight = 1 / (pair.chance * len(pair.labels))
+    return _Asked(pair.prompt_id, label.rater, weight, is_right)
+
+
+def _share_of(asked: Sequence[_Asked]) -> ShareByPrompt:
+    weights = [each.weight for each in asked]
+    return share_by_prompt(
+        ((each.prompt_id, each.is_right) for each in asked),
+        None if len(set(weights)) < 2 else weights,
+    )
+
+
+def _right(
+    judged: Sequence[CalibratedPair], dimension: str, about: Opinion, confidence: float
+) -> list[MeasureRow]:
+    return [
+        MeasureRow.of(
+            _share_right(
+                [
+                    _ask(pair, label, is_right=label.word == pair.judged)
+                    for pair in _within(judged, stratum)
+                    for label in pair.labels
+                ],
+                about,
+                confidence,
+            ),
+            dimension=dimension,
+            measure="right",
+            stratum=stratum,
+            unit="share",
+        )
+        for stratum in _strata(judged)
+    ]
+
+
+def _share_right(asked: Sequence[_Asked], about: Opinion, confidence: float) -> Estimate:
+    """Return the share of right verdicts, with Wilson's interval as in `measure_by_prompt`."""
+    found, why = _share_of(asked), _why_no_interval(asked, about)
+    if found.rate is None or why is not None:
+        return Estimate(found.rate, n=found.n, note=why)
+    rate, n, freedom = found.rate, found.n_effective, found.n_prompts - 1
+    if about == "people":
+        variance = rate * (1 - rate) / n
+        added, freedom = _with_raters([(asked, rate, 1.0)], variance)
+        n *= variance / (variance + added) if variance else 1
+    t = two_sided_quantile(confidence, degrees_of_freedom=freedom)
+    return Estimate(rate, *wilson_interval(rate, n, t), found.n)
+
+
+def _why_no_interval(asked: Sequence[_Asked], about: Opinion) -> str | None:
+    if len({each.prompt_id for each in asked}) < 2:
+        return "labels on one prompt have no interval"
+    return too_few_raters(len({each.rater for each in asked})) if about == "people" else None
+
+
+def _with_raters(
+    shares: Sequence[tuple[Sequence[_Asked], float, float]], variance: float
+) -> tuple[float, int]:
+    """Return what raters add to a variance by prompt, and the sum's degrees of freedom.
+
+    Args:
+        shares: Labels, the share of them that is right, and how far it moves the estimate.
+        variance: Of the estimate, by prompt.
+    """
+    every = [each for asked, _, _ in shares for each in asked]
+    totals = [math.fsum(each.weight for each in asked) for asked, _, _ in shares]
+    influence = [
+        slope * each.weight * (each.is_right - rate) / total
+        for (asked, rate, slope), total in zip(shares, totals, strict=True)
+        for each in asked
+    ]
+    prompts, raters = (
+        np.unique(names, return_inverse=True)[1]
+        for names in ([each.prompt_id for each in every], [each.rater for each in every])
+    )
+    spread = RaterSpread.of(np.array(influence)[:, None], prompts=prompts, raters=raters)
+    freedom = spread.degrees_of_freedom(
+        np.array([[variance]]), of_prompts=max(1, int(prompts.max()))
+    )
+    return float(spread.added[0, 0]), freedom
 
 
 def _agreements(
@@ -239,25 +263,25 @@ def _agreements(
     dimension: str,
     resampling: Resampling,
 ) -> list[MeasureRow]:
-    raters = sorted({label.rater for pair in heard for label in pair.labels})
-    both = [*((rater, JUDGE) for rater in raters), *combinations(raters, 2)]
+    said: dict[str, dict[int, str]] = {}
+    for place, pair in enumerate(heard):
+        for label in pair.labels:
+            said.setdefault(label.rater, {})[place] = label.word
+    both = [*((rater, JUDGE) for rater in sorted(said)), *combinations(sorted(said), 2)]
+    judge = {place: pair.judged for place, pair in enumerate(heard) if pair.judged is not None}
     rows = []
     for first, second in both:
-        known = judged if second == JUDGE else heard
-        for stratum in _strata(known):
-            found = measure_agreement(_read_by(first, second, _within(known, stratum)), resampling)
-            if found.n:
+        other = judge if second == JUDGE else said[second]
+        for stratum in _strata(judged if second == JUDGE else heard):
+            labels = [
+                LabelPair(heard[place].prompt_id, word, other[place], 1 / heard[place].chance)
+                for place, word in said[first].items()
+                if place in other and stratum in (None, heard[place].stratum)
+            ]
+            if labels:
+                found = measure_agreement(labels, resampling)
                 rows += _kappa_rows(found, dimension, first, second, stratum)
     return rows
-
-
-def _read_by(first: str, second: str, pairs: Iterable[CalibratedPair]) -> list[LabelPair]:
-    read = []
-    for pair in pairs:
-        words: dict[str, str | None] = {label.rater: label.word for label in pair.labels}
-        other = pair.judged if second == JUDGE else words.get(second)
-        read.append(LabelPair(pair.prompt_id, words.get(first), other, 1 / pair.chance))
-    return read
 
 
 def _kappa_rows(
@@ -286,6 +310,7 @@ def _wins(
     pairs: Sequence[CalibratedPair],
     judged: Sequence[CalibratedPair],
     dimension: str,
+    about: Opinion,
     confidence: float,
 ) -> list[MeasureRow]:
     """Return the share of its pairs that people would say an entrant won, and what corrects it."""
@@ -295,36 +320,23 @@ def _wins(
         if entrant in (pair.entrant_a, pair.entrant_b) and pair.judged is not None
     ]
     share = share_by_prompt((pair.prompt_id, pair.judged == _side(pair, entrant)) for pair in own)
-    won, missed = (
-        _told(
-            [
-                (pair, (pair.judged == _side(pair, entrant)) == has_won)
-                for pair in judged
-                for label in pair.labels
-                if entrant in (pair.entrant_a, pair.entrant_b)
-                and (label.word == _side(pair, entrant)) == has_won
-            ]
-        )
+    asked_won, asked_not = (
+        [
+            _ask(pair, label, is_right=label.word == _side(pair, entrant))
+            for pair in judged
+            for label in pair.labels
+            if entrant in (pair.entrant_a, pair.entrant_b)
+            and (pair.judged == _side(pair, entrant)) == has_won
+        ]
         for has_won in (True, False)
     )
-    corrected, note = Estimate(None), "people gave it no win or no other verdict"
-    if share.rate is not None and won.rate is not None and missed.rate is not None:
-        corrected = correct_share(
-            share.rate,
-            share.n_effective,
-            specificity=missed.rate,
-            sensitivity=won.rate,
-            n_negative=missed.n_effective,
-            n_positive=won.n_effective,
-            confidence=confidence,
-        )
-        note = "the judge is no better than chance on its pairs, so nothing can be corrected"
-    n, why = won.n + missed.n, note if corrected.value is None else None
+    judged_won = share.rate or 0.0
+    parts = [_Part(judged_won, asked_won), _Part(1 - judged_won, asked_not)]
     measures = {
-        "wins": Estimate(corrected.value, corrected.low, corrected.high, n, why),
+        "wins": _correct(share, [each for each in parts if each.share], about, confidence),
         "wins_by_judge": Estimate(share.rate, n=share.n),
-        "sensitivity": Estimate(won.rate, n=won.n),
-        "specificity": Estimate(missed.rate, n=missed.n),
+        "wins_where_judge_says_so": Estimate(parts[0].told.rate, n=len(asked_won)),
+        "wins_where_judge_does_not": Estimate(parts[1].told.rate, n=len(asked_not)),
     }
     return [
         MeasureRow.of(found, dimension=dimension, measure=measure, subject=entrant, unit="share")
@@ -332,15 +344,60 @@ def _wins(
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The pairs of which the judge says one thing.
+
+    Attributes:
+        share: Of all pairs that are judged.
+        asked: Labels on some of them, and whether they say that the entrant won.
+    """
+
+    share: float
+    asked: Sequence[_Asked]
+
+    @property
+    def told(self) -> ShareByPrompt:
+        return _share_of(self.asked)
+
+    @property
+    def middle(self) -> float:
+        """The share of wins, with a case of either kind added, so that 0 and 1 have intervals."""
+        n, rate = self.told.n_effective, self.told.rate or 0.0
+        return (n * rate + 1) / (n + 2)
+
+    @property
+    def variance(self) -> float:
+        """What few labels of this part add to the variance of the share of wins."""
+        return self.share**2 * self.middle * (1 - self.middle) / (self.told.n_effective + 2)
+
+
+def _correct(
+    share: ShareByPrompt, parts: Sequence[_Part], about: Opinion, confidence: float
+) -> Estimate:
+    """Return a share of wins as people would count it; `share` is as the judge counts it."""
+    every = [each for part in parts for each in part.asked]
+    if not all(part.asked for part in parts):
+        note = "people labelled no pair that the judge says it won, or no other"
+        return Estimate(None, n=len(every), note=note)
+    rates = [part.told.rate or 0.0 for part in parts]
+    value = math.fsum(part.share * rate for part, rate in zip(parts, rates, strict=True))
+    if why := _why_no_interval(every, about):
+        return Estimate(value, n=len(every), note=why)
+    of_judge = (rates[0] - rates[-1]) ** 2 * parts[0].share * (1 - parts[0].share)
+    variance = math.fsum(part.variance for part in parts) + of_judge / share.n_effective
+    freedom = len({each.prompt_id for each in every}) - 1
+    if about == "people":
+        moves = [(part.asked, rate, part.share) for part, rate in zip(parts, rates, strict=True)]
+        added, freedom = _with_raters(moves, variance)
+        variance += added
+    middle = math.fsum(part.share * part.middle for part in parts)
+    reach = two_sided_quantile(confidence, degrees_of_freedom=freedom) * math.sqrt(variance)
+    return Estimate(value, max(middle - reach, 0.0), min(middle + reach, 1.0), len(every))
+
+
 def _side(pair: CalibratedPair, entrant: str) -> str:
     return "a" if pair.entrant_a == entrant else "b"
-
-
-def _told(units: Sequence[tuple[CalibratedPair, bool]]) -> ShareByPrompt:
-    return share_by_prompt(
-        ((pair.prompt_id, is_right) for pair, is_right in units),
-        _weights([1 / (pair.chance * len(pair.labels)) for pair, _ in units]),
-    )
 
 
 def _errors(judged: Sequence[CalibratedPair], dimension: str) -> list[MeasureRow]:

@@ -241,16 +241,10 @@ class PairDesign:
 
     def by_prompt(self, pulls: Floats) -> Floats:
         """Sum the pairs' gradients by prompt and entrant, shape (n_prompts, n_entrants)."""
-        return self.by_group(np.arange(pulls.size), self.prompt, pulls, self.n_prompts)
-
-    def by_group(
-        self, pairs: NDArray[np.int64], groups: NDArray[np.int64], pulls: Floats, n_groups: int
-    ) -> Floats:
-        """Sum gradients of labels by group and entrant, shape (n_groups, n_entrants)."""
-        n, size = self.n_entrants, n_groups * self.n_entrants
-        gained = np.bincount(groups * n + self.first[pairs], pulls, minlength=size)
-        lost = np.bincount(groups * n + self.second[pairs], pulls, minlength=size)
-        return np.asarray(gained - lost, dtype=np.float64).reshape(n_groups, n)
+        n, size = self.n_entrants, self.n_prompts * self.n_entrants
+        gained = np.bincount(self.prompt * n + self.first, pulls, minlength=size)
+        lost = np.bincount(self.prompt * n + self.second, pulls, minlength=size)
+        return np.asarray(gained - lost, dtype=np.float64).reshape(self.n_prompts, n)
 
     def information(self, weights: Floats) -> Floats:
         """Sum weighted outer squares of (first - second), shape (n_entrants, n_entrants)."""

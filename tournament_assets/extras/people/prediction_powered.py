@@ -6,8 +6,7 @@ ratings estimate what people's votes on all pairs would give, however good the j
 narrower than those of the labels alone if it is any good. Source: Angelopoulos, Duchi and Zrnic,
 "PPI++: Efficient prediction-powered inference", https://arxiv.org/abs/2311.01453; labels drawn with
 unequal chances: Zrnic and Candès, "Active statistical inference", https://arxiv.org/abs/2403.03208,
-and https://arxiv.org/abs/2501.18577; several raters: Cameron, Gelbach and Miller, "Robust inference
-with multiway clustering", https://doi.org/10.1198/jbes.2010.07136.
+and https://arxiv.org/abs/2501.18577; several raters: `raters`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,6 +24,7 @@ from tournament_assets.extras.people.labelled_pairs import (
     require_labelled,
 )
 from tournament_assets.extras.people.methods import JUDGE_WEIGHT, POWERED
+from tournament_assets.extras.people.raters import MIN_RATERS, RaterSpread, too_few_raters
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
 from tournament_assets.ratings.intervals import BootstrapRatings, two_sided_quantile
 from tournament_assets.ratings.matches import require_confidence
@@ -38,8 +38,6 @@ from tournament_assets.tournament.estimates import Rating, Resampling
 
 MIN_PROMPTS = 15
 """An entrant with fewer labelled prompts gets no interval: they say too little of the spread."""
-MIN_RATERS = 5
-"""With fewer raters, people's opinion gets no interval: they show too little how people differ."""
 _MAX_STEPS = 100
 _MOST_HALVINGS = 8
 _FARTHEST = 40.0
@@ -314,7 +312,7 @@ def _with_errors(
     spread = _spread(design, strengths, weight, about)
     covariance = spread.covariance * ELO_PER_NAT**2
     reach = two_sided_quantile(confidence, degrees_of_freedom=spread.degrees_of_freedom)
-    refusal = _too_few_raters(design) if about == "people" else None
+    refusal = _why_refused(design) if about == "people" else None
     ratings = []
     for index, n in enumerate(_labelled_prompts(design)):
         entrant = design.entrants[index]
@@ -340,17 +338,11 @@ def _with_errors(
     )
 
 
-def _too_few_raters(design: PairDesign) -> str | None:
+def _why_refused(design: PairDesign) -> str | None:
     """Explain why labels do not show how people differ; None if they do."""
     pairs, raters, _ = design.rater_of
-    n_raters = np.unique(raters).size
-    if np.isin(np.flatnonzero(design.is_labelled), pairs).all() and n_raters >= MIN_RATERS:
-        return None
-    found = f"labels of {n_raters} known {'person' if n_raters == 1 else 'people'}"
-    return (
-        f"{found}; an interval of people's opinion needs {MIN_RATERS}, and to know who gave each "
-        "label: ask more people, or set labels.about to these_raters"
-    )
+    are_all_known = bool(np.isin(np.flatnonzero(design.is_labelled), pairs).all())
+    return too_few_raters(np.unique(raters).size, are_all_known=are_all_known)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -371,11 +363,14 @@ def _spread(design: PairDesign, strengths: Floats, weight: float, about: Opinion
     n_raters = np.unique(design.rater_of[1]).size
     if about == "these_raters" or n_raters < MIN_RATERS:
         return _Spread(by_prompt, of_prompts)
-    by_rater, added = (bread @ each @ bread for each in _spread_of_raters(design, expected, weight))
-    both, prompts, raters = (np.trace(each) for each in (by_prompt + added, by_prompt, by_rater))
-    # Satterthwaite's, for a sum of variances that each have their own degrees of freedom.
-    freedom = both**2 / (prompts**2 / of_prompts + raters**2 / (n_raters - 1))
-    return _Spread(by_prompt + added, int(np.clip(freedom, n_raters - 1, of_prompts)))
+    pairs, raters, _ = design.rater_of
+    of_raters = RaterSpread.of(
+        _influence_of_labels(design, expected, weight) @ bread,
+        prompts=design.prompt[pairs],
+        raters=raters,
+    )
+    freedom = of_raters.degrees_of_freedom(by_prompt, of_prompts=of_prompts)
+    return _Spread(by_prompt + of_raters.added, freedom)
 
 
 def _influence_of_prompts(design: PairDesign, expected: Floats, weight: float) -> Floats:
@@ -394,25 +389,17 @@ def _influence_of_prompts(design: PairDesign, expected: Floats, weight: float) -
     return np.asarray(parts[0] + parts[1])
 
 
-def _spread_of_raters(design: PairDesign, expected: Floats, weight: float) -> tuple[Floats, Floats]:
-    """Return the covariance of the labels' gradients by rater, and what it adds to the prompts'."""
-    pairs, raters, shares = design.rater_of
-    n_raters = np.unique(raters).size
+def _influence_of_labels(design: PairDesign, expected: Floats, weight: float) -> Floats:
+    """Return each label's gradient, less their mean, shape (n_labels, n_entrants)."""
+    pairs, _, shares = design.rater_of
     corrected = (expected[pairs] - shares) - weight * (expected - design.judged)[pairs]
     labels_on = np.bincount(pairs, minlength=expected.size)
     weights = (design.labelled / np.maximum(labels_on, 1))[pairs]
-    mean = design.by_group(pairs, np.zeros_like(pairs), weights * corrected, 1)[0] / weights.sum()
-
-    def by_group(groups: NDArray[np.int64], n_groups: int) -> Floats:
-        asked = design.by_group(pairs, groups, weights * corrected, n_groups)
-        shares = np.bincount(groups, weights, minlength=n_groups)
-        return np.asarray(asked - shares[:, None] * mean)
-
-    both, place = np.unique(design.prompt[pairs] * n_raters + raters, return_inverse=True)
-    by_rater, by_both = by_group(raters, n_raters), by_group(place, both.size)
-    of_raters = by_rater.T @ by_rater * (n_raters / (n_raters - 1))
-    values, vectors = np.linalg.eigh(of_raters - by_both.T @ by_both)
-    return of_raters, np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+    gradients = np.zeros((pairs.size, design.n_entrants))
+    label = np.arange(pairs.size)
+    gradients[label, design.first[pairs]] = corrected
+    gradients[label, design.second[pairs]] = -corrected
+    return np.asarray(weights[:, None] * (gradients - weights @ gradients / weights.sum()))
 
 
 _EVERYBODY_ALIKE = 10.0
