@@ -40,6 +40,7 @@ from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.recipe_book import RecipeBook
 from tournament_assets.graph.rows import axis_names
 from tournament_assets.graph.run_options import RunOptions, asks_again
+from tournament_assets.graph.run_records import open_instance
 from tournament_assets.graph.run_summaries import RunSummary, summarise_run
 from tournament_assets.graph.table import row_of, rows_of
 from tournament_assets.judging.batch_service import TokenCounter
@@ -102,7 +103,7 @@ def run_tournament(
     home = prepare_dagster_home(config_file.project, environment.get("DAGSTER_HOME"))
     definitions = build_definitions([plan], config_file.project, environment)
     with (
-        dg.DagsterInstance.from_config(str(home)) as instance,
+        open_instance(home) as instance,
         noticed_interrupts() as was_interrupted,
     ):
         close_runs_of_dead_processes(instance)
