@@ -36,8 +36,7 @@ real: $(VENV)/.runtime  ## fetch a small real model (93 MB), train an adapter fo
 ui: $(VENV)/.runtime  ## serve the Dagster UI on http://127.0.0.1:3000
 	@$(BIN)/tournament ui --port $${PORT:-3000}
 
-docs: $(VENV)/.dev  ## write the reference pages and build the documentation in build/docs, links checked
-	@$(BIN)/python scripts/reference_docs.py
+docs: $(VENV)/.dev  ## build the documentation in build/docs, links checked
 	@$(BIN)/mkdocs build --strict
 	@echo "build/docs/index.html"
 

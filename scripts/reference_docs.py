@@ -1,24 +1,24 @@
-"""Write the reference pages that come from the code: `python scripts/reference_docs.py`.
+"""The reference pages of the documentation's site, which come from the code.
 
-`docs/commands.md` is the help of every command, `docs/tables.md` every asset, every stored table
-with its columns, and the rating methods. Tests hold both pages to the code.
+`commands.md` is the help of every command, `configuration.md` every key of a config, `tables.md`
+every asset, every stored table with its columns, and the rating methods. They are made when the
+site is built and are stored nowhere else.
 """
 
 import inspect
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 import pyarrow as pa
 
 from tournament_assets.cli import main as tournament
+from tournament_assets.cli.configuration import render_page as configuration_page
 from tournament_assets.graph.table import ASSETS
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.rating_methods import METHODS
 from tournament_assets.storage.tables import derive_schema
 
-DOCS = Path(__file__).parents[1] / "docs"
 _TYPES = {
     pa.string(): "text",
     pa.int64(): "integer",
@@ -42,9 +42,8 @@ def commands_page() -> str:
     lines = [
         "# Commands",
         "",
-        "What `--help` prints for each command; `python scripts/reference_docs.py` writes this",
-        "page. Exit codes: 0 success, 1 the work failed, 2 bad usage or bad input, 130",
-        "interrupted, unless the command says otherwise.",
+        "What `--help` prints for each command. Exit codes: 0 success, 1 the work failed, 2 bad",
+        "usage or bad input, 130 interrupted, unless the command says otherwise.",
     ]
     for path, command in _walk(tournament, "tournament"):
         context = click.Context(
@@ -73,8 +72,8 @@ def tables_page() -> str:
         "# Stored tables",
         "",
         "Every table that the graph stores as Parquet, and the arrays that it stores as npz, from",
-        "the classes of their rows; `python scripts/reference_docs.py` writes this page. A column",
-        "that may be absent says so: absent is never 0, a tie or an empty text.",
+        "the classes of their rows. A column that may be absent says so: absent is never 0, a tie",
+        "or an empty text.",
         "",
         "## Assets",
         "",
@@ -144,8 +143,8 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-PAGES = {"commands.md": commands_page, "tables.md": tables_page}
-
-if __name__ == "__main__":
-    for page, render in PAGES.items():
-        (DOCS / page).write_text(render(), encoding="utf-8")
+PAGES = {
+    "commands.md": commands_page,
+    "configuration.md": configuration_page,
+    "tables.md": tables_page,
+}

@@ -41,8 +41,8 @@ def test_each_broken_prompt_is_called_by_its_own_name() -> None:
     assert FindingKind.NO_WINNER in kinds_of(tie, tie, tie)
     assert FindingKind.NO_WINNER in kinds_of(tie, inconsistent, tie)
     # ada beats bob, bob beats cyd, cyd beats ada.
-    assert FindingKind.LEVEL in kinds_of(Outcome.A_WINS, Outcome.B_WINS, Outcome.A_WINS)
-    broken = {FindingKind.ALL_INCONSISTENT, FindingKind.NO_WINNER, FindingKind.LEVEL}
+    assert FindingKind.EQUAL_SCORES in kinds_of(Outcome.A_WINS, Outcome.B_WINS, Outcome.A_WINS)
+    broken = {FindingKind.ALL_INCONSISTENT, FindingKind.NO_WINNER, FindingKind.EQUAL_SCORES}
     assert not broken & kinds_of(*LADDER)
     assert not broken & kinds_of(Outcome.A_WINS, tie, tie)
     assert not broken & kinds_of(Outcome.UNJUDGED, Outcome.UNJUDGED, tie)

@@ -1,50 +1,28 @@
-"""The documentation: pages that come from the code are current, and every link leads somewhere."""
+"""The documentation: its site is whole, and every link and printed command leads somewhere."""
 
-import json
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import click
 import pytest
+from playwright.sync_api import Browser, expect
 
+from tests.browser.pages import USES_CHROMIUM, find_violations, open_page
 from tournament_assets.cli import main as tournament
 
 ROOT = Path(__file__).parents[2]
-_RENDER = """
-import json, runpy
-pages = runpy.run_path("scripts/reference_docs.py")["PAGES"]
-print(json.dumps({name: render() for name, render in pages.items()}))
-"""
-
 with_mkdocs = pytest.mark.skipif(
     find_spec("mkdocs") is None, reason="mkdocs is not installed; `make test` installs it"
 )
-
-
-def test_the_pages_of_commands_and_tables_are_what_the_code_says() -> None:
-    # In a process of its own: a command keeps the help option of whoever asked it first.
-    written = subprocess.run([sys.executable, "-c", _RENDER], cwd=ROOT, capture_output=True)
-    pages = json.loads(written.stdout)
-    assert sorted(pages) == ["commands.md", "tables.md"]
-    for name, page in pages.items():
-        assert (ROOT / "docs" / name).read_text() == page, "run: scripts/reference_docs.py"
-
-
-def test_every_page_says_how_it_is_made_and_knows_every_command_and_table() -> None:
-    commands = (ROOT / "docs" / "commands.md").read_text()
-    tables = (ROOT / "docs" / "tables.md").read_text()
-    for command in ("run", "site", "battles import", "ledger"):
-        assert f"## tournament {command}\n" in commands
-    for table in ("judge_replies", "leaderboard", "elo_traces"):
-        assert f"## {table}\n" in tables
-    assert "| `response_tokens` |" in tables
-    assert "| `ratings` |" in tables
-    assert "| `price_list` | – | – | observed, not stored |" in tables
 
 
 def build(project: Path, out: Path) -> "subprocess.CompletedProcess[str]":
@@ -52,11 +30,58 @@ def build(project: Path, out: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
 
 
-@with_mkdocs
-def test_the_site_is_built_and_a_link_that_leads_nowhere_fails(tmp_path: Path) -> None:
-    done = build(ROOT, tmp_path / "site")
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("docs") / "site"
+    done = build(ROOT, out)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (tmp_path / "site" / "concepts.html").is_file()
+    return out
+
+
+@with_mkdocs
+def test_the_site_has_every_command_key_and_table_and_the_example(site: Path) -> None:
+    for page, ids in {
+        "commands": ("tournament-run", "tournament-battles-import", "tournament-ledger"),
+        "configuration": ("judgingconfig", "reportconfig"),
+        "tables": ("judge_replies", "leaderboard", "elo_traces"),
+        "concepts": (),
+    }.items():
+        written = (site / f"{page}.html").read_text()
+        assert [each for each in ids if f'id="{each}"' not in written] == []
+    assert "<code>response_tokens</code>" in (site / "tables.html").read_text()
+    assert (site / "example" / "index.html").is_file()
+    assert (site / "404.html").is_file()
+
+
+@with_mkdocs
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        pytest.param(1280, "light", marks=USES_CHROMIUM),
+        pytest.param(390, "dark", marks=USES_CHROMIUM),
+    ],
+)
+def test_axe_finds_nothing_on_any_page_of_the_site(
+    browser: Browser, site: Path, width: int, scheme: Any
+) -> None:
+    viewport: Any = {"width": width, "height": 844}
+    page = open_page(browser, viewport=viewport, color_scheme=scheme)
+    with ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(site))
+    ) as server:
+        Thread(target=server.serve_forever).start()
+        for written in sorted(site.glob("*.html")):
+            page.goto(f"http://127.0.0.1:{server.server_port}/{written.name}")
+            assert find_violations(page) == [], written.name
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, written.name
+        page.goto(f"http://127.0.0.1:{server.server_port}/index.html?q=ledger")
+        expect(page.locator("#mkdocs-search-results article").first).to_contain_text("ledger")
+        page.context.close()
+        server.shutdown()
+
+
+@with_mkdocs
+def test_a_link_that_leads_nowhere_fails(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     copy.mkdir()
     for path in ROOT.iterdir():

@@ -4,7 +4,6 @@ import re
 
 from tests.changed import places_to_test
 from tests.test_house import PACKAGE, ROOT, modules_by_folder
-from tournament_assets.cli.configuration import render_page
 
 
 def drawn_in_the_architecture() -> tuple[set[str], set[str]]:
@@ -39,12 +38,6 @@ def test_the_files_that_contributors_are_told_of_are_there() -> None:
         name for name in named if not (PACKAGE / name).exists() and not (ROOT / name).exists()
     ]
     assert missing == []
-
-
-def test_the_page_of_every_key_is_what_the_code_says() -> None:
-    assert (ROOT / "docs" / "configuration.md").read_text() == render_page(), (
-        "run: tournament configuration > docs/configuration.md"
-    )
 
 
 def test_a_changed_file_of_an_extra_leads_to_its_tests() -> None:

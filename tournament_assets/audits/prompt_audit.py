@@ -269,7 +269,7 @@ def _patterns(
         == 1
     ):
         yield finding(
-            FindingKind.LEVEL,
+            FindingKind.EQUAL_SCORES,
             decisive,
             f"All entrants have the same score on {prompt_id}, although {decisive} of "
             f"{len(judged)} judged pairs have a winner: they beat each other in a circle.",

@@ -70,7 +70,7 @@ class PromptInfluence:
         moved: The entrant whose rating moves most; None if the other prompts determine no rating.
         move: Its signed change in Elo points when the prompt is left out.
         swaps: Neighbours in the ranking, the better first, that change places without it, or that
-            are level only with or only without it.
+            are equal only with or only without it.
         keeps_connected: Whether the other prompts still determine every rating.
     """
 
@@ -317,7 +317,7 @@ class FindingKind(StrEnum):
     """How far ratings move without this prompt; a finding for the prompt that moves them most."""
     ALL_INCONSISTENT = "all_inconsistent"
     """Every judged pair changes its winner with the positions."""
-    LEVEL = "level"
+    EQUAL_SCORES = "equal_scores"
     """Pairs have winners but form cycles: every entrant has the same score."""
     NO_WINNER = "no_winner"
     """Every entrant loses or ties every pair: no pair has a winner."""

@@ -1,8 +1,7 @@
 """`tournament init`, `configuration`, `ui` and `dagster-home`: what a run begins with.
 
 For `configuration`, types, defaults and limits come from the pydantic models, and meanings from
-their docstrings, so that nothing is documented twice. `docs/configuration.md` is what it prints,
-and a test holds that page current.
+their docstrings, so that nothing is documented twice. The documentation's site has what it prints.
 """
 
 import inspect

@@ -1,6 +1,6 @@
 """The graph in one table: every asset, and the jobs that make them.
 
-Assets, jobs, settings versions and the table in `docs/tables.md` are made of these rows. To add
+Assets, jobs, settings versions and the page of stored tables are made of these rows. To add
 an asset, write its function in `assets/`, its row here, and the class of its table's rows in
 `tournament/asset_rows.py`.
 """

@@ -36,7 +36,7 @@ KIND_TITLES: Mapping[str, str] = {
     "stratum_failure": "fails one stratum only",
     "moves_rating": "moves ratings most",
     "all_inconsistent": "every judgment inconsistent",
-    "level": "all entrants tied",
+    "equal_scores": "all scores equal",
     "no_winner": "no entrant wins",
 }
 """Display names of the kinds of findings, in order."""

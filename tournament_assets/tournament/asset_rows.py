@@ -151,7 +151,7 @@ class DecisionRow:
         float | None, "part of what a decision takes: 1 decides for the first, -1 for the second"
     ] = None
     decided_at: Annotated[int | None, "prompts after which it was decided; absent: open"] = None
-    side: Annotated[str | None, "the entrant ahead; absent: open, or level on the whole bank"] = (
+    side: Annotated[str | None, "the entrant ahead; absent: open, or equal on the whole bank"] = (
         None
     )
     tail: Annotated[tuple[str, ...], "later prompts that are judged all the same"]
@@ -189,7 +189,7 @@ class RatingRow:
     """An entrant's rating by one method, on one basis, over one stratum of the prompts."""
 
     dimension: Annotated[str, "the quality that was judged"]
-    method: Annotated[str, "how it is rated; docs/tables.md has the methods"]
+    method: Annotated[str, "how it is rated: a row of `rating_methods`"]
     basis: Annotated[str, "whose battles, or which of them: all is every judged pair"] = "all"
     stratum: Annotated[str, "the prompts it is over: all, or `source: …`"] = "all"
     entrant_id: Annotated[str, "the entrant, or the feature or judge that the number is of"]

@@ -77,8 +77,8 @@ _IN_ORDER = (
     Measure(
         "judge_agreement",
         "agreement between judges",
-        "Another judge model that judged the same pairs agrees with this one so far beyond chance: "
-        "Cohen's kappa, 1 for always and 0 for chance.",
+        "Agreement with a second judge on the same pairs: Cohen's kappa, 1 for always and 0 for "
+        "chance.",
         "The result depends on who judges: read some pairs that the two settle differently, decide "
         "which of them follows the rubric, and say in any report which judge was asked.",
         "kappa",
@@ -88,8 +88,7 @@ _IN_ORDER = (
     Measure(
         "length_effect",
         "length",
-        "With who answered held fixed, a response that is longer by a usual difference gains this "
-        "many Elo points.",
+        "What a typically longer response gains between equal entrants, in Elo points.",
         "Compare with the ratings at equal style, tell the judge in the rubric that length is "
         "neither merit nor fault, or limit all entrants to the same length.",
         "points",

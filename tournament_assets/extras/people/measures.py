@@ -5,8 +5,8 @@ from tournament_assets.trust.lights import Measure
 HUMAN_AGREEMENT = Measure(
     "human_agreement",
     "agreement with people",
-    "People who judged the same pairs agree with the judge so far beyond chance: Cohen's kappa "
-    "over wins and ties.",
+    "Agreement with people on the same pairs: Cohen's kappa over wins and ties, 1 for always and "
+    "0 for chance.",
     "The judge measures something else than these people do: read pairs they settle "
     "differently, and change the rubric, the judge, or the claim.",
     "kappa",

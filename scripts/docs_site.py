@@ -1,0 +1,54 @@
+"""Hooks of mkdocs: reference pages come from the code, links out of `docs/` become file names.
+
+The pages link to configurations and sources beside them, which a site of the documentation does
+not hold; in the repository the links work as they stand. The example's report is in the site, as
+it is.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from reference_docs import PAGES
+
+from tournament_assets.reports.rendering import render_template
+
+ROOT = Path(__file__).parents[1]
+_OUTSIDE = re.compile(r"\[([^\]]+)\]\((\.\./[^)#\s]+|notebook\.ipynb)(?:#[^)\s]*)?\)")
+
+
+def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+    """Add the pages that come from the code, and the report's style with the site's own."""
+    style = render_template("report.css") + (ROOT / "docs" / "theme" / "site.css").read_text()
+    made = {name: render() for name, render in PAGES.items()} | {"style.css": style}
+    for name, content in made.items():
+        files.append(File.generated(config, name, content=content))
+    return files
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Let a keyboard scroll what is wider than the page."""
+    html = html.replace("<pre>", '<pre tabindex="0">')
+    html = html.replace("<table>", '<div class="scroll" tabindex="0"><table>')
+    return html.replace("</table>", "</table></div>")
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Replace the links of a page that lead out of the documentation.
+
+    Raises:
+        PluginError: If a file that a page names is not there.
+    """
+
+    def name(match: re.Match[str]) -> str:
+        target = (ROOT / "docs" / page.file.src_uri).parent / match[2]
+        if not target.exists():
+            raise PluginError(f"{page.file.src_uri} links to {match[2]}, which is not there")
+        path = f"`{Path(os.path.normpath(target)).relative_to(ROOT).as_posix()}`"
+        return match[1] if match[1].strip("`") in path else f"{match[1]} ({path})"
+
+    return _OUTSIDE.sub(name, markdown)
