@@ -176,3 +176,20 @@ def test_a_server_that_is_not_there_is_told_before_the_run(
     describe(project, chat, base_url={"url": "http://127.0.0.1:1/v1"})
     with pytest.raises(InputError, match=r"http://127\.0\.0\.1:1;"):
         project.run("pilot")
+
+
+def test_a_model_that_nobody_knows_is_told_before_anything_is_generated(
+    project: SmallProject, chat: ChatServer
+) -> None:
+    described = {"service": "openai_api", "base_url": chat.url, "model": f"{MODEL}x"}
+    project.edit_judges(**described)
+    hint = rf"{MODEL}x.*; did you mean {MODEL!r}\?"
+    with pytest.raises(InputError, match=rf"the judge 'pilot'.*{hint}"):
+        project.run("pilot")
+    project.edit_judges(**{**described, "base_url": "http://127.0.0.1:1/v1"})
+    with pytest.raises(InputError, match=r"the judge 'pilot'.*http://127\.0\.0\.1:1;"):
+        project.run("pilot")
+    describe(project, chat, model=f"{MODEL}x")
+    with pytest.raises(InputError, match=rf"entrant 'served'.*{hint}"):
+        project.run("pilot")
+    assert not chat.asked

@@ -32,7 +32,8 @@ from tournament_assets.tournament.errors import InputError, WorkError
 from tournament_assets.tournament.fingerprints import fingerprint
 
 JOB = "__ASSET_JOB_small_check_drift"
-ANCHORS = 8
+ANCHORS = 3
+DRAWN = 8
 PRESENTATIONS = 2 * ANCHORS
 
 
@@ -40,7 +41,7 @@ PRESENTATIONS = 2 * ANCHORS
 def judged(tmp_path: Path) -> Iterator[PaidProject]:
     """A pilot that is judged."""
     with paid_project(tmp_path / "judged") as paid:
-        paid.project.merge_config(judging={"tests": {"anchor_pairs": ANCHORS}})
+        paid.project.merge_config(judging={"tests": {"anchor_pairs": DRAWN}})
         paid.tables("judge_verdicts")
         yield paid
 

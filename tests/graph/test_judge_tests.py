@@ -14,7 +14,7 @@ from .paid_projects import PaidProject, paid_project
 JOB = "small_test_judge"
 TABLES = ("judge_controls", "judge_repeats", "judge_agreement")
 CHECKS = {
-    "min_retest_agreement": 0.2,
+    "min_retest_agreement": 0.1,
     "min_identical_ties": 0.2,
     "min_transitivity_p": 0.01,
     "max_length_effect": 10_000,
@@ -54,7 +54,7 @@ def test_a_judge_that_compares_words_ties_copies_and_repeats_itself(tested: Paid
     identical = [row for row in tested.rows("judge_controls") if row["reason"] == "identical"]
     assert all(row["expected"] == "tie" for row in identical)
     repeats = tested.rows("judge_repeats")
-    assert len(repeats) == 5
+    assert len(repeats) == 3  # a quarter of the pairs
     assert all(row["expected"] == row["outcome"] for row in repeats)
 
 
@@ -114,7 +114,7 @@ def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
             assert after[measure, None]["state"] == "green"
             assert after[measure, None]["value"] == 1.0
             assert checks[measure].passed
-        assert after["test_retest", None]["n"] == 5
+        assert after["test_retest", None]["n"] == 3
         assert after["corrupted_controls", None]["state"] == "no threshold"
         assert after["judge_agreement", None]["state"] == "not measured"
 

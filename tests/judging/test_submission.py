@@ -334,7 +334,7 @@ def test_an_intent_of_another_day_is_looked_for_at_its_own_time() -> None:
 def test_a_list_that_fails_for_good_leaves_the_intent_to_a_later_run() -> None:
     search = begin()
     search.judge.listings = failures(JudgeFailure.TRANSIENT, 1000)
-    with pytest.raises(JudgeWaitingError, match="would list"):
+    with pytest.raises(JudgeWaitingError, match=r"would list.*failed as transient"):
         search.adopt()
     assert search.bench.ledger.states == ["intent"]
 

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tournament_assets.providers import service_words
 from tournament_assets.providers.service_words import (
     clean_key,
     hide_key,
+    parse_object,
     quote_service,
     split_lines,
 )
@@ -125,6 +127,23 @@ def test_lines_are_the_same_however_the_stream_is_cut() -> None:
         chunks = (stream[at : at + size] for at in range(0, len(stream), size))
         lines = [b"one\n", b"tw\xc2\x85o\r\n", b"3" * 30 + b"\n", b"four"]
         assert list(split_lines(chunks)) == lines
+
+
+def test_a_line_that_no_reply_is_as_long_as_is_not_read_whole_and_no_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(service_words, "_LONGEST_LINE", 5_000)
+    row = b'{"custom_id": "n-1"}'
+    lines = [b"short\n", row + b" " * 9_000 + b"\n", b"next\n", b"x" * 4_999 + b"\n"]
+    stream = b"".join(lines)
+    for size in (7, 1_000, len(stream)):
+        chunks = (stream[at : at + size] for at in range(0, len(stream), size))
+        found = list(split_lines(chunks))
+        if size < len(stream):
+            assert (len(found[1]), found[1][: len(row)]) == (2_000 + len(b"\0\n"), row)
+            assert parse_object(found[1]) is None
+            found[1] = lines[1]
+        assert found == lines
 
 
 def test_a_line_in_many_parts_takes_time_in_proportion_to_its_length() -> None:

@@ -161,6 +161,19 @@ class TokenCounter(Protocol):
         ...
 
 
+@runtime_checkable
+class ListsModels(Protocol):
+    """A service that says which models it has."""
+
+    def list_models(self) -> list[str]:
+        """Return the models' names; empty if the service does not say.
+
+        Raises:
+            JudgeError: If the key is refused, or the service cannot be reached.
+        """
+        ...
+
+
 class AsksDirectly(Protocol):
     """A service that answers single requests at once.
 

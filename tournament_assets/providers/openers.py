@@ -3,13 +3,14 @@
 A service's SDK is imported when it is opened, so that definitions load without it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from pkgutil import resolve_name
 
-from tournament_assets.judging.batch_service import AsksDirectly
+from tournament_assets.judging.batch_service import AsksDirectly, ListsModels
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import SERVICES, ServiceConnection
 from tournament_assets.tournament.judges import Judge
@@ -26,6 +27,37 @@ def judge_problems(config: Judge, environment: Mapping[str, str]) -> list[str]:
     """Describe what prevents the judge from being asked, before anything is spent."""
     problem = config.key_problem(environment)
     return [] if problem is None else [problem]
+
+
+def unknown_model_problem(
+    service: AsksDirectly, model: str, *, what: str, priced: Collection[str], is_free: bool
+) -> str | None:
+    """Explain that a model is known to nobody, or return None.
+
+    A free server may answer to any name: only one that is almost a listed one is a mistake.
+
+    Args:
+        what: Who has the model.
+        priced: The models with a price.
+        is_free: Whether the service costs nothing.
+
+    Raises:
+        JudgeError: If the key or the model is refused, or the service cannot be asked.
+    """
+    warning = service.check_model(model)
+    if warning is None or model in priced:
+        return None
+    listed = service.list_models() if isinstance(service, ListsModels) else []
+    known = listed if is_free else [*listed, *priced]
+    close = get_close_matches(model, known, n=1, cutoff=0.8 if is_free else 0.6)
+    if is_free and not close:
+        return None
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return (
+        f"{what} has the model {model!r}, and {warning.removeprefix('warning: ')}; no price list "
+        f"has it either{hint}; expected a model that is served; correct the name, or write its "
+        f"price, if only of 0: judging: {{prices: {{{model}: {{input: 2.0, output: 8.0}}}}}}"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,9 @@ from tournament_assets.tournament.places import origin_of
 
 _HIDDEN = "[key]"
 _LINE_BEGINNING = 2000  # bytes of a line that is no row; fewer are kept
+_LONGEST_LINE = 64_000_000  # bytes; no reply comes near
+_CUT = b"\0"
+_MOST_PAGES = 1_000
 _TEXTS = ("text", "error_type", "error_message", "model", "raw")
 _LOG = logging.getLogger(__name__)
 
@@ -58,6 +61,20 @@ class ServiceAnswers(ABC):
             f"expected {expected}",
             failure=JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT,
         )
+
+    def _check_goes_on(self, after: str, pages: set[str], task: str) -> None:
+        """Note where the next page of a list begins, and that the list comes to an end.
+
+        Raises:
+            JudgeError: If it does not.
+        """
+        if after in pages or len(pages) >= _MOST_PAGES:
+            raise JudgeError(
+                f"could not {task}: {self._address} gave {len(pages) + 1} pages and goes on after "
+                f"{self._tidy(after)!r}; expected a list that ends",
+                failure=JudgeFailure.TRANSIENT,
+            )
+        pages.add(after)
 
     def _rows(
         self, chunks: Iterator[bytes], read: Callable[[bytes], ReplyRow | None]
@@ -231,13 +248,20 @@ def _header(error: Exception, name: str) -> str:
 def split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """Yield the lines of a stream that hold anything; all but the last end in a line feed.
 
-    Only a line feed ends a line: a text inside a row may hold every other line break there is.
+    Only a line feed ends a line: a text inside a row may hold every other line break there is. Of a
+    line longer than `_LONGEST_LINE` the beginning is kept, and a mark that no JSON holds.
     """
     parts: list[bytes] = []
+    size = 0
     for chunk in chunks:
         first, *others = chunk.split(b"\n")
-        parts.append(first)
+        size += len(first)
+        if size <= _LONGEST_LINE:
+            parts.append(first)
+        elif parts[-1:] != [_CUT]:
+            parts = [b"".join([*parts, first])[:_LINE_BEGINNING], _CUT]
         if others:
+            size = len(others[-1])
             # Joined once, at its end: a long line is not copied with every chunk.
             *whole, rest = b"".join(parts), *others
             yield from (line + b"\n" for line in whole if line.strip())

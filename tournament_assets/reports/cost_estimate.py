@@ -105,6 +105,7 @@ def estimate_json(estimate: JudgingEstimate) -> dict[str, Any]:
         ],
         "are_responses_within_budget": estimate.response_problem is None,
         **_rounds_json(estimate),
+        "anchors": {"to_ask": estimate.anchor_requests, "usd_expected": estimate.anchor_usd},
         "warnings": estimate_warnings(estimate),
     }
 
@@ -152,7 +153,8 @@ def estimate_document(estimate: JudgingEstimate) -> Document:
     names = ", ".join(each.judge_model for each in estimate.by_judge)
     title = f"Judging by {names} ({estimate.mode})"
     tables = [(title, workload_table(estimate))]
-    said = [*rounds_sentences(estimate), *response_sentences(estimate)]
+    said = [*rounds_sentences(estimate), *_say("anchors", estimate)]
+    said += response_sentences(estimate)
     if estimate.costs_nothing:
         said.insert(0, "Nothing to pay: this judge costs nothing.")
     else:

@@ -31,7 +31,7 @@ from tournament_assets.judging.settlement.sessions import (
     Tally,
 )
 from tournament_assets.judging.settlement.settlement import settle_requests
-from tournament_assets.providers.openers import open_service
+from tournament_assets.providers.openers import open_service, unknown_model_problem
 from tournament_assets.providers.response_reading import NoResponse, read_response
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.responses.local_responses import CompletedResponses, Work
@@ -225,19 +225,22 @@ def service_problems(
         problem = missing_key(entrant, environment)
         return () if problem is None else (problem,)
     problems: list[str] = []
+    what, is_free = (
+        f"entrant {entrant.entrant_id!r}",
+        costs_nothing(entrant, environment, terms.prices),
+    )
     try:
         with open_service(entrant.service, server_connection(entrant, environment)) as server:
-            server.check_model(entrant.model)
+            problem = unknown_model_problem(
+                server, entrant.model, what=what, priced=terms.prices.models, is_free=is_free
+            )
+            problems += [] if problem is None else [problem]
     except InputError as error:
         problems += error.problems
     except JudgeError as error:
-        problems.append(f"entrant {entrant.entrant_id!r}: {error}")
+        problems.append(f"{what}: {error}")
     budget = terms.draw_up(terms.counts_from, [], [])
-    if (
-        budget is not None
-        and entrant.model not in terms.prices.models
-        and not costs_nothing(entrant, environment, terms.prices)
-    ):
+    if budget is not None and entrant.model not in terms.prices.models and not is_free:
         what = f"the responses of entrant {entrant.entrant_id!r}"
         problem = budget.problem(None, what=what, model=entrant.model)
         problems.append(f"{problem}; a server that costs nothing has 0 for both")

@@ -298,8 +298,13 @@ def estimate_judging(
         counter=counter,
         pilot=_shares_of_pilot(plan, ledger=ledger) if config.mode(mode).stops else None,
     )
+    anchors = 0
+    if config.mode(mode).schedule is not None:
+        of_lead = estimate.workloads.values()
+        anchors = sum(config.judging.tests.n_anchors(each.presentations // 2) for each in of_lead)
     return replace(
         estimate,
+        anchor_requests=2 * anchors,
         responses=tuple(priced),
         response_budget=find_budget(
             response_terms(plan, since=datetime.now(UTC)),

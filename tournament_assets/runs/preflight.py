@@ -15,7 +15,8 @@ from importlib.metadata import PackageNotFoundError, version
 from upath import UPath
 
 from tournament_assets.generation.devices import device_problem
-from tournament_assets.project.existing_work import load_bank_and_selection
+from tournament_assets.judging.costs.prices import load_newest_prices
+from tournament_assets.project.existing_work import known_responses, load_bank_and_selection
 from tournament_assets.project.plan import TournamentPlan, select_prompts
 from tournament_assets.project.project_files import (
     entrant_file_problems,
@@ -24,8 +25,16 @@ from tournament_assets.project.project_files import (
     places_of,
 )
 from tournament_assets.project.recorded_responses import load_recorded_responses
-from tournament_assets.providers.openers import JudgeConnection, judge_problems
-from tournament_assets.responses.api_responses import missing_key, service_problems
+from tournament_assets.providers.openers import (
+    JudgeConnection,
+    judge_problems,
+    unknown_model_problem,
+)
+from tournament_assets.responses.api_responses import (
+    asked_as_a_judge,
+    missing_key,
+    service_problems,
+)
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
@@ -81,8 +90,10 @@ def refuse_bad_input(
             refuse(plan)
     problems.extend(_entrant_problems(plan, bank))
     problems.extend(_service_problems(plan, mode, ledger_url))
+    judges: tuple[Judge, ...] = ()
     with problems.collected():
-        for judge in plan.config.judges_of(mode, model=judge_model):
+        judges = plan.config.judges_of(mode, model=judge_model)
+        for judge in judges:
             for problem in (judge.model_problem, price_problem(plan.config, judge)):
                 if problem is not None:
                     problems.add(problem)
@@ -93,6 +104,47 @@ def refuse_bad_input(
         if budget_problem is not None:
             problems.add(budget_problem)
     problems.raise_if_any()
+    if _will_generate(plan, mode, ledger_url):
+        asked = {
+            f"entrant {each.entrant_id!r}": asked_as_a_judge(each, judges).asking(each.model)
+            for each in plan.config.entrants
+            if isinstance(each, AnthropicApiEntrant)
+        }
+        if not skip_judging:
+            asked |= {f"the judge {each.name!r}": each for each in judges}
+        problems.extend(_model_problems(plan, asked))
+    problems.raise_if_any()
+
+
+def _will_generate(plan: TournamentPlan, mode: Mode, ledger_url: str | None) -> bool:
+    """Return whether a response has to be made; only then would it be late to hear of a judge."""
+    made = [each for each in plan.config.entrants if not isinstance(each, RecordedEntrant)]
+    if not made or ledger_url is None:
+        return bool(made)
+    bank, prompts = load_bank_and_selection(plan, mode)
+    with open_ledger(ledger_url) as ledger:
+        return any(
+            len(known_responses(plan, each, bank, prompts, ledger=ledger)) < len(prompts)
+            for each in made
+        )
+
+
+def _model_problems(plan: TournamentPlan, asked: Mapping[str, Judge]) -> Iterator[str]:
+    """Describe whose service cannot be reached, and whose model nobody knows."""
+    connection = JudgeConnection.from_environment(plan.project.environment, plan.project.folder)
+    priced = load_newest_prices(plan.config.judging.prices).models
+    for what, judge in asked.items():
+        if judge.row.is_free:
+            continue
+        try:
+            with connection.service(judge) as service:
+                problem = unknown_model_problem(
+                    service, judge.model, what=what, priced=priced, is_free=judge.is_free
+                )
+        except TournamentError as error:
+            problem = f"{what}: {error}"
+        if problem is not None:
+            yield problem
 
 
 def _entrant_problems(plan: TournamentPlan, bank: list[Prompt]) -> Iterator[str]:

@@ -255,13 +255,17 @@ class JudgeTestsConfig(Frozen):
     Attributes:
         control_pairs: Planted controls of each kind.
         anchor_pairs: Pairs that are judged again each time, to see whether the judge is consistent
-            and, later, whether it drifts.
+            and, later, whether it drifts; at most a quarter of a dimension's pairs.
         seed: Draws both.
     """
 
     control_pairs: int = Field(default=20, ge=0)
     anchor_pairs: int = Field(default=40, ge=0)
     seed: int = Field(default=0, ge=0)
+
+    def n_anchors(self, n_pairs: int) -> int:
+        """Return how many of a dimension's pairs are judged again, at most."""
+        return min(self.anchor_pairs, -(-n_pairs // 4))
 
 
 class AdaptiveConfig(Frozen):

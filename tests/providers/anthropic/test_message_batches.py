@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from tests.loopback.builders import judge_params, wait_until_ended
 from tests.loopback.impostor import Impostor, succeeded
@@ -488,6 +488,16 @@ def test_a_time_that_cannot_be_read_is_not_guessed(script: Script, written: obje
 def test_rows_that_name_no_batch_are_left_out(script: Script) -> None:
     rows = [batch("b2", id=None), batch("b3", request_counts=None), batch("b1")]
     assert [row.batch_id for row in script.give(page(*rows)).list_batches()] == ["b1"]
+
+
+def test_a_list_that_never_ends_or_is_a_web_page_is_said(script: Script) -> None:
+    again = [page(batch(name), more=True) for name in ("b2", "b1", "b2", "b1")]
+    with pytest.raises(JudgeError, match=r"3 pages and goes on after 'b2'; expected .* ends"):
+        list(script.give(*again).list_batches())
+    proxy = HTMLResponse("<html><body>Please log in")
+    with pytest.raises(JudgeError, match=r"answered '<html><body>Please log in'") as caught:
+        list(script.give(proxy).list_batches())
+    assert caught.value.failure is JudgeFailure.TRANSIENT
 
 
 @pytest.mark.parametrize(

@@ -350,6 +350,13 @@ def test_all_pages_of_the_list_come_newest_first(
     assert [each.n_requests for each in listed] == [5, 4, 3, 2, 1]
 
 
+def test_a_list_that_never_ends_is_said(script: Script) -> None:
+    row = {"id": "b1", "status": "completed", "request_counts": {"total": 1}}
+    again = [JSONResponse({"data": [row], "has_more": True}) for _ in range(3)]
+    said = str(fail(script, read_list, *again))
+    assert "2 pages and goes on after 'b1'; expected a list that ends" in said
+
+
 @pytest.mark.parametrize(
     "answer",
     [

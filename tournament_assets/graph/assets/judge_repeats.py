@@ -187,10 +187,11 @@ def _draw_anchors(step: Step, pairs_to_judge: StoredTable, verdicts: StoredTable
     judge = config.lead(step.mode, model=_judge_model(settled))
     if judge.model_problem is not None:
         raise InputError(judge.model_problem)
+    judged = pairs_of(pairs_to_judge)
     pairs = draw_anchors(
-        pairs_of(pairs_to_judge),
+        judged,
         can_serve=_is_settled_as_it_is(plan, rubric, settled, judge),
-        sample=config.judging.tests.anchor_pairs,
+        sample=config.judging.tests.n_anchors(len(judged)),
         seed=config.judging.tests.seed,
     )
     asked = requests_for_pairs(plan, pairs, rubric, judge=judge)

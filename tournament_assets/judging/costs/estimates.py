@@ -193,6 +193,9 @@ class JudgingEstimate:
         response_budget: What may be spent on those; None if there is no limit.
         price_source: Where the judge's prices come from.
         others: The estimates of the other judges; totals and the budget cover all judges.
+        rounds: What a run in which pairs stop early asks next.
+        anchor_requests: The requests that a scheduled rerun repeats besides, to see whether the
+            judge drifts.
     """
 
     mode: str
@@ -211,6 +214,17 @@ class JudgingEstimate:
     price_source: str = ""
     others: "tuple[JudgingEstimate, ...]" = ()
     rounds: "RoundsEstimate | None" = None
+    anchor_requests: int = 0
+
+    @property
+    def anchor_usd(self) -> float | None:
+        """What the anchor requests of a scheduled rerun cost; None if unknown."""
+        if self.is_free or not self.anchor_requests:
+            return 0.0
+        if self.price is None:
+            return None
+        each = mean_request_usd(self.workloads.values(), self.price, discount=self.batch_discount)
+        return self.anchor_requests * each
 
     @property
     def by_judge(self) -> "tuple[JudgingEstimate, ...]":

@@ -72,8 +72,10 @@ def adopt_batch(session: JudgingSession, intent: OpenBatch) -> SubmittedBatch | 
         except JudgeError as error:
             if error.failure is not JudgeFailure.TRANSIENT:
                 raise
+            problem = str(error)
             session.progress.note(f"{error}; looking again")
         else:
+            problem = ""
             for listing in candidates:
                 is_ours = _is_ours(session, intent, listing)
                 if is_ours:
@@ -91,7 +93,8 @@ def adopt_batch(session: JudgingSession, intent: OpenBatch) -> SubmittedBatch | 
             raise JudgeWaitingError(
                 f"the creation of batch {intent.nonce} was not confirmed, and it is not known yet "
                 f"whether it is one of {undecided or 'the batches the service would list'}; "
-                "nothing is submitted again until it is: run again later"
+                f"{f'{problem}; ' if problem else ''}nothing is submitted again until it is: run "
+                "again later"
             )
         waits.sleep()
 

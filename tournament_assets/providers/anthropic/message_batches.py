@@ -167,6 +167,7 @@ class AnthropicBatches(ServiceAnswers):
         """
         task = "list the batches"
         after_id: str | None = None
+        pages: set[str] = set()
         while True:
             with self._translated_errors(task):
                 response = self._client.messages.batches.with_raw_response.list(
@@ -186,6 +187,7 @@ class AnthropicBatches(ServiceAnswers):
                     yield listing
             if not has_more:
                 return
+            self._check_goes_on(str(after_id), pages, task)
 
     def get_batch(self, batch_id: str) -> BatchStatus:
         """Look up a batch's progress.

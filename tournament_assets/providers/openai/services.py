@@ -142,15 +142,24 @@ class OpenAiChat(ServiceAnswers):
         """
         with self._translated_errors(f"look up the model {model!r}"):
             status, _ = self._get(f"/models/{quote(model, safe='/')}")
-            if status is None:
-                return None
-            names = _read_models(self._get("/models")[1])
+        if status is None:
+            return None
+        names = self.list_models()
         if model in names:
             return None
         shown = ", ".join(map(repr, names[:_LISTED_MODELS]))
         more = len(names) - _LISTED_MODELS
         listed = f"; it lists {shown}{f' and {more} more' if more > 0 else ''}" if names else ""
         return self._tidy(self._unlisted(model, status) + listed)
+
+    def list_models(self) -> list[str]:
+        """Return the names of the server's models; empty if it does not say.
+
+        Raises:
+            JudgeError: If the key is refused, or the server cannot be reached.
+        """
+        with self._translated_errors("list the models"):
+            return _read_models(self._get("/models")[1])
 
     def _get(self, path: str) -> tuple[int | None, str]:
         """Return the status of a refusal, and the answer; only a refused key raises an error."""
@@ -290,6 +299,7 @@ class OpenAiBatches(OpenAiChat):
             JudgeError: If the service did not say.
         """
         task, after = "list the batches", ""
+        pages: set[str] = set()
         while True:
             page = self._look(f"/batches?limit={_PAGE}{after}", task)
             rows, has_more = page.get("data"), page.get("has_more") is True
@@ -304,6 +314,7 @@ class OpenAiBatches(OpenAiChat):
                     yield listing
             if not has_more:
                 return
+            self._check_goes_on(str(last), pages, task)
             after = f"&after={quote(str(last), safe='')}"
 
     def get_batch(self, batch_id: str) -> BatchStatus:
