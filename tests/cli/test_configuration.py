@@ -1,3 +1,4 @@
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -257,3 +258,14 @@ def test_a_tournament_is_called_after_its_folder_as_far_as_can_be() -> None:
     assert as_identifier("Code Review (2)") == "code_review_2"
     assert as_identifier("2026") == "tournament_2026"
     assert as_identifier("\N{GREEK SMALL LETTER ALPHA}") == "tournament"
+
+
+def test_threads_of_a_command_and_of_what_it_starts_do_not_spin_unless_somebody_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for said, found in ((None, "passive"), ("active", "active")):
+        monkeypatch.setenv("OMP_WAIT_POLICY", said or "")
+        if said is None:
+            monkeypatch.delenv("OMP_WAIT_POLICY")
+        assert CliRunner().invoke(main, ["configuration"]).exit_code == 0
+        assert os.environ["OMP_WAIT_POLICY"] == found

@@ -3,6 +3,7 @@ import shutil
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,8 @@ from tournament_assets.generation.models.base_models import (
     Residence,
     decoding_threads,
     dtype_for,
+    is_batchable,
+    load_base,
     pick_device,
     transformers_logging_off,
 )
@@ -81,6 +84,28 @@ def test_transformers_is_quiet_only_inside_the_block() -> None:
     logging.set_verbosity(before[0])
     if not before[1]:
         logging.disable_progress_bar()
+
+
+class ReadsNoPadding:
+    """A model that fails on whatever is padded."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.device = model.device
+
+    def num_parameters(self) -> int:
+        return 1
+
+    def generate(self, **arguments: Any) -> Any:
+        if not arguments["attention_mask"].all():
+            raise NotImplementedError("padding")
+        return self._model.generate(**arguments)
+
+
+def test_a_model_that_cannot_read_padding_answers_prompts_one_by_one() -> None:
+    base = load_base(TINY, device="cpu", name="tiny")
+    assert base.is_batchable
+    assert not is_batchable(ReadsNoPadding(base.model), base.tokenizer, name="tiny")
 
 
 def test_a_model_leaves_the_memory_before_another_one_is_loaded(tmp_path: Path) -> None:

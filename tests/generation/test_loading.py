@@ -1,6 +1,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,9 +13,14 @@ from tournament_assets.generation.loading import LoadedEntrant, build_entrant
 from tournament_assets.generation.models.base_models import (
     DTYPES,
 )
-from tournament_assets.generation.models.entrant_weights import EntrantFiles
+from tournament_assets.generation.models.entrant_weights import (
+    EntrantFiles,
+    check_weights,
+    count_parameters,
+)
 from tournament_assets.tournament.errors import GenerationError, InputError
 
+from .architectures import ARCHITECTURES
 from .builders import TINY, describe
 
 
@@ -150,3 +156,67 @@ def test_every_end_token_the_files_name_ends_a_response(folder: Path, tiny: Load
     edit_json(folder / "generation_config.json", eos_token_id=[7, 8])
     entrant = build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
     assert entrant.eos_ids == (7, 8, tiny.tokenizer.eos_token_id)
+
+
+def write_gguf(source: Path, path: Path, **metadata: str) -> None:
+    """Write a Qwen2 model and its byte-level tokenizer as llama.cpp's converter does."""
+    gguf: Any = pytest.importorskip("gguf")
+    config = json.loads((source / "config.json").read_text())
+    tokenizer = json.loads((source / "tokenizer.json").read_text())
+    special = {each["content"]: each["id"] for each in tokenizer["added_tokens"]}
+    ids = {**tokenizer["model"]["vocab"], **special}
+    writer = gguf.GGUFWriter(path, "qwen2")
+    writer.add_name("tiny")
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_rope_freq_base(config["rope_parameters"]["rope_theta"])
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(sorted(ids, key=ids.__getitem__))
+    writer.add_token_types(
+        [3 if token in special else 1 for token in sorted(ids, key=ids.__getitem__)]
+    )
+    writer.add_token_merges([" ".join(pair) for pair in tokenizer["model"]["merges"]])
+    writer.add_eos_token_id(config["eos_token_id"])
+    for key, value in metadata.items():
+        writer.add_string(f"tokenizer.{key}", value)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN2, config["num_hidden_layers"])
+    for name, tensor in load_file(source / "model.safetensors").items():
+        named = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        writer.add_tensor(named, tensor.float().numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def test_a_gguf_file_plays_as_the_folder_that_it_was_made_from(tmp_path: Path) -> None:
+    source, file = tmp_path / "source", tmp_path / "tiny.gguf"
+    next(each for each in ARCHITECTURES if each.model_type == "qwen2").write(source)
+    template = (source / "chat_template.jinja").read_text()
+    write_gguf(source, file, chat_template=template)
+    assert check_weights(file, name="entrant 'a'") == []
+    packed, plain = (
+        build_entrant(describe(), files=EntrantFiles(each), device="cpu") for each in (file, source)
+    )
+    ids = torch.arange(5, 40)[None]
+    with torch.inference_mode():
+        torch.testing.assert_close(packed.model(ids).logits, plain.model(ids).logits)
+    assert packed.eos_ids == plain.eos_ids
+    said = "Which vitamin? <|user|>"
+    assert packed.tokenizer(said)["input_ids"] == plain.tokenizer(said)["input_ids"]
+    assert packed.tokenizer.chat_template == template
+    assert count_parameters(file) == packed.model.num_parameters()
+    before = EntrantFiles(file).fingerprint
+    with file.open("ab") as opened:
+        opened.write(b" ")
+    assert EntrantFiles(file).fingerprint != before
+    write_gguf(source, file)
+    with pytest.raises(InputError, match=r"tiny\.gguf' has no chat template"):
+        build_entrant(describe(), files=EntrantFiles(file), device="cpu")
+    file.write_bytes(b"version https://git-lfs")
+    assert "does not begin as a GGUF file" in check_weights(file, name="entrant 'a'")[0]

@@ -14,7 +14,12 @@ from tournament_assets.generation.loading import LoadedEntrant, build_entrant
 from tournament_assets.generation.models.chat_prompts import encode_chat
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.generation.responding import generate_responses
-from tournament_assets.generation.vanilla_responding import TokenPicker, draw_tokens, draw_uniforms
+from tournament_assets.generation.vanilla_responding import (
+    ResponseEnd,
+    TokenPicker,
+    draw_tokens,
+    draw_uniforms,
+)
 from tournament_assets.tournament.entrants import VanillaHfEntrant
 from tournament_assets.tournament.errors import GenerationError, InputError
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, prompt_seed
@@ -344,6 +349,23 @@ def test_sampling_needs_numbers_to_sample_with() -> None:
         TokenPicker(n_tokens=4, prompt_length=4, temperature=1.0, uniforms=None)
 
 
+def test_a_stop_string_that_is_a_special_tokens_name_ends_a_response_however_it_is_written(
+    tiny: LoadedEntrant,
+) -> None:
+    name = "<|user|>"
+    said, special = tiny.tokenizer.encode("Well"), tiny.tokenizer.convert_tokens_to_ids(name)
+    spelled = [each for part in ("<|us", "er|>") for each in tiny.tokenizer.encode(part)]
+    for end in ([special], spelled):
+        stop = ResponseEnd(tiny.tokenizer, [name], prompt_length=1)
+        for n_tokens in range(1, len(said) + len(end) + 3):
+            written = [0, *said, *end, *said][: n_tokens + 1]
+            over = stop(torch.tensor([written]), None)
+            assert bool(over) == (n_tokens == len(said) + len(end))
+        assert stop.n_written is not None
+        assert stop.n_written.tolist() == [len(said) + len(end)]
+        assert tiny.read([*said, *end], stop=[name]) == "Well"
+
+
 PROMPTS = [
     Prompt(prompt_id=f"p{length}", text="Which vitamin? " * length, source="test")
     for length in (1, 2, 6)
@@ -378,4 +400,4 @@ def test_every_architecture_answers_as_generate_does_in_batches_of_a_measured_si
     for prompt in PROMPTS:
         response = responses[prompt.prompt_id]
         assert response.text == write_alone(entrant, prompt)
-        assert response.diagnostics["batch_size"] == (16 if entrant.base.is_batchable else 1)
+        assert response.diagnostics["batch_size"] == (4 if entrant.base.is_batchable else 1)

@@ -195,6 +195,12 @@ def build_entrant(
         max_memory=max_memory,
         needs_template=template is None and not is_beside_adapter,
     )
+    if template is None and not is_beside_adapter and base.tokenizer.chat_template is None:
+        raise InputError(
+            f"{name}: {str(files.weights)!r} has no chat template; expected the GGUF file of an "
+            "instruction-tuned model, or the entrant's 'chat_template'; with 'none' a base model "
+            "goes on with the prompt"
+        )
     if base.is_spread and (files.shards or files.adapter):
         raise InputError(
             f"{name}: the model is larger than one card, and its heads or adapter have to be where "

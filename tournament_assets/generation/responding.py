@@ -8,11 +8,13 @@ fits into memory is measured, since few configs would tell.
 """
 
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
+from math import ceil
 from typing import Any
 
 import psutil
@@ -286,7 +288,27 @@ def _measure_batch_size(
     brief, longest = _longest_step(entrant, asked)
     answer = _respond_as(brief, "eager")
     device = torch.device(entrant.device)
-    return choose_batch_size(lambda: answer([longest], 1), device=device, share=share)
+    rows = choose_batch_size(lambda: answer([longest], 1), device=device, share=share)
+    return fit_batch_size([prompt.padded_length for prompt in asked], at_most=rows, device=device)
+
+
+_STEP_COST = {"cuda": 64}
+_STEP_COST_ON_CPU = 8
+
+
+def fit_batch_size(lengths: Sequence[int], *, at_most: int, device: torch.device) -> int:
+    """Return the batch size that takes the least time: few batches, and few rows that are copies.
+
+    Reading the weights takes as long as computing some rows: on a GPU far more than on a CPU.
+
+    Args:
+        lengths: The padded length of each prompt.
+        at_most: The largest batch size, a power of two.
+    """
+    cost = _STEP_COST.get(device.type, _STEP_COST_ON_CPU)
+    sizes = [1 << power for power in reversed(range(at_most.bit_length()))]
+    groups = Counter(lengths).values()
+    return min(sizes, key=lambda rows: sum(ceil(n / rows) * (cost + rows) for n in groups))
 
 
 def _longest_step(
@@ -294,10 +316,12 @@ def _longest_step(
 ) -> tuple[LoadedEntrant, AskedPrompt]:
     """Return a one-token task that reads as much as the last step of the longest response."""
     longest = max(asked, key=lambda prompt: len(prompt.ids))
-    n_tokens = len(longest.ids) + entrant.spec.max_new_tokens - 1
+    n_tokens = longest.padded_length + entrant.spec.max_new_tokens - 1
+    if entrant.context is not None:
+        n_tokens = min(n_tokens, entrant.context - 1)
     repeated = (longest.ids * (n_tokens // len(longest.ids) + 1))[:n_tokens]
     brief = entrant.spec.model_copy(update={"max_new_tokens": 1})
-    return replace(entrant, spec=brief), replace(longest, ids=repeated)
+    return replace(entrant, spec=brief), replace(longest, ids=repeated, is_padded=False)
 
 
 def respond_as_hydra(

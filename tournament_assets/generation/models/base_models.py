@@ -20,7 +20,11 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from tournament_assets.generation.models.entrant_weights import check_weights, fingerprint_weights
+from tournament_assets.generation.models.entrant_weights import (
+    check_weights,
+    fingerprint_weights,
+    is_gguf,
+)
 from tournament_assets.tournament.errors import GenerationError, InputError
 
 
@@ -210,7 +214,7 @@ def load_base(
     """Load a tokenizer and a model from a folder, using no network and running no code in it.
 
     Args:
-        folder: A folder that passes `check_weights`.
+        folder: A folder or GGUF file that passes `check_weights`.
         device: Where to put the model.
         name: Begins every message, e.g. `entrant 'base'`.
         dtype: One of `DTYPES`, or `auto` to choose by device.
@@ -230,6 +234,8 @@ def load_base(
             "it to share the model between cards; pip install accelerate"
         )
     precision = precision_on(device, dtype)
+    # The weights of a GGUF file are unpacked into the precision.
+    place, packed = (folder.parent, {"gguf_file": folder.name}) if is_gguf(folder) else (folder, {})
     shared = {} if max_memory is None else {"device_map": "auto", "max_memory": {**max_memory}}
     try:
         if torch.device(device).index is not None:
@@ -237,10 +243,14 @@ def load_base(
             torch.cuda.set_device(device)
         with transformers_logging_off():
             tokenizer = AutoTokenizer.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False, padding_side="left"
+                place,
+                local_files_only=True,
+                trust_remote_code=False,
+                padding_side="left",
+                **packed,
             )
             model, report = AutoModelForCausalLM.from_pretrained(
-                folder,
+                place,
                 local_files_only=True,
                 trust_remote_code=False,
                 use_safetensors=True,
@@ -249,6 +259,7 @@ def load_base(
                 # Wrong shapes are in the report, where their tensors are named.
                 ignore_mismatched_sizes=True,
                 **shared,
+                **packed,
             )
             model = model.eval()
             if max_memory is None:
@@ -274,7 +285,7 @@ def load_base(
         dtype=precision,
         folder=str(folder),
         is_spread=max_memory is not None,
-        is_batchable=_is_batchable(model, tokenizer, name=name),
+        is_batchable=is_batchable(model, tokenizer, name=name),
     )
 
 
@@ -343,22 +354,28 @@ class _Repeat(LogitsProcessor):  # type: ignore[misc]  # transformers is untyped
         return torch.full_like(scores, float("-inf")).scatter(1, input_ids[:, -1:], 0.0)
 
 
-def _is_batchable(model: Any, tokenizer: Any, *, name: str) -> bool:
-    """Compare a few tokens read alone with the same tokens padded beside a longer row."""
+def is_batchable(model: Any, tokenizer: Any, *, name: str) -> bool:
+    """Compare a few tokens read alone with the same tokens padded beside a longer row.
+
+    A model that cannot read padding or several rows at all is not batchable either.
+    """
     alone, companion = (ids % len(tokenizer) for ids in (_PROBED, _COMPANION))
     n_padding = companion.shape[1] - alone.shape[1]
     ids = torch.cat([pad(alone, (n_padding, 0), value=tokenizer.pad_token_id), companion])
     mask = torch.cat([pad(torch.ones_like(alone), (n_padding, 0)), torch.ones_like(companion)])
-    try:
-        with transformers_logging_off(), decoding_threads(model.num_parameters()):
+    with transformers_logging_off(), decoding_threads(model.num_parameters()):
+        try:
             expected = _read_on(model, alone, torch.ones_like(alone))
+        # Whatever a model's code raises at its first token, the entrant cannot play.
+        except Exception as error:
+            raise GenerationError(
+                f"{name}: the model is loaded and cannot write a token: {error}; "
+                "expected a causal language model that transformers' generate can decode"
+            ) from error
+        try:
             found = _read_on(model, ids, mask)
-    # Whatever a model's code raises at its first token, the entrant cannot play.
-    except Exception as error:
-        raise GenerationError(
-            f"{name}: the model is loaded and cannot write a token: {error}; "
-            "expected a causal language model that transformers' generate can decode"
-        ) from error
+        except Exception:  # noqa: BLE001  # whatever it raises: it has just written tokens alone
+            return False
     return bool((expected - found).norm() <= _NOISE * (expected - expected.mean()).norm())
 
 

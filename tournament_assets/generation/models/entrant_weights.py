@@ -36,14 +36,15 @@ _READ_FILES = ("config.json", "tokenizer_config.json", _INDEX)
 _ONE_FILE = "model.safetensors"
 ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
+_GGUF_MAGIC = b"GGUF"
 _ADAPTER_FILES = (ADAPTER_CONFIG, ADAPTER_WEIGHTS, "adapter_model.bin")
 
 
 def check_weights(folder: Path, *, name: str, needs_template: bool = True) -> list[str]:
-    """Find what keeps a folder from being loaded as a model that can chat.
+    """Find what keeps a folder, or a GGUF file, from being loaded as a model that can chat.
 
     Args:
-        folder: The folder with `config.json`, the tokenizer and safetensors weights.
+        folder: The folder with `config.json`, the tokenizer and safetensors weights; or the file.
         name: Begins every message, e.g. `entrant 'base'`.
         needs_template: Whether the folder must hold a chat template.
 
@@ -55,10 +56,12 @@ def check_weights(folder: Path, *, name: str, needs_template: bool = True) -> li
             f"{name}: there is no folder {str(folder)!r}; expected the model's weights there; "
             "download them or correct the entrant's 'weights'"
         ]
+    if is_gguf(folder):
+        return [f"{name}: {problem}" for problem in _gguf_problems(folder)]
     if not folder.is_dir():
         return [
             f"{name}: {str(folder)!r} is a file; expected the folder that holds config.json, "
-            "the tokenizer and *.safetensors; name that folder"
+            "the tokenizer and *.safetensors, or a GGUF file; name that"
         ]
     pointers = [path.name for path in _files(folder) if is_lfs_pointer(path)]
     if pointers:
@@ -98,6 +101,27 @@ def check_weights(folder: Path, *, name: str, needs_template: bool = True) -> li
             "'chat_template', or say 'chat_template: none', which lets a base model go on with it"
         )
     return problems
+
+
+def is_gguf(path: Path) -> bool:
+    """Whether a path is a file in llama.cpp's format, which holds a model and its tokenizer."""
+    return path.suffix == ".gguf" and path.is_file()
+
+
+def _gguf_problems(path: Path) -> list[str]:
+    with path.open("rb") as file:
+        if file.read(len(_GGUF_MAGIC)) != _GGUF_MAGIC:
+            return [
+                f"{str(path)!r} does not begin as a GGUF file does; expected the whole file; "
+                "download it again ('git lfs pull' in a checkout)"
+            ]
+    missing = [name for name in ("gguf", "accelerate") if find_spec(name) is None]
+    if not missing:
+        return []
+    return [
+        f"{str(path)!r} is a GGUF file, and {_are(missing)} not installed; expected what reads "
+        f"it; pip install {' '.join(missing)}"
+    ]
 
 
 def check_adapter(folder: Path, *, name: str) -> list[str]:
@@ -152,7 +176,7 @@ def _pointer_problem(pointers: list[str], folder: Path, *, name: str) -> str:
 
 
 def fingerprint_weights(folder: Path) -> str:
-    """Return the SHA-256 of everything in a folder that a response depends on.
+    """Return the SHA-256 of everything in a folder, or GGUF file, that a response depends on.
 
     It covers the names and contents of configuration, tokenizer, chat template and weights, but not
     the folder's location, its model card or its files' dates.
@@ -160,6 +184,8 @@ def fingerprint_weights(folder: Path) -> str:
     Raises:
         InputError: If the folder holds no such file.
     """
+    if is_gguf(folder):
+        return fingerprint_file(folder)
     hashes = [
         [path.relative_to(folder).as_posix(), fingerprint_file(path)] for path in _files(folder)
     ]
@@ -280,7 +306,7 @@ class EntrantFiles:
     """The files that an entrant is loaded from.
 
     Attributes:
-        weights: The folder of the model, or of the base model.
+        weights: The folder of the model, or of the base model; or its GGUF file.
         shards: Each adapter's LoRA shards by its name, one file per head, in order.
         adapter: The folder of an adapter for the whole model, in peft's format.
         chat_template: A chat template that replaces the model's own.
@@ -495,6 +521,10 @@ def cut_problems(paths: Sequence[Path]) -> list[str]:
 
 def count_parameters(folder: Path) -> int:
     """Return the number of parameters in a folder's weights, from the files' headers."""
+    if is_gguf(folder):
+        from gguf import GGUFReader
+
+        return sum(int(tensor.n_elements) for tensor in GGUFReader(folder).tensors)
     shapes = [
         each["shape"]
         for path in sorted(folder.glob("*.safetensors"))
