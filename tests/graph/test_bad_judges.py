@@ -10,7 +10,7 @@ from tests.projects import ENTRANTS, make_project, write_json_lines
 from tournament_assets.cli import main
 
 from .changed_judge import BadJudge, always_first, coin, longest
-from .paid_projects import SECRET, PaidProject
+from .paid_projects import SECRET, PaidProject, paid_project
 
 N_PROMPTS, N_DIFFERING = 40, 12
 ASKED = 3 * N_DIFFERING
@@ -96,3 +96,14 @@ def test_a_bad_judge_is_red_on_the_first_screen_and_the_audit_exits_1(
     assert outcomes.count("same_text") == 3 * (N_PROMPTS - N_DIFFERING)
     for row in paid.rows("win_rates", "calibration"):
         assert (row["judged"], row["same_text"]) == (N_DIFFERING, N_PROMPTS - N_DIFFERING)
+
+
+def test_a_judge_without_verdicts_ends_the_run_with_1_and_is_not_asked_twice(
+    tmp_path: Path,
+) -> None:
+    with paid_project(tmp_path, "verdict_abstain:always") as paid:
+        options = ["run", "--config", str(paid.project.config_path), "--mode", "pilot"]
+        run = CliRunner().invoke(main, options, env=paid.environment, catch_exceptions=False)
+        assert run.exit_code == 1
+        assert "not one pair has two replies" in " ".join(run.output.split())
+        assert paid.n_asked == 24

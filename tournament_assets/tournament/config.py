@@ -147,7 +147,8 @@ class ModeConfig(Frozen):
             given.
         share: The share of each source to draw instead, rounded up.
         draw_seed: Seeds the draw.
-        prewarm: Send one request directly first, so that the others read the prefix from the cache.
+        prewarm: Send a few requests directly first, which fill the prompt cache and show whether
+            the replies hold verdicts; if too few do, the others are not sent.
         adaptive: Judge in rounds, and stop a pair of entrants once it is known which is ahead; by
             default everything is judged.
         schedule: When it is run again; None builds no schedule. Does not affect results.

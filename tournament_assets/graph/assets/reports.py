@@ -68,6 +68,7 @@ from tournament_assets.tournament.asset_rows import (
 )
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.errors import JudgeError
 from tournament_assets.tournament.prompts import GeneratedResponse, answer_key
 from tournament_assets.verdicts.table_rows import (
     judgments_of,
@@ -251,6 +252,12 @@ def audit(
             prompts_unanswered=len(_on_dimension(config, dimension, unanswered)),
         )
     ]
+    if any(asked(row) for row in rows) and not any(row.pairs_judged for row in rows):
+        raise JudgeError(
+            f"{step.where}: not one pair has two replies with a verdict; expected some; nothing is "
+            "published; see `tournament rejudge --dry-run` for what the replies lack, and correct "
+            "the rubric or the judge"
+        )
     missingness = check_missingness(rows, max_spread=config.checks.max_missing_spread)
     return Made(
         rows,

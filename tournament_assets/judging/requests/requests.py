@@ -29,6 +29,7 @@ from tournament_assets.tournament.prompts import CURATED_SOURCE
 
 _FENCE_LENGTH = 8
 _KEY_BYTES = 32
+_GOLDEN_RATIO = (5**0.5 - 1) / 2
 NONCE_LENGTH = 12
 """Characters of our own name for a batch: hexadecimal digits."""
 _NONCE = re.compile(f"[0-9a-f]{{{NONCE_LENGTH}}}")
@@ -366,6 +367,18 @@ class Selection(Sequence[ModelRequest]):
         position = self._positions[index]
         request = self._requests[position]
         return with_larger_cap(request) if position in self._cut_off else request
+
+    def spread(self, most: int) -> "Selection":
+        """Return some of them, evenly spread; also the first few of those are far apart."""
+        size = min(most, len(self))
+        order = sorted(range(size), key=lambda number: number * _GOLDEN_RATIO % 1)
+        positions = [self._positions[number * len(self) // size] for number in order]
+        return Selection(self._requests, positions, self._cut_off)
+
+    def drop(self, positions: AbstractSet[int]) -> "Selection":
+        """Return those that do not have one of some positions, without building any."""
+        left = array("L", (each for each in self._positions if each not in positions))
+        return Selection(self._requests, left, self._cut_off)
 
     def without(self, answered: AbstractSet[str]) -> "Selection":
         """Return those whose key is not among the answered ones."""

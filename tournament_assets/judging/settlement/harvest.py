@@ -21,6 +21,8 @@ _CHUNK_CHARACTERS = 16_000_000
 UNPARSABLE_TIMES = 2
 """How often a request may come back in a line that is not JSON before it is given up."""
 _INVALID_ERRORS = frozenset({"invalid_request_error", "request_too_large"})
+REFUSED = "refused"
+"""The error of a request that is refused as invalid and may be asked again by the next run."""
 _FATAL_ERRORS = frozenset(
     {"authentication_error", "billing_error", "not_found_error", "permission_error"}
 )

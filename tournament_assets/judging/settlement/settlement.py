@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby, islice
 from queue import SimpleQueue
 from types import MappingProxyType
@@ -35,6 +36,7 @@ from tournament_assets.judging.requests.verdict_parsing import (
     read_reply,
 )
 from tournament_assets.judging.settlement.harvest import (
+    REFUSED,
     collect_batches,
     give_up,
     harvest_ended,
@@ -61,6 +63,7 @@ from tournament_assets.judging.settlement.submission import (
     wait_for_room,
     write_intent,
 )
+from tournament_assets.judging.settlement.trial import FIRST_SLICE, Trial
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 
@@ -74,6 +77,7 @@ class WorkLeft:
         unanswered: Keys of those without a final reply.
         unreadable: The last reply to each request that is to be asked once more, by key.
         open_batches: Batches that were begun and not closed.
+        trial: What the last reply to each request was like.
     """
 
     total: int
@@ -81,11 +85,17 @@ class WorkLeft:
     unanswered: tuple[str, ...]
     unreadable: Mapping[str, StoredReply]
     open_batches: tuple[OpenBatch, ...]
+    trial: Trial
 
     @property
     def is_done(self) -> bool:
         """Whether nothing is left."""
-        return not (self.unanswered or self.unreadable or self.open_batches)
+        return not (self.unanswered or self.asked_again or self.open_batches)
+
+    @property
+    def asked_again(self) -> Mapping[str, StoredReply]:
+        """Those that are unreadable, or none where so many are that asking again is in vain."""
+        return {} if self.trial.has_failed else self.unreadable
 
     def without(self, withheld: AbstractSet[str]) -> "WorkLeft":
         """Return the same work less the requests that are not to be asked."""
@@ -109,13 +119,15 @@ def find_work_left(
     unanswered = dict.fromkeys(request_keys)
     total = len(unanswered)
     unreadable: dict[str, StoredReply] = {}
+    trial = Trial(total, reply_format)
     replies = ledger.iterate_replies(unanswered.keys())
     for key, attempts in groupby(replies, key=lambda reply: reply.request_key):
         *_, last = attempts
         unanswered.pop(key, None)
+        verdict = trial.add(last)
         # One that was asked more often and has a readable reply needs nothing more, nor does one
         # that was unreadable twice.
-        if reply_format is not None and last.attempt == 1 and is_unreadable(last, reply_format):
+        if last.attempt == 1 and verdict is not None and needs_second_question(verdict):
             unreadable[key] = last
     return WorkLeft(
         total=total,
@@ -123,6 +135,7 @@ def find_work_left(
         unanswered=tuple(unanswered),
         unreadable=unreadable,
         open_batches=tuple(ledger.open_batches(scope)),
+        trial=trial,
     )
 
 
@@ -137,13 +150,12 @@ def is_unreadable(reply: StoredReply, reply_format: ReplyFormat) -> bool:
     return needs_second_question(verdict)
 
 
+_INVALID = frozenset({JudgeFailure.INVALID, JudgeFailure.TOO_LARGE})
 _RETRIED = frozenset({JudgeFailure.NOT_ACCEPTED, JudgeFailure.TRANSIENT})
 _IN_VAIN = 8
 """How many consecutive failures stop the other requests, where all are asked directly."""
 _LOST = "lost"
 """The result type of a request whose reply, if any, never arrived: it may have been billed."""
-_REFUSED = "refused"
-"""The error of a request that is refused as invalid and may be asked again by the next run."""
 _LONGEST_ASKED_WAIT_SECONDS = 300.0
 
 
@@ -193,7 +205,10 @@ def _ask_in_slices(
 
 
 def _ask_all(
-    session: JudgingSession, intent: OpenBatch, requests: Sequence[ModelRequest]
+    session: JudgingSession,
+    intent: OpenBatch,
+    requests: Sequence[ModelRequest],
+    trial: Trial | None = None,
 ) -> set[str]:
     """Ask all requests of an intent; return those whose reply may be lost.
 
@@ -209,13 +224,13 @@ def _ask_all(
     def ask(request: ModelRequest) -> None:
         answer: ReplyRow | BaseException
         try:
-            answer = _ask_patiently(session, intent.nonce, request, is_over)
+            answer = _ask_patiently(session, intent.nonce, request, is_over, trial)
         except BaseException as error:  # noqa: BLE001  # raised again by whoever waits
             answer = error
         answers.put((request.request_key, answer))
 
     while True:
-        free = 0 if refused is not None else _at_once(session) - under_way
+        free = 0 if refused is not None else _at_once(session, trial) - under_way
         for request in islice(left, free):
             threading.Thread(target=ask, args=(request,), name="asking", daemon=True).start()
             under_way += 1
@@ -229,6 +244,9 @@ def _ask_all(
             if answer.result_type == _LOST:
                 lost.add(key)
             n_in_vain = n_in_vain + 1 if _is_in_vain(session, answer) else 0
+            if trial is not None:
+                trial.add(answer)
+                trial.check(session, intent.judge_model)
             if not takes_batches(session.service) and n_in_vain >= max(
                 _IN_VAIN, 2 * session.max_in_flight
             ):
@@ -247,11 +265,13 @@ def _ask_all(
     return lost
 
 
-def _at_once(session: JudgingSession) -> int:
-    """Return how many requests may be under way: one, until a service without batches has answered.
+def _at_once(session: JudgingSession, trial: Trial | None) -> int:
+    """Return how many requests may be under way: one, until the service has answered one.
 
-    A key or a model that is refused then costs one request.
+    A key, a model or a schema that is refused then costs few requests.
     """
+    if trial is not None and trial.is_open:
+        return min(session.max_in_flight, FIRST_SLICE) if trial.n_read else 1
     is_first = not (session.tally.harvested or session.tally.failed)
     return 1 if is_first and not takes_batches(session.service) else session.max_in_flight
 
@@ -261,68 +281,112 @@ def _is_in_vain(session: JudgingSession, row: ReplyRow) -> bool:
     if row.result_type == "succeeded":
         return False
     has_answered = session.has_answered or bool(session.tally.answered)
-    return row.error_type != _REFUSED or not has_answered
+    return row.error_type != REFUSED or not has_answered
 
 
 @contextmanager
-def asked_ahead(session: JudgingSession, request: ModelRequest, *, attempt: int) -> Iterator[int]:
-    """Ask one request directly, so that what is sent next finds its prefix in the prompt cache.
+def asked_ahead(
+    session: JudgingSession, requests: Selection, *, attempt: int, trial: Trial
+) -> Iterator[AbstractSet[str]]:
+    """Ask a few requests directly and read their replies before the others are sent.
 
-    Its reply is kept like any other. A slow one is waited for again at the end, and one that the
-    direct channel refuses is sent with the others: a warm cache saves money but is not needed.
+    The first one fills the prompt cache and shows that the service takes such requests. Others,
+    spread over all of them, follow as long as it takes to see that the replies hold verdicts. They
+    are kept like any other. A slow first one is waited for again at the end, and the others go out
+    without a trial; what the direct channel does not answer is sent with the others.
 
     Yields:
-        How many requests were asked: 1, or 0 where it is still to be sent.
+        The keys of those that are not to be sent any more.
+
+    Raises:
+        JudgeError: If the replies hold no verdicts, or the service refuses such requests.
     """
-    intent = write_intent(session, [request], attempt=attempt, channel="direct")
+    ahead = requests.spread(FIRST_SLICE)
+    keys = [request.request_key for request in ahead]
+    if not takes_batches(session.service):
+        _try_out(session, ahead, attempt=attempt, trial=trial)
+        yield session.ledger.answered_keys(keys, attempt=attempt)
+        return
+    intent = write_intent(session, ahead[:1], attempt=attempt, channel="direct")
     if intent is None:
-        yield 0
+        yield frozenset()
         return
     session.progress.note("pre-warming the judge's prompt cache with one request")
     session.tally.direct += 1
     session.tally.submitted += 1
     with ThreadPoolExecutor(1) as pool:
-        asking = pool.submit(_ask_ahead, session, intent, request)
-        is_answered = bool(wait([asking], session.waiting.prewarm_wait_seconds).done)
-        if not is_answered:
+        asking = pool.submit(_ask_ahead, session, intent, ahead[0])
+        if not wait([asking], session.waiting.prewarm_wait_seconds).done:
             session.progress.note("the pre-warming request is slow; the others go out without it")
-        try:
-            yield int(not is_answered or asking.result())
-        finally:
-            asking.result()
+            try:
+                yield {keys[0]}
+            finally:
+                asking.result()
+            return
+    row = asking.result()
+    trial.add(row)
+    trial.check(session, intent.judge_model)
+    if is_final(row) or row.error_type == REFUSED:
+        _try_out(session, ahead[1:], attempt=attempt, trial=trial)
+    yield session.ledger.answered_keys(keys, attempt=attempt)
 
 
-def _ask_ahead(session: JudgingSession, intent: OpenBatch, request: ModelRequest) -> bool:
-    """Ask a request and write down what comes; return whether it is a reply."""
+def _try_out(session: JudgingSession, requests: Selection, *, attempt: int, trial: Trial) -> None:
+    """Ask directly until a trial is over, or the budget has no room or the service no answer."""
+    while requests and trial.is_open:
+        n_known = trial.n_read + trial.n_refused
+        part = requests[: trial.n_next]
+        intent = write_intent(session, part, attempt=attempt, channel="direct")
+        if intent is None:
+            return
+        session.tally.direct += intent.n_requests
+        session.tally.submitted += intent.n_requests
+        _ask_all(session, intent, part[: intent.n_requests], trial)
+        if trial.n_read + trial.n_refused == n_known:
+            return
+        requests = requests[intent.n_requests :]
+
+
+def _ask_ahead(session: JudgingSession, intent: OpenBatch, request: ModelRequest) -> ReplyRow:
+    """Ask a request and write down what comes."""
     state, key = "harvested", request.request_key
     name = custom_id(intent.nonce, key)
     with session.places():
         try:
             row = session.service.ask_directly(SubmittedRequest(name, request.params))
         except JudgeError as error:
-            session.progress.note(f"{error}; judging goes on without a warm cache")
+            is_invalid = error.failure in _INVALID
+            follows = "asking others" if is_invalid else "judging goes on without a warm cache"
+            session.progress.note(f"{error}; {follows}")
             if error.failure is JudgeFailure.AMBIGUOUS:
                 row = _failed_row(name, "api_error", error, result_type=_LOST)
             else:
-                row, state = _failed_row(name, "api_error", error), "refused"
+                row = _failed_row(name, REFUSED if is_invalid else "api_error", error)
+                state = "refused"
         record_part(session, intent.nonce, [(key, row)])
     session.ledger.record_closed(intent.nonce, state=state)
-    return is_final(row)
+    return row
 
 
 def _ask_patiently(
-    session: JudgingSession, nonce: str, request: ModelRequest, is_over: threading.Event
+    session: JudgingSession,
+    nonce: str,
+    request: ModelRequest,
+    is_over: threading.Event,
+    trial: Trial | None,
 ) -> ReplyRow:
     """Ask a request until there is something to write down; return it once it is written down."""
     waits = session.waits()
     asked = SubmittedRequest(custom_id(nonce, request.request_key), request.params)
-    trial = 0
+    n_tries = 0
     while True:
         with session.places():
-            if not (trial and is_over.is_set()):
-                row, retry_after = _ask_once(session, asked)
-                trial += 1
-            if retry_after is None or trial == session.max_tries or is_over.is_set():
+            if not (n_tries and is_over.is_set()):
+                # A service that answers nothing refuses what all requests have in common.
+                is_final = session.refusals_are_final and (trial is None or trial.n_read > 0)
+                row, retry_after = _ask_once(session, asked, refusals_are_final=is_final)
+                n_tries += 1
+            if retry_after is None or n_tries == session.max_tries or is_over.is_set():
                 # However slow the ledger is, no more are paid for and not written down than there
                 # are places: so many replies, at the most, are lost with the process.
                 record_part(session, nonce, [(request.request_key, row)])
@@ -330,7 +394,9 @@ def _ask_patiently(
         waits.sleep(at_least=min(retry_after, _LONGEST_ASKED_WAIT_SECONDS))
 
 
-def _ask_once(session: JudgingSession, request: SubmittedRequest) -> tuple[ReplyRow, float | None]:
+def _ask_once(
+    session: JudgingSession, request: SubmittedRequest, *, refusals_are_final: bool
+) -> tuple[ReplyRow, float | None]:
     """Ask a request; return its row, and if it may be asked again, how soon.
 
     Raises:
@@ -340,8 +406,8 @@ def _ask_once(session: JudgingSession, request: SubmittedRequest) -> tuple[Reply
     try:
         row = session.service.ask_directly(request)
     except JudgeError as error:
-        if error.failure in (JudgeFailure.INVALID, JudgeFailure.TOO_LARGE):
-            error_type = "invalid_request_error" if session.refusals_are_final else _REFUSED
+        if error.failure in _INVALID:
+            error_type = "invalid_request_error" if refusals_are_final else REFUSED
             return _failed_row(name, error_type, error), None
         if error.failure is JudgeFailure.AMBIGUOUS:
             return _failed_row(name, "api_error", error, result_type=_LOST), None
@@ -391,10 +457,17 @@ class _Settlement:
 
     def run(self) -> None:
         # Positions are kept rather than keys, which would stay in memory throughout.
-        first, second = self._select_questions(self._take_stock())
+        left = self._take_stock()
+        first, second = self._select_questions(left)
         if first:
-            self._ask(first, attempt=_FIRST)
-            _, second = self._select_questions(self._find_work_left())
+            self._ask(first, attempt=_FIRST, trial=left.trial if self._session.prewarms else None)
+            left = self._find_work_left()
+            _, second = self._select_questions(left)
+        if left.unreadable and left.trial.has_failed:
+            self._session.progress.note(
+                f"{left.trial.n_silent} of {left.trial.n_read} replies hold no verdict: asking "
+                "again is in vain; `tournament rejudge` asks them once more all the same"
+            )
         if second:
             self._session.progress.note(f"{len(second)} replies are unreadable; asking again")
             self._session.tally.second_questions += len(second)
@@ -429,7 +502,7 @@ class _Settlement:
 
     def _select_questions(self, left: WorkLeft) -> tuple[Selection, Selection]:
         """Return what is to be asked for the first time, and what for the second."""
-        return self._select(left.unanswered), self._select(left.unreadable, left.unreadable)
+        return self._select(left.unanswered), self._select(left.asked_again, left.unreadable)
 
     def _select(
         self, keys: Iterable[str], replies: Mapping[str, StoredReply] = MappingProxyType({})
@@ -484,20 +557,20 @@ class _Settlement:
             session.ledger.record_closed(begun.nonce, state="abandoned")
         return adopted
 
-    def _ask(self, requests: Selection, *, attempt: int) -> None:
+    def _ask(self, requests: Selection, *, attempt: int, trial: Trial | None = None) -> None:
         session = self._session
         has_batches = takes_batches(session.service)
+        if trial is not None:
+            trial.check(session, requests[0].params["model"])
         session.approve(requests, "batch" if has_batches else "direct")
         session.check_model(requests[0].params["model"])
         if not has_batches:
-            ask_directly(session, requests, attempt=attempt)
+            self._send(requests, attempt=attempt, trial=trial)
             return
         for round_number in range(session.waiting.max_rounds):
             if round_number:
                 session.progress.note(f"asking {len(requests)} requests that failed again")
-            self._submit(
-                requests, attempt=attempt, may_prewarm=attempt == _FIRST and not round_number
-            )
+            self._send(requests, attempt=attempt, trial=None if round_number else trial)
             requests = self._unanswered(requests, attempt=attempt)
             if not requests:
                 return
@@ -510,15 +583,19 @@ class _Settlement:
         session.approve(requests, "direct")
         ask_directly(session, requests, attempt=attempt)
 
-    def _submit(self, requests: Selection, *, attempt: int, may_prewarm: bool) -> None:
-        is_wanted = may_prewarm and self._session.prewarms
-        if not is_wanted or len(requests) == 1:
-            self._submit_bulk(requests, attempt=attempt)
-        else:
-            with asked_ahead(self._session, requests[0], attempt=attempt) as n_asked:
-                # Others may have spent something while this one was waited for.
-                self._session.approve(requests[n_asked:], "batch")
-                self._submit_bulk(requests[n_asked:], attempt=attempt)
+    def _send(self, requests: Selection, *, attempt: int, trial: Trial | None) -> None:
+        session = self._session
+        has_batches = takes_batches(session.service)
+        send = self._submit_bulk if has_batches else partial(ask_directly, session)
+        if trial is None or len(requests) == 1:
+            send(requests, attempt=attempt)
+            return
+        with asked_ahead(session, requests, attempt=attempt, trial=trial) as asked:
+            others = requests.drop({self._positions[key] for key in asked})
+            if others:
+                # Others may have spent something while these were waited for.
+                session.approve(others, "batch" if has_batches else "direct")
+                send(others, attempt=attempt)
 
     def _submit_bulk(self, requests: Selection, *, attempt: int) -> None:
         session = self._session

@@ -1,0 +1,132 @@
+"""A judge is tried on a few requests before the others are paid for."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest
+from tournament_assets.judging.settlement.trial import FIRST_SLICE, Trial
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure
+
+from .bench import Bench
+from .builders import failures, reply_row, requests_for
+from .fake_judge import FakeJudge
+from .test_direct_requests import WithoutBatches
+
+AHEAD: dict[str, Any] = {"prewarm_wait_seconds": 30.0}
+SILENT = "Final answer - A\u202e"
+
+
+def silent_where(is_silent: Callable[[int], bool]) -> Callable[[SubmittedRequest], ReplyRow]:
+    """Answer without a verdict where a function of the number of the reply, from 1, says so."""
+    numbers = iter(range(1, 10_000))
+
+    def answer(request: SubmittedRequest) -> ReplyRow:
+        text = {"text": SILENT} if is_silent(next(numbers)) else {}
+        return reply_row(request.custom_id, **text)
+
+    return answer
+
+
+def services(bench: Bench) -> dict[str, Any]:
+    return {"batches": bench.judge, "direct": WithoutBatches(bench.judge)}
+
+
+@pytest.mark.parametrize("channel", ["batches", "direct"])
+def test_a_judge_that_never_says_a_verdict_costs_a_dozen_replies_and_the_next_run_nothing(
+    channel: str,
+) -> None:
+    bench = Bench(answer=silent_where(lambda _: True))
+    for _ in range(2):
+        with pytest.raises(JudgeError) as caught:
+            bench.settle(requests_for(120), service=services(bench)[channel], **AHEAD)
+        told = str(caught.value)
+        assert told.count("Final answer - A\\u202e") == 3  # escaped
+        assert "prewarm: false" in told
+        assert "factuality (pilot)" in told
+    assert bench.judge.asked == []
+    # The eleventh shows it; no more than those in flight at that moment are paid besides.
+    assert 11 <= bench.judge.paid.total() <= 20
+    assert set(bench.judge.paid.values()) == {1}
+
+
+def test_a_corrected_judge_goes_on_and_so_does_one_whose_mode_asks_nothing_ahead() -> None:
+    bench = Bench(answer=silent_where(lambda _: True))
+    with pytest.raises(JudgeError):
+        bench.settle(requests_for(120), **AHEAD)
+    n_paid = bench.judge.paid.total()
+    # Its first replies stay silent; all others are asked, and no second question is wasted.
+    tally = bench.settle(requests_for(120))
+    assert (tally.submitted, tally.second_questions) == (240 - n_paid, 0)
+    assert bench.progress.heard("in vain")
+    assert bench.settle(requests_for(120), **AHEAD).submitted == 0
+
+
+@pytest.mark.parametrize(("one_in", "is_stopped"), [(4, True), (6, False)])
+def test_a_judge_may_be_silent_once_in_five_times(*, one_in: int, is_stopped: bool) -> None:
+    bench = Bench(answer=silent_where(lambda number: number % one_in == 1))
+    if is_stopped:
+        with pytest.raises(JudgeError):
+            bench.settle(requests_for(120), **AHEAD)
+        assert bench.judge.paid.total() <= FIRST_SLICE
+    else:
+        assert bench.settle(requests_for(120), **AHEAD).answered == 240
+        assert len(bench.judge.direct_requests) == FIRST_SLICE
+
+
+def test_a_judge_that_is_always_readable_is_tried_on_one_request_in_ten_and_ten_at_most() -> None:
+    for n_pairs, n_ahead in [(1, 1), (5, 1), (24, 5), (120, 10)]:
+        bench = Bench()
+        assert bench.settle(requests_for(n_pairs), **AHEAD).answered == 2 * n_pairs
+        assert len(bench.judge.direct_requests) == n_ahead
+        asked = [each.params["messages"][0]["content"] for each in bench.judge.direct_requests]
+        # Spread over the bank: no two of them show one pair.
+        assert len({text.split("Question ")[1].split("?")[0] for text in asked}) == n_ahead
+        # A second tournament on the same ledger needs no trial.
+        assert set(bench.judge.paid.values()) == {1}
+
+
+def test_second_questions_stop_where_the_bulk_is_silent_after_a_good_trial() -> None:
+    bench = Bench(answer=silent_where(lambda number: number > 10))
+    tally = bench.settle(requests_for(120), **AHEAD)
+    assert (tally.submitted, tally.second_questions) == (240, 0)
+    assert bench.settle(requests_for(120), **AHEAD).submitted == 0
+
+
+@pytest.mark.parametrize("channel", ["batches", "direct"])
+def test_a_service_that_refuses_the_schema_is_asked_three_times_and_nothing_is_final(
+    channel: str,
+) -> None:
+    bench = Bench()
+    bench.judge.direct = [*failures(JudgeFailure.INVALID, 100)]
+    options: dict[str, Any] = {"reply_format": "json_schema", **AHEAD}
+    with pytest.raises(JudgeError, match=r"refused the first 3.*reply_format: line"):
+        bench.settle(requests_for(120), service=services(bench)[channel], **options)
+    assert bench.judge.asked == []
+    assert len(bench.judge.direct_requests) == 3
+    assert not bench.ledger.replies
+    bench.judge.direct = []
+    verdict = '{"reasoning": "A is truer.", "verdict": "A"}'
+    bench.judge.answer = lambda request: reply_row(request.custom_id, text=verdict)
+    assert bench.settle(requests_for(120), **options).answered == 240
+
+
+def test_one_prompt_that_is_refused_stops_nobody() -> None:
+    class Narrow(FakeJudge):
+        def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
+            if "Question 0?" in request.params["messages"][0]["content"]:
+                raise failures(JudgeFailure.INVALID, 1)[0]
+            return super().ask_directly(request)
+
+    bench = Bench()
+    bench.judge = Narrow(bench.clock)
+    assert bench.settle(requests_for(120), **AHEAD).answered == 240
+
+
+def test_what_is_no_verdict_is_never_tried() -> None:
+    trial = Trial(100, None)
+    for _ in range(60):
+        assert trial.add(reply_row("", text="Anything.")) is None
+    assert not trial.is_open
+    assert not trial.has_failed
