@@ -2,12 +2,12 @@
 
 Draws tournaments of four entrants from known strengths (prompt effects of standard deviation 1, a
 quarter of the pairs undecided), judges them by several stopping rules and prints, in Markdown: the
-share of the judging that each rule needs, in how many tournaments any sign is wrong, and how far
-ratings are off with and without the tail. Rules that the project does not use are written down here
-alone: one plain bet (https://arxiv.org/abs/2010.09686, with the bets of its predictable mixture)
-and the asymptotic confidence sequence (https://arxiv.org/abs/2103.06476). The same options print
-the same. `--deciding 40 500` prints instead what it takes to decide a tournament of 40 entrants on
-500 prompts whose replies are known.
+share of the judging that each rule needs, also with the tail, in how many tournaments any sign is
+wrong, and how far ratings are off with and without the tail. Rules that the project does not use
+are written down here alone: one plain bet (https://arxiv.org/abs/2010.09686, with the bets of its
+predictable mixture) and the asymptotic confidence sequence (https://arxiv.org/abs/2103.06476). The
+same options print the same. `--deciding 40 500` prints instead what it takes to decide a tournament
+of 40 entrants on 500 prompts whose replies are known.
 """
 
 import argparse
@@ -209,9 +209,16 @@ def tail_weights(judged: NDArray[np.int64], *, n_prompts: int, share: float) -> 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a rule did on one field: shares of the judging and of the tournaments."""
+    """What a rule did on one field.
+
+    Attributes:
+        judged: The share of the judging before pairs stopped.
+        billed: The same with the tail.
+        wrong: The share of tournaments with a wrong sign.
+    """
 
     judged: float
+    billed: float
     wrong: float
 
 
@@ -250,9 +257,11 @@ def apply_rule(name: str, shares: NDArray[np.float64]) -> Stops:
 
 def measure(name: str, field: str, shares: NDArray[np.float64]) -> Measured:
     """Apply a rule to tournaments of a field."""
-    stops = apply_rule(name, shares)
+    stops, n = apply_rule(name, shares), shares.shape[-1]
+    weights = tail_weights(stops.judged, n_prompts=n, share=AdaptiveConfig().tail)
     return Measured(
-        judged=float(stops.judged.mean()) / shares.shape[-1],
+        judged=float(stops.judged.mean()) / n,
+        billed=float((weights > 0).mean()),
         wrong=wrong_tournaments(stops, truth_of(RULES[name][0], field, shares)),
     )
 
@@ -345,11 +354,11 @@ def main() -> None:
         for n in SIZES
         for field in FIELDS
     }
-    print("| judged; tournaments with a wrong sign |", *(f"{n} {f} |" for n, f in drawn))
+    print("| judged; with the tail; wrong signs |", *(f"{n} {f} |" for n, f in drawn))
     print("|---|" + "---|" * len(drawn))
     for name in RULES:
         cells = [measure(name, field, shares) for (_, field), shares in drawn.items()]
-        print(f"| {name} |", *(f"{m.judged:.1%}; {m.wrong:.1%} |" for m in cells))
+        print(f"| {name} |", *(f"{m.judged:.1%}; {m.billed:.1%}; {m.wrong:.1%} |" for m in cells))
     print("\n| 143 separated | judged | mean error of each rating | root mean square |")
     print("|---|---|---|---|")
     for share in (0.0, 0.1, 0.2):

@@ -10,25 +10,28 @@ from hypothesis import strategies as st
 
 from tournament_assets.audits.agreement import (
     Agreement,
+    Label,
     LabelPair,
     Reading,
     align_labels,
     measure_agreement,
     measure_panel,
     measure_proportion,
+    same_vote,
 )
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Outcome
 
 
-def table(counts: Mapping[tuple[str | None, str | None], int]) -> list[LabelPair]:
+def table(counts: Mapping[tuple[Label | None, Label | None], int]) -> list[LabelPair]:
     """As many pairs of labels as counted, each on a prompt of its own."""
     pairs = [pair for pair, count in counts.items() for _ in range(count)]
     return [LabelPair(f"p{number}", *pair) for number, pair in enumerate(pairs)]
 
 
-LABELS = st.sampled_from(["a_wins", "b_wins", "tie"])
+FLIP = ("a_wins", "b_wins")
+LABELS = st.sampled_from(["a_wins", "b_wins", "tie", FLIP])
 LABEL_PAIRS = st.lists(
     st.builds(
         LabelPair,
@@ -44,16 +47,29 @@ def measure(labels: list[LabelPair], seed: int = 0) -> Agreement:
     return measure_agreement(labels, Resampling(200, seed))
 
 
+def votes(labels: list[LabelPair]) -> list[tuple[str, str]]:
+    """Every pair of labels four times, those of two words half as each of them."""
+    return [
+        (first[copy % len(first)], second[copy // 2 % len(second)])
+        for pair in labels
+        if pair.first and pair.second
+        for first, second in [
+            [each if isinstance(each, tuple) else (each,) for each in (pair.first, pair.second)]
+        ]
+        for copy in range(4)
+    ]
+
+
 def kappa_slowly(labels: list[LabelPair]) -> float | None:
-    """Cohen's kappa, word for word."""
-    both = [pair for pair in labels if pair.first and pair.second]
+    """Cohen's kappa, word for word, of votes that are counted one by one."""
+    both = votes(labels)
     if not both:
         return None
-    observed = sum(pair.first == pair.second for pair in both) / len(both)
+    observed = sum(first == second for first, second in both) / len(both)
     by_chance = (
         sum(
-            sum(pair.first == name for pair in both) * sum(pair.second == name for pair in both)
-            for name in {pair.first for pair in both}
+            sum(first == name for first, _ in both) * sum(second == name for _, second in both)
+            for name in {first for first, _ in both}
         )
         / len(both) ** 2
     )
@@ -72,7 +88,7 @@ def test_kappa_of_the_textbook_table_is_four_tenths() -> None:
 
 def test_the_interval_of_kappa_is_as_wide_as_its_standard_error_says() -> None:
     # Fleiss, Cohen and Everitt (1969), equation 13: https://doi.org/10.1037/h0028106
-    counts: dict[tuple[str | None, str | None], int] = {
+    counts: dict[tuple[Label | None, Label | None], int] = {
         ("yes", "yes"): 80,
         ("yes", "no"): 20,
         ("no", "yes"): 40,
@@ -145,8 +161,8 @@ def test_agreement_is_that_of_a_slow_computation(labels: list[LabelPair]) -> Non
     assert (agreement.n, agreement.n_left_out) == (len(both), len(labels) - len(both))
     assert agreement.kappa.value == pytest.approx(kappa_slowly(labels))
     if both:
-        same = sum(pair.first == pair.second for pair in both)
-        assert agreement.share.value == pytest.approx(same / len(both))
+        same = sum(first == second for first, second in votes(labels))
+        assert agreement.share.value == pytest.approx(same / len(both) / 4)
     else:
         assert agreement.share.value is None
 
@@ -156,7 +172,13 @@ def test_neither_order_nor_names_nor_missing_labels_change_an_agreement(
     labels: list[LabelPair], random: Random
 ) -> None:
     expected = measure([pair for pair in labels if pair.first and pair.second])
-    renamed = {"a_wins": "1", "b_wins": "2", "tie": "3", None: None}
+    renamed: dict[Label | None, Label | None] = {
+        "a_wins": "1",
+        "b_wins": "2",
+        "tie": "3",
+        FLIP: ("2", "1"),
+        None: None,
+    }
     changed = [
         LabelPair(pair.prompt_id, renamed[pair.second], renamed[pair.first]) for pair in labels
     ]
@@ -167,6 +189,22 @@ def test_neither_order_nor_names_nor_missing_labels_change_an_agreement(
     for one, other in ((found.share, expected.share), (found.kappa, expected.kappa)):
         for name in ("value", "low", "high"):
             assert getattr(one, name) == pytest.approx(getattr(other, name))
+
+
+def test_a_verdict_that_flips_is_half_a_vote_for_each_and_none_for_a_tie() -> None:
+    # The textbook table, whose ten disagreements of one kind are halves of twenty flips.
+    flips = measure(
+        table({("yes", "yes"): 10, (("yes", "no"), "yes"): 20, ("yes", "no"): 5, ("no", "no"): 15})
+    )
+    assert flips.share.value == pytest.approx(0.7)
+    assert flips.kappa.value == pytest.approx(0.4)
+    # As a tie it would never be right.
+    assert same_vote(FLIP, "tie") == 0
+    # Two that flip may do so in opposite directions.
+    assert (same_vote(FLIP, "a_wins"), same_vote(FLIP, FLIP)) == (0.5, 0.5)
+    # A judge that goes by the slot alone says nothing about people.
+    slot = [LabelPair(f"p{n}", FLIP, "a_wins" if n % 3 else "b_wins") for n in range(60)]
+    assert measure(slot).kappa.value == pytest.approx(0.0)
 
 
 @given(LABEL_PAIRS)
@@ -195,7 +233,7 @@ def test_there_is_a_note_exactly_where_something_is_missing(labels: list[LabelPa
     ],
 )
 def test_a_kappa_or_an_interval_that_cannot_be_had_is_missing_with_its_reason(
-    counts: dict[tuple[str | None, str | None], int], kappa: float | None, note: str
+    counts: dict[tuple[Label | None, Label | None], int], kappa: float | None, note: str
 ) -> None:
     agreement = measure(table(counts))
     assert agreement.kappa.value == pytest.approx(kappa)
@@ -277,7 +315,7 @@ def rows(text: str) -> list[list[str]]:
     return [line.split() for line in text.strip().splitlines()]
 
 
-def readings(labels_by_thing: Sequence[Sequence[str | None]]) -> list[Reading]:
+def readings(labels_by_thing: Sequence[Sequence[Label | None]]) -> list[Reading]:
     return [
         Reading(f"p{index}", {f"judge_{place}": label for place, label in enumerate(labels)})
         for index, labels in enumerate(labels_by_thing)
@@ -315,6 +353,27 @@ def test_two_readers_without_gaps_have_nearly_the_kappa_of_two() -> None:
         [LabelPair(f"p{i}", *each) for i, each in enumerate(things)], Resampling(100)
     )
     assert found.fleiss_kappa.value == pytest.approx(two.kappa.value, abs=2e-3)
+
+
+def test_several_with_half_votes_agree_as_those_who_say_each_half_in_turn() -> None:
+    order, flip = ("A", "tie", "B"), ("A", "B")
+    things: list[list[Label]] = [
+        ["A", "A", flip],
+        ["B", flip, "tie"],
+        ["tie", "A", "B"],
+        ["B", "B", "B"],
+        ["A", "A", "B"],
+    ]
+    found = measure_panel(readings(things), order=order, resampling=Resampling(50))
+    # Each thing once for either half of its flip: the coincidences are the same.
+    halves: list[list[Label]] = [
+        [half if label == flip else label for label in thing] for thing in things for half in flip
+    ]
+    slow = measure_panel(readings(halves), order=order, resampling=Resampling(50))
+    assert found.fleiss_kappa.value == pytest.approx(slow.fleiss_kappa.value)
+    # A vote that is split agrees with no other one for sure.
+    alike = measure_panel(readings([["A", "A", "A"], [flip, flip, flip]]), order=order)
+    assert (alike.unanimous.count, alike.unanimous.n) == (1, 2)
 
 
 def test_two_of_three_who_answer_alike_are_not_unanimous() -> None:

@@ -4,13 +4,13 @@ Raw agreement is misleading: two judges who call nearly everything a tie nearly 
 Cohen's kappa is 0 for the agreement of random labels in the same proportions, and 1 for perfect
 agreement. Sources: Cohen, https://doi.org/10.1177/001316446002000104 (kappa); Wilson,
 https://doi.org/10.1080/01621459.1927.10502953 (interval of a share); Franco and others,
-https://pmc.ncbi.nlm.nih.gov/articles/PMC6690503 (the same for shares of clusters); Fleiss,
+https://pmc.ncbi.nlm.nih.gov/articles/PMC6690503 (the same for shares of clusters); Lewis and Brown,
+https://doi.org/10.1080/01431160152558332 (tables of parts of votes); Fleiss,
 https://doi.org/10.1037/h0031619 (kappa of several); Krippendorff, "Computing Krippendorff's
 alpha-reliability", https://repository.upenn.edu/asc_papers/43 (alpha of ordered labels).
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -27,10 +27,38 @@ from tournament_assets.ratings.intervals import (
 from tournament_assets.ratings.matches import require_confidence, require_count
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Estimate, Resampling
+from tournament_assets.tournament.verdicts import Outcome
 
 Key = TypeVar("Key")
+Label = str | tuple[str, ...]
+"""What a reading says of a thing: a word, or several that share its vote equally."""
+TIE = "tie"
+_SAID: dict[Outcome, Label] = {
+    Outcome.A_WINS: "a",
+    Outcome.B_WINS: "b",
+    Outcome.TIE: TIE,
+    Outcome.INCONSISTENT: ("a", "b"),
+}
 MANY_RESAMPLES = Resampling(n=2000)
 """Enough for two digits of an interval's ends."""
+
+
+def label_of(outcome: Outcome) -> Label | None:
+    """Return who won, `a`, `b` or `tie`; both of them if the verdicts contradict each other.
+
+    None if the pair is not judged.
+    """
+    return _SAID.get(outcome)
+
+
+def same_vote(first: Label, second: Label) -> float:
+    """Return the chance that a vote drawn from each of two labels is the same."""
+    one, other = _words(first), _words(second)
+    return len({*one} & {*other}) / (len(one) * len(other))
+
+
+def _words(label: Label) -> tuple[str, ...]:
+    return (label,) if isinstance(label, str) else label
 
 
 def measure_proportion(count: int, n: int, *, confidence: float = 0.95) -> Estimate:
@@ -58,7 +86,7 @@ def measure_proportion(count: int, n: int, *, confidence: float = 0.95) -> Estim
 
 
 def measure_by_prompt(
-    units: Iterable[tuple[str, bool]],
+    units: Iterable[tuple[str, float]],
     *,
     confidence: float = 0.95,
     weights: Sequence[float] | None = None,
@@ -71,7 +99,8 @@ def measure_by_prompt(
     prompt counts as one unit. A single prompt gives no interval.
 
     Args:
-        units: The prompt of every unit, and whether the unit has the property.
+        units: The prompt of every unit, and whether the unit has the property, or the part of it
+            that has, from 0 to 1.
         confidence: Coverage of the interval.
         weights: Weight of every unit, such as 1 over the probability with which it was drawn; equal
             by default.
@@ -93,7 +122,7 @@ class ShareByPrompt:
     """A share, and the effective number of independent units behind it.
 
     Attributes:
-        count: Units that have the property.
+        count: Units that have the property, or parts of units.
         n: Units that were looked at.
         n_prompts: Prompts that they belong to.
         rate: The share, by weight; None if nothing was looked at.
@@ -101,7 +130,7 @@ class ShareByPrompt:
             error.
     """
 
-    count: int
+    count: float
     n: int
     n_prompts: int
     rate: float | None
@@ -109,11 +138,11 @@ class ShareByPrompt:
 
 
 def share_by_prompt(
-    units: Iterable[tuple[str, bool]], weights: Sequence[float] | None = None
+    units: Iterable[tuple[str, float]], weights: Sequence[float] | None = None
 ) -> ShareByPrompt:
     """Return a share and its effective number of units, as `measure_by_prompt` takes them."""
     tallies: dict[str, list[float]] = {}
-    n = count = 0
+    n, count = 0, 0.0
     for prompt_id, has_property in units:
         weight = 1.0 if weights is None else weights[n]
         tally = tallies.setdefault(prompt_id, [0.0, 0.0])
@@ -154,14 +183,14 @@ class LabelPair:
     """
 
     prompt_id: str
-    first: str | None
-    second: str | None
+    first: Label | None
+    second: Label | None
     weight: float = 1.0
 
 
 def align_labels(
-    first: Mapping[Key, str | None],
-    second: Mapping[Key, str | None],
+    first: Mapping[Key, Label | None],
+    second: Mapping[Key, Label | None],
     *,
     prompt_of: Callable[[Key], str],
 ) -> list[LabelPair]:
@@ -183,7 +212,8 @@ class Agreement:
     """How far two readings of the same things agree.
 
     Attributes:
-        share: Share of the things with the same label in both readings.
+        share: Share of the things with the same label in both readings; half of a thing where one
+            of them says two things, and the other one of these.
         kappa: Cohen's kappa; its note says why it or its interval is missing.
         n_left_out: Things that one of them does not label; they are excluded from all numbers.
     """
@@ -213,13 +243,13 @@ def measure_agreement(
     require_count("n_bootstraps", resampling.n)
     given = list(labels)
     known = [pair for pair in given if pair.first is not None and pair.second is not None]
-    both = [(pair.prompt_id, str(pair.first), str(pair.second)) for pair in known]
+    both = [(pair.prompt_id, pair.first or "", pair.second or "") for pair in known]
     weights = [pair.weight for pair in known]
     is_even = len(set(weights)) < 2
     tables = _tabulate(both, None if is_even else weights)
     pooled = tables.sum(axis=0)
     agreed = measure_by_prompt(
-        ((prompt_id, first == second) for prompt_id, first, second in both),
+        ((prompt_id, same_vote(first, second)) for prompt_id, first, second in both),
         confidence=resampling.confidence,
         weights=None if is_even else weights,
     )
@@ -237,17 +267,18 @@ def measure_agreement(
 
 
 def _tabulate(
-    rows: Sequence[tuple[str, str, str]], weights: Sequence[float] | None
-) -> NDArray[Any]:
+    rows: Sequence[tuple[str, Label, Label]], weights: Sequence[float] | None
+) -> NDArray[np.float64]:
     """Count first against second labels, shape (n_prompts, n_labels, n_labels)."""
     prompts = {name: code for code, name in enumerate(sorted({row[0] for row in rows}))}
-    names = {label for row in rows for label in row[1:]}
+    names = {word for row in rows for label in row[1:] for word in _words(label)}
     codes = {name: code for code, name in enumerate(sorted(names))}
-    kind = np.int64 if weights is None else np.float64
-    tables = np.zeros((len(prompts), len(codes), len(codes)), dtype=kind)
-    for index, (prompt_id, first, second) in enumerate(rows):
+    tables = np.zeros((len(prompts), len(codes), len(codes)))
+    for index, (prompt_id, *labels) in enumerate(rows):
+        first, second = ([codes[word] for word in _words(label)] for label in labels)
         weight = 1 if weights is None else weights[index]
-        tables[prompts[prompt_id], codes[first], codes[second]] += weight
+        cells = np.ix_(first, second)
+        tables[prompts[prompt_id]][cells] += weight / (len(first) * len(second))
     return tables
 
 
@@ -255,7 +286,7 @@ def _kappas(tables: NDArray[Any]) -> NDArray[np.float64]:
     """Return the kappa of every table, shape (n_tables,); NaN where chance agreement is 1."""
     n = tables.sum(axis=(1, 2))
     agreed = np.trace(tables, axis1=1, axis2=2)
-    # In integers, so that chance agreement is exactly n * n where it is certain.
+    # Whole numbers and halves, so that chance agreement is exactly n * n where it is certain.
     by_chance = (tables.sum(axis=1) * tables.sum(axis=2)).sum(axis=1)
     with np.errstate(invalid="ignore"):
         return np.asarray((n * agreed - by_chance) / (n * n - by_chance), dtype=np.float64)
@@ -308,7 +339,7 @@ class Reading:
     """
 
     prompt_id: str
-    labels: Mapping[str, str | None]
+    labels: Mapping[str, Label | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +350,8 @@ class PanelAgreement:
         n: Things that at least two readers were asked about.
         n_silent: Those of them that some reader did not label.
         unanimous: Share of the n on which every reader that was asked gave the same label. A
-            missing label is not agreement: two of three readers are not unanimous.
+            missing label is not agreement: two of three readers are not unanimous; nor is a label
+            of two words.
         fleiss_kappa: Over the things with two labels or more, each weighed by its labels less one.
         krippendorff_alpha: The same, weighing disagreement by the labels' distance in their order.
     """
@@ -349,8 +381,9 @@ def measure_panel(
     """
     require_count("n_bootstraps", resampling.n)
     given = [each for each in readings if len(each.labels) > 1]
-    labels = (label for each in given for label in each.labels.values())
-    unknown = next((label for label in labels if label is not None and label not in order), None)
+    labels = (label for each in given for label in each.labels.values() if label is not None)
+    words = (word for label in labels for word in _words(label))
+    unknown = next((word for word in words if word not in order), None)
     if unknown is not None:
         raise InputError(f"the label {unknown!r} is not in the order {list(order)!r}")
     tables = _coincidences(given, order)
@@ -367,7 +400,7 @@ def measure_panel(
         n_silent=sum(None in each.labels.values() for each in given),
         unanimous=measure_by_prompt(
             (
-                (each.prompt_id, len(said := set(each.labels.values())) == 1 and None not in said)
+                (each.prompt_id, len(said := {*each.labels.values()}) == 1 and said <= {*order})
                 for each in given
             ),
             confidence=resampling.confidence,
@@ -381,16 +414,17 @@ def _coincidences(readings: Sequence[Reading], order: Sequence[str]) -> NDArray[
     """Count label against label of the same thing, shape (n_prompts, n_labels, n_labels).
 
     A thing with m labels has m (m - 1) ordered pairs of them, each of which counts 1 / (m - 1), so
-    that every label counts once.
+    that every label counts once, and its words in equal parts.
     """
     prompts = {name: code for code, name in enumerate(sorted({r.prompt_id for r in readings}))}
     tables = np.zeros((len(prompts), len(order), len(order)))
     for reading in readings:
-        said = Counter(label for label in reading.labels.values() if label is not None)
-        counts = np.array([said[label] for label in order], dtype=np.float64)
-        if counts.sum() > 1:
-            pairs = np.outer(counts, counts) - np.diag(counts)
-            tables[prompts[reading.prompt_id]] += pairs / (counts.sum() - 1)
+        labels = [label for label in reading.labels.values() if label is not None]
+        if len(labels) > 1:
+            parts = np.array([[same_vote(label, word) for word in order] for label in labels])
+            counts = parts.sum(axis=0)
+            pairs = np.outer(counts, counts) - parts.T @ parts
+            tables[prompts[reading.prompt_id]] += pairs / (len(labels) - 1)
     return tables
 
 

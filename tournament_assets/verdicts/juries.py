@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.audits.agreement import (
+    TIE,
     LabelPair,
     Reading,
+    label_of,
     measure_agreement,
     measure_panel,
 )
@@ -37,14 +39,8 @@ WEIGHT, DISCRIMINATION, SLOT = "weight", "discrimination", "slot_odds"
 AGREEMENT, KAPPA, UNANIMOUS = "agreement", "kappa", "unanimous"
 FLEISS, KRIPPENDORFF, SILENT = "fleiss_kappa", "krippendorff_alpha", "silent"
 
-_LABELS = {
-    Outcome.A_WINS: "first",
-    Outcome.TIE: "tie",
-    Outcome.INCONSISTENT: "tie",
-    Outcome.B_WINS: "second",
-}
 _ASKED = frozenset(Outcome) - {Outcome.SAME_TEXT}
-_ORDER = ("first", "tie", "second")
+_ORDER = ("a", TIE, "b")
 _SHARES = {Verdict.A: 1.0, Verdict.TIE: 0.5, Verdict.B: 0.0}
 
 
@@ -244,7 +240,7 @@ def agreement_rows(
     readings = [
         Reading(
             pair[0],
-            {row.settled_by: _LABELS.get(row.outcome) for row in rows if row.outcome in _ASKED},
+            {row.settled_by: label_of(row.outcome) for row in rows if row.outcome in _ASKED},
         )
         for pair, rows in groupby(by_judge, key=pair_key)
     ]

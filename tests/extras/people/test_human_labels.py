@@ -271,7 +271,10 @@ def test_people_are_put_beside_what_a_jury_says_together(tmp_path: Path) -> None
     words = {"a_wins": "a", "b_wins": "b"}
     label(project, [("ann", dict(enumerate(words.get(row["outcome"], "tie") for row in verdicts)))])
     calibrate(project)
-    assert right_of(project) == 1.0
+    # Where the jury contradicts itself, its vote is half for each, and none for Ann's tie.
+    split = sum(row["outcome"] == "inconsistent" for row in verdicts)
+    assert split > 0
+    assert right_of(project) == pytest.approx(1 - split / len(verdicts))
 
 
 def calibrate(project: SmallProject) -> None:

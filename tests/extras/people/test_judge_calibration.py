@@ -77,9 +77,9 @@ def test_everything_is_counted_and_what_was_not_judged_is_in_no_share() -> None:
     }
     assert {row.subject: row.n for row in of(rows, "rater")} == {"ann": 3, "ben": 1}
     (right,) = of(rows, "right")
-    # Ann is right twice, Ben is not; the two on one pair count half each.
+    # On one pair Ann is right and Ben is not; on the other the judge flips where Ann sees a tie.
     assert right.n == 3
-    assert right.value == pytest.approx(0.75)
+    assert right.value == pytest.approx(0.25)
     (error,) = of(rows, "error")
     (by_judge,) = of(rows, "error_by_judge")
     assert (error.prompt_id, error.value, by_judge.value, error.n) == ("p1", 0.5, 1.0, 2)
@@ -315,6 +315,16 @@ def test_an_interval_about_people_is_refused_below_five_raters_with_what_to_do()
         assert "labels of 4 known people" in str(refused.note)
         assert given.low is not None
         assert given.note is None
+
+
+def test_a_verdict_that_flips_is_half_right_where_people_name_a_winner() -> None:
+    said = ["a", "b", "t", "a"]
+    rows = calibrate([pair(n, "i", {"ann": word}) for n, word in enumerate(said)])
+    (right,), (agreement,), (kappa,) = (of(rows, name) for name in ("right", "agreement", "kappa"))
+    assert right.value == agreement.value == 3 / 8
+    assert right.n == agreement.n == 4
+    # Half a vote each: a judge that always flips agrees with people as often as by chance.
+    assert kappa.value == pytest.approx(0.0)
 
 
 def test_ten_pairs_to_read_are_the_worst_and_each_prompt_comes_once_first() -> None:

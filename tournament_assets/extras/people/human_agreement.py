@@ -1,20 +1,24 @@
 """How far a judge agrees with people who compared the same models on the same prompts."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tournament_assets.audits.agreement import (
     MANY_RESAMPLES,
+    TIE,
     Agreement,
+    Label,
     LabelPair,
     measure_agreement,
+    same_vote,
 )
 from tournament_assets.tournament.battles import Battle
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Resampling
 
-TIE = "tie"
+_WINNERS = {"a", "b"}
+"""The model whose name sorts first, and the other."""
 
 _Comparison = tuple[str, int, str, str]
 
@@ -24,24 +28,17 @@ class HumanAgreement:
     """How far a judge agrees with people.
 
     Attributes:
-        overall: Agreement on who won or that it was a tie; two presentations that disagreed are a
-            tie.
+        overall: Agreement on who won or that it was a tie.
         decisive: Agreement on who won, where neither says tie.
-        verdicts: Counts by people's and the judge's verdict: "first" for the model whose name
-            sorts first, "second" for the other, or "tie".
         n_only_judge: Comparisons (a prompt and two models) that only the judge made.
         n_only_human: Comparisons that only people made.
-        n_without_majority: Comparisons by both on which one side's most frequent verdicts are
-            equally frequent; they are in no rate.
         n_without_prompt: Battles that name no prompt and so cannot be compared.
     """
 
     overall: Agreement
     decisive: Agreement
-    verdicts: Mapping[tuple[str, str], int]
     n_only_judge: int
     n_only_human: int
-    n_without_majority: int
     n_without_prompt: int
 
 
@@ -52,8 +49,9 @@ def measure_human_agreement(
 ) -> HumanAgreement:
     """Compare a judge's battles with people's, where both compared two models on one prompt.
 
-    Several verdicts of one side on the same comparison count as one, the most frequent. It does not
-    matter which model is model_a.
+    Several verdicts of one side on the same comparison count as one, the most frequent; verdicts
+    that are equally frequent share the vote, as do the two winners where a judge's verdict flips
+    with the order. It does not matter which model is model_a.
 
     Args:
         judge: Battles that models decided, all on one dimension.
@@ -68,30 +66,23 @@ def measure_human_agreement(
     human_votes, human_without = _collect(human, source="human")
     shared = sorted(judge_votes.keys() & human_votes.keys())
     labels = [
-        LabelPair(key[0], _majority(human_votes[key]), _majority(judge_votes[key]))
+        LabelPair(key[0], _most_frequent(human_votes[key]), _most_frequent(judge_votes[key]))
         for key in shared
     ]
-    decisive = [pair for pair in labels if TIE not in (pair.first, pair.second)]
-    verdicts = Counter(
-        (pair.first, pair.second)
-        for pair in labels
-        if pair.first is not None and pair.second is not None
-    )
+    decisive = [pair for pair in labels if {pair.first, pair.second} <= _WINNERS]
     return HumanAgreement(
         overall=measure_agreement(labels, resampling),
         decisive=measure_agreement(decisive, resampling),
-        verdicts=dict(sorted(verdicts.items())),
         n_only_judge=len(judge_votes) - len(shared),
         n_only_human=len(human_votes) - len(shared),
-        n_without_majority=sum(None in (pair.first, pair.second) for pair in labels),
         n_without_prompt=judge_without + human_without,
     )
 
 
 def _collect(
     battles: Iterable[Battle], *, source: str
-) -> tuple[dict[_Comparison, Counter[str]], int]:
-    votes: dict[_Comparison, Counter[str]] = defaultdict(Counter)
+) -> tuple[dict[_Comparison, dict[str, float]], int]:
+    votes: dict[_Comparison, dict[str, float]] = defaultdict(lambda: {"a": 0.0, TIE: 0.0, "b": 0.0})
     n_without_prompt = 0
     dimensions: set[str] = set()
     for battle in battles:
@@ -105,7 +96,9 @@ def _collect(
             n_without_prompt += 1
             continue
         first, second = sorted((battle.model_a, battle.model_b))
-        votes[battle.question_id, battle.sample, first, second][_label(battle, first)] += 1
+        label = _label(battle, first)
+        for word in (TIE, *_WINNERS):
+            votes[battle.question_id, battle.sample, first, second][word] += same_vote(word, label)
     if source == "llm-judge" and len(dimensions) > 1:
         raise InputError(
             f"the judge's battles are of the dimensions {', '.join(sorted(dimensions))}; expected "
@@ -114,16 +107,17 @@ def _collect(
     return votes, n_without_prompt
 
 
-def _label(battle: Battle, first: str) -> str:
+def _label(battle: Battle, first: str) -> Label:
+    if battle.inconsistent:
+        return ("a", "b")
     if battle.is_tie:
         return TIE
     winner = battle.model_a if battle.winner == "model_a" else battle.model_b
-    return "first" if winner == first else "second"
+    return "a" if winner == first else "b"
 
 
-def _majority(votes: Counter[str]) -> str | None:
-    """Return the most frequent verdict, or None if two are equally frequent."""
-    ranked = votes.most_common(2)
-    if len(ranked) == 2 and ranked[0][1] == ranked[1][1]:
-        return None
-    return ranked[0][0]
+def _most_frequent(votes: Mapping[str, float]) -> Label:
+    """Return the most frequent verdict, or those that are equally frequent."""
+    most = max(votes.values())
+    found = tuple(word for word, count in votes.items() if count == most)
+    return found if len(found) > 1 else found[0]

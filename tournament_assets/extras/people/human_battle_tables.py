@@ -77,7 +77,6 @@ def agreement_rows(
         "human_agreement_decisive_share": ("share", decisive.share),
         "only_judge": ("count", Estimate.of_count(found.n_only_judge)),
         "only_people": ("count", Estimate.of_count(found.n_only_human)),
-        "without_majority": ("count", Estimate.of_count(found.n_without_majority)),
     }
     return [
         HUMAN_AGREEMENT.light(agreed(overall.kappa, overall.share), min_kappa, dimension=dimension),
@@ -277,7 +276,8 @@ def _folds(
         ReportSection(
             "How far the judge says what people say",
             (
-                "Share of equal verdicts (one wins, the other, or nobody) and Cohen's kappa, "
+                "Share of equal verdicts (one wins, the other, or nobody; one that flips with the "
+                "order is half a vote for each winner) and Cohen's kappa, "
                 f"with {interval} intervals by prompt"
                 f"{', of all labels by person too' if about == 'people' else ''}; labels weigh 1 "
                 "over the chance of their pair to be drawn.",

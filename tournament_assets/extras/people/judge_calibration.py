@@ -18,15 +18,18 @@ import numpy as np
 
 from tournament_assets.audits.agreement import (
     MANY_RESAMPLES,
+    TIE,
     Agreement,
+    Label,
     LabelPair,
     ShareByPrompt,
+    label_of,
     measure_agreement,
+    same_vote,
     share_by_prompt,
     wilson_interval,
 )
 from tournament_assets.extras.people.config_keys import Opinion
-from tournament_assets.extras.people.human_agreement import TIE
 from tournament_assets.extras.people.raters import RaterSpread, too_few_raters
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.tournament.asset_rows import MeasureRow
@@ -35,7 +38,6 @@ from tournament_assets.tournament.verdicts import Outcome
 
 JUDGE = "judge"
 SHOWN_ERRORS = 10
-_WORDS = {Outcome.A_WINS: "a", Outcome.B_WINS: "b"}
 _SHARES = {"a": 1.0, "b": 0.0, TIE: 0.5}
 
 
@@ -73,11 +75,9 @@ class CalibratedPair:
     chance: float = 1.0
 
     @property
-    def judged(self) -> str | None:
-        """The judge's verdict: `a`, `b` or `tie`; None if unjudged."""
-        if not self.outcome.is_judged:
-            return None
-        return _WORDS.get(self.outcome, TIE)
+    def judged(self) -> Label | None:
+        """The judge's verdict: `a`, `b` or `tie`, both if it flips, None if unjudged."""
+        return label_of(self.outcome)
 
     @property
     def labelled(self) -> float:
@@ -165,24 +165,24 @@ class _Asked:
 
     Attributes:
         weight: How many labels it stands for; labels of one pair share the pair's.
-        is_right: Whether the verdict has the property that is counted.
+        right: The part of the verdict that has the property which is counted, from 0 to 1.
     """
 
     prompt_id: str
     rater: str
     weight: float
-    is_right: bool
+    right: float
 
 
-def _ask(pair: CalibratedPair, label: Labelling, *, is_right: bool) -> _Asked:
+def _ask(pair: CalibratedPair, label: Labelling, *, right: float) -> _Asked:
     weight = 1 / (pair.chance * len(pair.labels))
-    return _Asked(pair.prompt_id, label.rater, weight, is_right)
+    return _Asked(pair.prompt_id, label.rater, weight, right)
 
 
 def _share_of(asked: Sequence[_Asked]) -> ShareByPrompt:
     weights = [each.weight for each in asked]
     return share_by_prompt(
-        ((each.prompt_id, each.is_right) for each in asked),
+        ((each.prompt_id, each.right) for each in asked),
         None if len(set(weights)) < 2 else weights,
     )
 
@@ -194,7 +194,7 @@ def _right(
         MeasureRow.of(
             _share_right(
                 [
-                    _ask(pair, label, is_right=label.word == pair.judged)
+                    _ask(pair, label, right=same_vote(label.word, pair.judged or ""))
                     for pair in _within(judged, stratum)
                     for label in pair.labels
                 ],
@@ -242,7 +242,7 @@ def _with_raters(
     every = [each for asked, _, _ in shares for each in asked]
     totals = [math.fsum(each.weight for each in asked) for asked, _, _ in shares]
     influence = [
-        slope * each.weight * (each.is_right - rate) / total
+        slope * each.weight * (each.right - rate) / total
         for (asked, rate, slope), total in zip(shares, totals, strict=True)
         for each in asked
     ]
@@ -322,7 +322,7 @@ def _wins(
     share = share_by_prompt((pair.prompt_id, pair.judged == _side(pair, entrant)) for pair in own)
     asked_won, asked_not = (
         [
-            _ask(pair, label, is_right=label.word == _side(pair, entrant))
+            _ask(pair, label, right=label.word == _side(pair, entrant))
             for pair in judged
             for label in pair.labels
             if entrant in (pair.entrant_a, pair.entrant_b)
@@ -403,9 +403,9 @@ def _side(pair: CalibratedPair, entrant: str) -> str:
 def _errors(judged: Sequence[CalibratedPair], dimension: str) -> list[MeasureRow]:
     """Return the judge's worst errors, to be read, one per prompt before any second one."""
     missed = sorted(
-        (pair for pair in judged if pair.labelled != _SHARES[str(pair.judged)]),
+        (pair for pair in judged if pair.labelled != (pair.outcome.share or 0.0)),
         key=lambda pair: (
-            -abs(pair.labelled - _SHARES[str(pair.judged)]),
+            -abs(pair.labelled - (pair.outcome.share or 0.0)),
             -len(pair.labels),
             *(pair.prompt_id, pair.entrant_a, pair.entrant_b),
         ),
@@ -427,6 +427,6 @@ def _errors(judged: Sequence[CalibratedPair], dimension: str) -> list[MeasureRow
         for pair in missed[:SHOWN_ERRORS]
         for measure, value in (
             ("error", pair.labelled),
-            ("error_by_judge", _SHARES[str(pair.judged)]),
+            ("error_by_judge", (pair.outcome.share or 0.0)),
         )
     ]

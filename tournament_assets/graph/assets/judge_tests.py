@@ -7,7 +7,12 @@ them.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tournament_assets.audits.agreement import align_labels, measure_agreement
+from tournament_assets.audits.agreement import (
+    Label,
+    align_labels,
+    label_of,
+    measure_agreement,
+)
 from tournament_assets.audits.judge_tests import (
     SettledControl,
 )
@@ -255,17 +260,17 @@ class _Judged:
             for row in rows_of(MatchRow, pairs)
         }
         self.models: set[str] = set()
-        self.outcomes: dict[PairKey, str | None] = {}
+        self.labels: dict[PairKey, Label | None] = {}
         for row in rows_of(VerdictRow, verdicts):
             self.models.add(row.settled_by)
-            self.outcomes[pair_key(row)] = row.outcome.value if row.outcome.is_judged else None
+            self.labels[pair_key(row)] = label_of(row.outcome)
 
 
 def _agreement_rows(step: Step, own: _Judged, mode: str, other: _Judged) -> Iterator[MeasureRow]:
     shared = own.shown.items() & other.shown.items()
     labels = align_labels(
-        {name: own.outcomes.get(name) for name, _ in shared},
-        {name: other.outcomes.get(name) for name, _ in shared},
+        {name: own.labels.get(name) for name, _ in shared},
+        {name: other.labels.get(name) for name, _ in shared},
         prompt_of=lambda name: name[0],
     )
     found = measure_agreement(labels, step.plan.config.ratings.resampling)
