@@ -96,6 +96,7 @@ def test_empty_and_truncated_responses_are_answers_that_are_counted() -> None:
     )
     assert (ada.responses, ada.empty_responses, ada.truncated_responses) == (3, 2, 1)
     assert (bob.responses, bob.empty_responses, bob.truncated_responses) == (2, 1, 1)
+    assert (ada.thoughts_cut, bob.thoughts_cut) == (0, 1)
     assert ada.prompts_selected == bob.prompts_selected == 3
 
 

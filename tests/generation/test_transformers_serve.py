@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -64,7 +65,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def complete(url: str, prompts: list[Prompt], *, model: str = str(TINY)) -> CompletedResponses:
     entrant = api_entrant(url, model=model, max_new_tokens=MAX_NEW_TOKENS, max_concurrency=2)
-    with closing(Ledger("sqlite://")) as ledger:
+    with TemporaryDirectory() as folder, closing(Ledger(f"sqlite:///{folder}/ledger.db")) as ledger:
         return complete_entrant(entrant, prompts, ledger)
 
 

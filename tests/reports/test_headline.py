@@ -71,6 +71,10 @@ def test_only_pairs_that_are_all_equivalent_make_the_top_equivalent() -> None:
     assert "undecided" in headline([stated("use", better)])
 
 
+def test_where_no_pair_was_judged_nobody_is_compared() -> None:
+    assert headline([Statements.of([], [], dimension="use")]) == "On use no ranking is possible."
+
+
 def test_in_a_circle_nobody_is_called_best() -> None:
     said = headline([stated("use", {"ada": ("bob",), "bob": ("cyd",), "cyd": ("ada",)})])
 

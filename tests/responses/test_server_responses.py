@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,8 +36,8 @@ KEY = "sk-served-0123456789"
 
 
 @pytest.fixture
-def ledger() -> Iterator[Ledger]:
-    opened = Ledger("sqlite://")
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    opened = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     yield opened
     opened.close()
 
@@ -357,6 +358,33 @@ def test_a_thought_is_kept_beside_the_response_wherever_the_server_puts_it(
         assert told == ("Hm.", 1)
     chat.fail("", JSONResponse(inside))
     assert ask(chat, ledger).text == "<think>Hm.</think>Yes."
+
+
+def _cut_off(content: str | None, n_thought: int = 0, **message: Any) -> Response:
+    answer = completion(content, "length", **message)
+    details = {"completion_tokens_details": {"reasoning_tokens": n_thought}}
+    return JSONResponse({**answer, "usage": {**answer["usage"], **details}})
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        _cut_off(None, reasoning_content="Hm."),  # https://github.com/vllm-project/vllm/pull/43757
+        _cut_off("", reasoning="Hm."),
+        _cut_off("<think>Hm."),
+        # https://github.com/vllm-project/vllm/issues/35296
+        _cut_off("Hm.", n_thought=5),
+    ],
+)
+def test_a_thought_that_the_cap_cut_off_is_an_empty_response_whatever_its_form(
+    chat: ChatServer, ledger: Ledger, answer: Response
+) -> None:
+    chat.fail("", answer)
+    response = ask(chat, ledger, strip="think")
+    assert (response.text, response.finish_reason) == ("", "length")
+    assert response.diagnostics["thought"] == "Hm."
+    chat.fail("", _cut_off("Yes, be", n_thought=2))
+    assert ask(chat, ledger, strip="think", revision="2").text == "Yes, be"
 
 
 @pytest.mark.parametrize(

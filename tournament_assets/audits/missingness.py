@@ -157,6 +157,7 @@ def measure_coverage(
                 responses=len(given),
                 empty_responses=sum(map(_is_empty, given)),
                 truncated_responses=sum(map(_is_cut_off, given)),
+                thoughts_cut=sum(_is_empty(each) and _is_cut_off(each) for each in given),
                 pairs_planned=planned,
                 pairs_unanswered=unanswered,
                 pairs_same_text=len(settled) - len(judged),

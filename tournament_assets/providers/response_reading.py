@@ -43,8 +43,8 @@ def read_response(
 ) -> GeneratedResponse | NoResponse:
     """Describe what a final reply to a prompt means.
 
-    A reply cut off by the token cap is a response unless it is empty. A reply that the model ended
-    by itself is a response even if it is empty.
+    A reply that the model ended by itself, or that the token cap cut off, is a response even if it
+    is empty: of a thought that used up the cap nothing is left for the reader.
     """
     if reply.result_type != "succeeded":
         return NoResponse(f"the request was refused for good ({reply.error_type})")
@@ -60,15 +60,11 @@ def read_response(
             f"the reply ended with stop_reason {reply.stop_reason!r}; "
             "expected 'end_turn' or 'max_tokens'"
         )
-    if finish_reason == "length" and not reply.text.strip():
-        return NoResponse(
-            "all of max_new_tokens went by before the model wrote a word; what it thinks counts"
-        )
     usage = reply.usage
     return GeneratedResponse(
         prompt_id=prompt.prompt_id,
         sample=prompt.sample,
-        text=reply.text,
+        text=reply.text if reply.text.strip() else "",
         finish_reason=finish_reason,
         prompt_tokens=None if usage is None else usage.read_tokens,
         response_tokens=None if usage is None else usage.output_tokens,
@@ -91,6 +87,8 @@ def _read_completion(
             "under: choose max_tokens_field, and give the entrant another revision",
             ends_it=True,
         )
+    if content is None and finish_reason == "length":
+        content = ""  # as servers that tell thoughts apart describe one that the cap cut off
     if not isinstance(content, str):
         refusal = message.get("refusal")
         said = f", refusal {_quote(refusal)!r}" if refusal else ""
@@ -99,7 +97,10 @@ def _read_completion(
         )
     told = ToldApart(keepable(content).strip())
     if entrant.strip == "think":
-        told = cut_thought(told.response, is_open=False)
+        # Some servers put a thought that the cap cut off where a response belongs, without a tag.
+        n_thought = count_of(mapping(usage.get("completion_tokens_details")), "reasoning_tokens")
+        is_thought = finish_reason == "length" and n_written is not None and n_written == n_thought
+        told = cut_thought(told.response, is_open=is_thought)
         apart = message.get("reasoning_content") or message.get("reasoning")
         if told.thought is None and isinstance(apart, str):
             told = ToldApart(told.response, keepable(apart).strip())

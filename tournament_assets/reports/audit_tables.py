@@ -299,7 +299,8 @@ def prompts_section(prompt_audit: Sequence[PromptFindingRow], *, limit: int) -> 
     )
 
 
-def _present_table(rows: Iterable[CoverageRow]) -> ReportTable:
+def _present_table(rows: Sequence[CoverageRow]) -> ReportTable:
+    has_thoughts = any(row.thoughts_cut for row in rows)
     return ReportTable.of(
         rows,
         {
@@ -308,6 +309,7 @@ def _present_table(rows: Iterable[CoverageRow]) -> ReportTable:
             "answered": lambda row: f"{row.responses} / {row.prompts_selected}",
             "empty": lambda row: row.empty_responses,
             "cut off": lambda row: row.truncated_responses,
+            **({"cut off in thought": lambda row: row.thoughts_cut} if has_thoughts else {}),
             "pairs planned": lambda row: row.pairs_planned,
             "unanswered": lambda row: row.pairs_unanswered,
             "same text": lambda row: row.pairs_same_text,

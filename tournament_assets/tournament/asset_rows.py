@@ -300,6 +300,7 @@ class CoverageRow:
     responses: Annotated[int, "prompts it answered"]
     empty_responses: Annotated[int, "answers without any text"]
     truncated_responses: Annotated[int, "answers that the token cap ended"]
+    thoughts_cut: Annotated[int, "those of them that it ended before a word, in a thought"] = 0
     pairs_planned: Annotated[int, "pairs it should take part in"]
     pairs_unanswered: Annotated[int, "pairs not asked about: an entrant did not answer"]
     pairs_same_text: Annotated[int, "identical responses: the judge is not asked"]

@@ -27,7 +27,7 @@ def _part(ended: Outcome, names: Sequence[str], dimensions: str, *, is_first: bo
         "equivalent": f"{listed} are equivalent on {dimensions}",
         "undecided": f"{on} it is undecided {f'between {listed}' if names else 'who is best'}",
         "circle": f"{on} nobody is first, since the decisions go in a circle",
-        "nothing": f"{on} nobody is first",
+        "nothing": f"{on} no ranking is possible",
     }[ended]
 
 
