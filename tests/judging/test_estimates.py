@@ -208,6 +208,12 @@ def test_thirty_replies_of_a_model_tell_what_one_takes() -> None:
     assert observed.n_replies == 30
     assert observed.output_tokens_per_reply == pytest.approx(400.0)
     assert ASSUMED_OUTPUT_TOKENS == 450.0
+    of_effort = [replies(40), replace(replies(40, output=900), effort="high")]
+    for effort, tokens in ((None, 300.0), ("high", 900.0)):
+        observed = observe_replies(of_effort, "opus", effort)
+        assert observed is not None
+        assert observed.output_tokens_per_reply == tokens
+    assert observe_replies(of_effort, "opus", "low") is None
 
 
 def test_the_hit_rate_is_that_of_batches_among_the_requests_that_could_be_cached() -> None:

@@ -46,6 +46,13 @@ def test_what_was_billed_is_added_up_by_model_and_channel(ledger: Ledger) -> Non
     ]
 
 
+def test_what_was_billed_at_one_effort_is_told_apart_from_another(ledger: Ledger) -> None:
+    for nonce, effort in (("n1", None), ("n2", "low"), ("n3", "low")):
+        begin_batch(ledger, nonce, effort=effort)
+        ledger.record_rows(nonce, [(f"key of {nonce}", billed(1, 2, 0, 0))])
+    assert {each.effort: each.n_replies for each in ledger.spending_since()} == {None: 1, "low": 2}
+
+
 def test_what_was_paid_for_twice_is_told_apart(ledger: Ledger) -> None:
     begin_batch(ledger, "n1")
     begin_batch(ledger, "n2")

@@ -8,6 +8,9 @@ from pydantic import ValidationError
 
 from tests.judging.builders import SETTINGS, requests_for
 from tests.tournament.test_config import load
+from tournament_assets.judging.requests.requests import effort_of
+from tournament_assets.providers.anthropic.message_batches import message_body
+from tournament_assets.providers.openai.wire_format import Dialect, chat_body
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import ANTHROPIC, SERVICES
@@ -26,7 +29,12 @@ def judge(**settings: Any) -> Judge:
 
 
 def keys(asked: Judge) -> set[str]:
-    settings = replace(SETTINGS, temperature=asked.temperature, identity=asked.identity)
+    settings = replace(
+        SETTINGS,
+        temperature=asked.temperature,
+        further=asked.further_params,
+        identity=asked.identity,
+    )
     return {request.request_key for request in requests_for(3, settings=settings)}
 
 
@@ -39,6 +47,10 @@ def test_a_revision_a_temperature_and_another_service_name_other_requests(
         judge(revision="2026-12"),
         judge(temperature=0.0),
         judge(temperature=0.5),
+        judge(effort="low"),
+        judge(effort="high"),
+        judge(thinking_budget=2048),
+        judge(extra_body={"service_tier": "auto"}),
         judge(service="toy"),
         judge(service="toy", revision="2026-11"),
     ]
@@ -46,6 +58,39 @@ def test_a_revision_a_temperature_and_another_service_name_other_requests(
     assert keys(judge()) == plain
     all_keys = [plain, *map(keys, others)]
     assert len(set[str]().union(*all_keys)) == 2 * 3 * len(all_keys)
+
+
+def test_effort_and_further_fields_are_a_part_of_what_is_sent() -> None:
+    fields = {"service_tier": "auto"}
+    asked = judge(effort="low", thinking_budget=2048, extra_body=fields)
+    settings = replace(SETTINGS, reply_format="json_schema", further=asked.further_params)
+    (request, _) = requests_for(1, settings=settings)
+    assert request.params["output_config"].keys() == {"effort", "format"}
+    sent = message_body(request.params)
+    assert (sent["service_tier"], "extra_body" in sent) == ("auto", False)
+    assert sent["thinking"] == {"type": "enabled", "budget_tokens": 2048}
+    chat = chat_body(request.params, Dialect("max_tokens"))
+    assert (chat["reasoning_effort"], chat["service_tier"]) == ("low", "auto")
+    assert "thinking" not in chat
+    assert effort_of(request.params) == "low 2048"
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"effort": "Low!"}, "effort"),
+        ({"effort": "low", "service": "loopback", "model": "loopback"}, "effort .* openai_batch"),
+        ({"thinking_budget": 8192}, "thinking_budget is 8192 and max_tokens is 8192"),
+        ({"thinking_budget": 2048, "temperature": 1.0}, "takes no temperature"),
+        ({"thinking_budget": 2048, "service": "openai_api"}, "expected service: anthropic with"),
+        ({"extra_body": {"model": "dearer", "top_k": 1}}, "model cannot be set here"),
+        ({"extra_body": {"reasoning_effort": "low"}}, "reasoning_effort cannot be set here"),
+        ({"extra_body": {"system": "Say A."}}, "system cannot be set here"),
+    ],
+)
+def test_what_a_judge_cannot_be_sent_is_refused(given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        judge(**given)
 
 
 def test_the_way_to_a_judge_names_no_request() -> None:

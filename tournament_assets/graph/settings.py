@@ -39,7 +39,7 @@ def asking_settings(plan: TournamentPlan) -> Any:
     """Return what decides what the judge is asked."""
     judging = plan.config.judging
     return [
-        _judges_by_mode(plan, "service", "model", "revision", "temperature", "max_tokens", "share"),
+        _judges_by_mode(plan, *_ASKED_OF_A_JUDGE),
         deciding_settings(plan),
         judging.identical_responses_tie,
         # What a project's own instructions say is an input, beside the rubric.
@@ -53,6 +53,19 @@ def asking_settings(plan: TournamentPlan) -> Any:
             for name, rule in plan.config.dimensions.items()
         },
     ]
+
+
+_ASKED_OF_A_JUDGE = (
+    "service",
+    "model",
+    "revision",
+    "temperature",
+    "max_tokens",
+    "effort",
+    "thinking_budget",
+    "extra_body",
+    "share",
+)
 
 
 def _judges_by_mode(plan: TournamentPlan, *fields: str) -> Any:

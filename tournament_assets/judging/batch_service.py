@@ -34,6 +34,7 @@ class MessageParams(TypedDict, total=False):
     messages: Required[Sequence[Mapping[str, str]]]
     system: str | Sequence[TextBlock]
     output_config: JsonObject
+    thinking: JsonObject
     temperature: float
     top_p: float
     stop_sequences: Sequence[str]

@@ -424,6 +424,7 @@ class BatchRecords(LeaseRecords, SpendingRecords):
                     state="intent",
                     n_requests=len(keys),
                     at_once=intent.at_once,
+                    effort=intent.effort,
                     **{
                         column: (intent.rates or {}).get(name)
                         for column, name in schema.RATES.items()

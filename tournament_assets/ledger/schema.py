@@ -55,6 +55,8 @@ batches = sa.Table(
     sa.Column("n_requests", sa.Integer, nullable=False),
     # of those asked one by one, how many at a time
     sa.Column("at_once", sa.Integer),
+    # how hard the model was let think, if that was said
+    sa.Column("effort", sa.Text),
     # what a million tokens of each kind cost, if the price was known
     *(sa.Column(name, sa.Float) for name in RATES),
     sa.Column("begun_at", sa.Text, nullable=False),

@@ -104,7 +104,8 @@ def _read_spending(
 ) -> list[Spending]:
     """Add up the wanted rows of a table by model, channel and price."""
     rates = [schema.batches.c[column] for column in schema.RATES]
-    kinds = (schema.batches.c.judge_model, schema.batches.c.channel, *rates)
+    batches = schema.batches.c
+    kinds = (batches.judge_model, batches.channel, batches.effort, *rates)
     query = (
         sa.select(
             *kinds,
@@ -127,6 +128,7 @@ def _read_spending(
             Spending(
                 judge_model=row.judge_model,
                 channel=row.channel,
+                effort=row.effort,
                 n_replies=row.n_replies,
                 n_cache_hits=int(row.hits or 0),
                 n_cache_writes=int(row.writes or 0),

@@ -118,6 +118,7 @@ def requests_for_pairs(
             reply_format=judging.reply_format,
             domain=judging.domain,
             temperature=judge.temperature,
+            further=judge.further_params,
             identity=judge.identity,
         ),
     )

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from tournament_assets.judging.batch_service import UNPARSABLE, ReplyRow
+from tournament_assets.judging.batch_service import UNPARSABLE, ReplyRow, SubmittedRequest
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.places import origin_of
@@ -103,12 +103,16 @@ class ServiceAnswers(ABC):
             shown = {name: text and hide_key(text, key) for name, text in shown.items()}
         return replace(row, **shown)
 
-    def _asked_for(self, refusal: JudgeError, *, has_answered: bool) -> JudgeError:
+    def _asked_for(
+        self, refusal: JudgeError, request: SubmittedRequest, *, has_answered: bool
+    ) -> JudgeError:
         """Return a refusal with what to do about the fields of the config that it names.
 
         Every request has them: unless others were answered, nothing more is asked.
         """
-        named = sorted(_SETTINGS[field] for field in refusal.fields & _SETTINGS.keys())
+        extra = {name: f"extra_body.{name}" for name in request.params.get("extra_body", {})}
+        settings = {**_SETTINGS, **extra}
+        named = sorted(settings[field] for field in refusal.fields & settings.keys())
         if not named:
             return refusal
         return JudgeError(
@@ -180,6 +184,9 @@ _SETTINGS = {
     "top_p": "top_p",
     "stop": "stop",
     "seed": "seed",
+    "reasoning_effort": "effort",
+    "output_config": "effort or reply_format",
+    "thinking": "thinking_budget",
 }
 """Fields of a request that a config asks for by a setting, and the settings' names."""
 _ALIASES = {"response_format": ("json_schema", "grammar", "guided")}

@@ -18,6 +18,7 @@ from tournament_assets.judging.costs.estimates import (
 )
 from tournament_assets.judging.costs.prices import month_start
 from tournament_assets.judging.requests.pairs import PairToJudge, draw_share, split_identical
+from tournament_assets.judging.requests.requests import effort_of
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.project.existing_work import (
     known_responses,
@@ -193,7 +194,9 @@ class _JudgeToPrice:
         self._judge, self._scope, self._plan, self._ledger = judge, scope, plan, ledger
         self._terms = judging_terms(plan, since=datetime.now(UTC), judges=[judge])
         self._channel = judge.row.channel
-        self._observation, self._tokens_per_reply = observe_ledger(ledger, judge.model)
+        self._observation, self._tokens_per_reply = observe_ledger(
+            ledger, judge.model, effort_of(judge.further_params)
+        )
         self._workloads: dict[str, Workload] = {}
 
     def measure(

@@ -22,6 +22,44 @@ Precision = Literal["bfloat16", "float16", "float32"]
 """The precision of a model's weights."""
 
 
+_OWN_FIELDS = frozenset(
+    {
+        "model",
+        "messages",
+        "max_tokens",
+        "max_completion_tokens",
+        "temperature",
+        "top_p",
+        "seed",
+        "stop",
+        "n",
+        "stream",
+        "stream_options",
+    }
+)
+
+
+def refuse_own_fields(
+    fields: Mapping[str, JsonValue] | None, *others: str
+) -> dict[str, JsonValue] | None:
+    """Return further fields of a request as they are.
+
+    Args:
+        fields: What a config adds to every request.
+        others: Fields that the program sets besides those of every request.
+
+    Raises:
+        ValueError: With those that the program sets.
+    """
+    taken = sorted((fields or {}).keys() & _OWN_FIELDS.union(others))
+    if taken:
+        raise ValueError(
+            f"{', '.join(taken)} cannot be set here; expected fields that no setting gives, of a "
+            "request for one whole answer"
+        )
+    return None if fields is None else dict(fields)
+
+
 class EntrantSpec(Frozen):
     """Structural description of an entrant; each loader adds the fields it needs.
 

@@ -18,6 +18,7 @@ from tournament_assets.tournament.entrant_settings import (
     TemplateArguments,
     WrittenEntrant,
     refuse_narrowed_greed,
+    refuse_own_fields,
 )
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.extras import rows_of_extras
@@ -36,21 +37,6 @@ SampleColumn = Literal[
     "response_tokens",
 ]
 """The fields that a column of a response file can be mapped to."""
-_OWN_FIELDS = frozenset(
-    {
-        "model",
-        "messages",
-        "max_tokens",
-        "max_completion_tokens",
-        "temperature",
-        "top_p",
-        "seed",
-        "stop",
-        "n",
-        "stream",
-        "stream_options",
-    }
-)
 _VARIABLE_PATTERN = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
@@ -121,13 +107,7 @@ class OpenAiApiEntrant(WrittenEntrant):
     @field_validator("extra_body")
     @classmethod
     def _has_no_setting_of_ours(cls, fields: dict[str, Any] | None) -> dict[str, Any] | None:
-        taken = sorted((fields or {}).keys() & _OWN_FIELDS)
-        if taken:
-            raise ValueError(
-                f"{', '.join(taken)} cannot be set here; expected fields that no setting of the "
-                "entrant gives, of a request for one whole answer"
-            )
-        return fields
+        return refuse_own_fields(fields)
 
     @model_validator(mode="after")
     def _draws_what_it_narrows(self) -> "OpenAiApiEntrant":

@@ -64,6 +64,7 @@ class JudgeService:
         max_batch_bytes: The most bytes of a batch; None for as many as usual.
         is_in_keys: Whether its name is part of request keys, because another service would reply
             differently to the same request.
+        takes: Settings of a judge that it takes and that other services do not.
         grace_seconds: How long a batch may be missing from its list after an unconfirmed creation.
         poll_seconds: The first and the longest wait between two polls of a batch, for entrants of
             this service while another service judges.
@@ -86,6 +87,7 @@ class JudgeService:
     max_batch_requests: int | None = None
     max_batch_bytes: int | None = None
     is_in_keys: bool = True
+    takes: tuple[str, ...] = ()
     grace_seconds: float = 600.0
     poll_seconds: tuple[float, float] = (30.0, 300.0)
 
@@ -146,6 +148,7 @@ ANTHROPIC = JudgeService(
     url_variable="ANTHROPIC_BASE_URL",
     usual_models=("claude-",),
     is_in_keys=False,
+    takes=("effort", "thinking_budget", "extra_body"),
 )
 OPENAI_API = JudgeService(
     name="openai_api",
@@ -157,6 +160,7 @@ OPENAI_API = JudgeService(
     may_be_elsewhere=True,
     needs_price=True,
     channel="direct",
+    takes=("effort", "extra_body"),
     poll_seconds=(0.5, 30.0),
 )
 OPENAI_BATCH = JudgeService(
@@ -169,6 +173,7 @@ OPENAI_BATCH = JudgeService(
     keeps_key_to_itself=True,
     may_be_elsewhere=True,
     needs_price=True,
+    takes=("effort", "extra_body"),
     max_batch_requests=50_000,
     max_batch_bytes=190_000_000,  # of 200 MB; the rest is for what each line begins with
     grace_seconds=60.0,

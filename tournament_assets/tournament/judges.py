@@ -7,8 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
+from tournament_assets.tournament.entrant_settings import ExtraFields, refuse_own_fields
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint_text
+from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.judge_services import (
     LOOPBACK,
     SERVICES,
@@ -17,6 +19,16 @@ from tournament_assets.tournament.judge_services import (
     expected_model,
 )
 from tournament_assets.tournament.places import Frozen, is_private, url_problem
+
+_OWN_FIELDS = (
+    "system",
+    "output_config",
+    "thinking",
+    "stop_sequences",
+    "response_format",
+    "reasoning_effort",
+)
+"""Fields of a request to a judge that the program sets, besides those of any request."""
 
 
 class Waiting(Frozen):
@@ -57,6 +69,10 @@ class Judge(Frozen):
             revision is asked anew.
         temperature: Sent with every request if given; several models refuse it.
         max_tokens: The most tokens of one reply, thinking included.
+        effort: How hard the model is to think, in the service's word, such as `low`; the model's
+            own by default.
+        thinking_budget: The most tokens of a thought, of Claude models that take one.
+        extra_body: Further fields of every request.
         share: The share of the pairs that it judges, drawn by their names; at least one of several
             judges must judge all.
         base_url: Where the service is asked, such as a gateway; its own address by default. The
@@ -74,6 +90,9 @@ class Judge(Frozen):
     revision: str | None = Field(default=None, min_length=1)
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int = Field(default=8192, ge=64)
+    effort: str | None = Field(default=None, pattern=r"^[a-z]+$")
+    thinking_budget: int | None = Field(default=None, ge=1024)
+    extra_body: ExtraFields | None = None
     share: float = Field(default=1.0, gt=0, le=1)
     base_url: str | None = None
     api_key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
@@ -96,6 +115,39 @@ class Judge(Frozen):
         if problem is not None:
             raise ValueError(problem)
         return value
+
+    @field_validator("extra_body")
+    @classmethod
+    def _has_no_setting_of_ours(cls, fields: dict[str, Any] | None) -> dict[str, Any] | None:
+        return refuse_own_fields(fields, *_OWN_FIELDS)
+
+    @model_validator(mode="after")
+    def _can_think(self) -> "Judge":
+        if self.thinking_budget is None:
+            return self
+        if self.thinking_budget >= self.max_tokens:
+            raise ValueError(
+                f"thinking_budget is {self.thinking_budget} and max_tokens is {self.max_tokens}; "
+                "expected fewer tokens of thought than of the whole reply"
+            )
+        if self.temperature is not None:
+            raise ValueError(
+                "thinking_budget and temperature are given; expected one of them, because a model "
+                "that thinks takes no temperature"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _is_sent_what_its_service_takes(self) -> "Judge":
+        for name in ("effort", "thinking_budget", "extra_body"):
+            if getattr(self, name) is not None and name not in self.row.takes:
+                others = [each.name for each in SERVICES.values() if name in each.takes]
+                raise ValueError(
+                    f"{name} is given and service is {self.service!r}, which does not take it; "
+                    f"expected service: {' or '.join(others)} with it; change the one or remove "
+                    "the other"
+                )
+        return self
 
     @model_validator(mode="after")
     def _can_be_asked(self) -> "Judge":
@@ -147,6 +199,17 @@ class Judge(Frozen):
         """What names a request besides what is sent: empty for a judge that needs no more."""
         service = {"service": self.service} if self.row.is_in_keys else {}
         return service if self.revision is None else {**service, "revision": self.revision}
+
+    @property
+    def further_params(self) -> JsonObject:
+        """What its requests hold besides those of any judge, in the words of the Messages API."""
+        effort, budget, fields = self.effort, self.thinking_budget, self.extra_body
+        thinking: JsonObject = {"type": "enabled", "budget_tokens": budget}
+        return {
+            **({} if effort is None else {"output_config": {"effort": effort}}),
+            **({} if budget is None else {"thinking": thinking}),
+            **({} if fields is None else {"extra_body": fields}),
+        }
 
     def url(self, environment: Mapping[str, str]) -> str:
         """Return where the service is asked; empty for its own address."""

@@ -29,6 +29,7 @@ from tournament_assets.judging.requests.requests import (
     KeyPositions,
     ModelRequest,
     Selection,
+    effort_of,
     request_keys,
 )
 from tournament_assets.judging.settlement.records import JudgingScope
@@ -97,25 +98,31 @@ def open_ledger(url: str) -> "Iterator[Ledger]":
 
 
 def observe_ledger(
-    ledger: "Ledger", judge_model: str, *, on_responses: bool = False
+    ledger: "Ledger", judge_model: str, effort: str | None = None, *, on_responses: bool = False
 ) -> tuple[Observation | None, float]:
-    """Return a summary of a model's replies, and the tokens to expect of one."""
-    observation = observe_replies(ledger.spending_since(on_responses=on_responses), judge_model)
+    """Return a summary of a model's replies at an effort, and the tokens to expect of one."""
+    spendings = ledger.spending_since(on_responses=on_responses)
+    observation = observe_replies(spendings, judge_model, effort)
     if observation is None:
         return None, ASSUMED_OUTPUT_TOKENS
     return observation, observation.output_tokens_per_reply
 
 
 def observe_run(
-    ledger: "Ledger", judge_model: str, *, since: datetime, on_responses: bool = False
+    ledger: "Ledger",
+    judge_model: str,
+    effort: str | None = None,
+    *,
+    since: datetime,
+    on_responses: bool = False,
 ) -> float:
     """Return the tokens to expect of a reply, learned from the replies since a run began.
 
     If they are few, they are averaged with the earlier expectation.
     """
-    _, expected = observe_ledger(ledger, judge_model, on_responses=on_responses)
+    _, expected = observe_ledger(ledger, judge_model, effort, on_responses=on_responses)
     now = ledger.spending_since(since, on_responses=on_responses)
-    fresh = [spending for spending in now if spending.judge_model == judge_model]
+    fresh = [spending for spending in now if spending.is_by(judge_model, effort)]
     n_fresh = sum(spending.n_replies for spending in fresh)
     tokens = sum(spending.usage.output_tokens for spending in fresh)
     n_old = max(0, MIN_OBSERVED_REPLIES - n_fresh)
@@ -243,7 +250,8 @@ def check_affordable(
         model = requests[0].params["model"] if requests else ""
         if not requests or is_free_model(model):
             continue
-        tokens = observe_run(ledger, model, since=since, on_responses=terms.on_responses)
+        effort = effort_of(requests[0].params)
+        tokens = observe_run(ledger, model, effort, since=since, on_responses=terms.on_responses)
         most = max(request.params["max_tokens"] for request in requests)
         workload = measure_workload(
             requests, find_answered=_find_none, tokens_per_reply=min(tokens, most)

@@ -214,6 +214,23 @@ def test_a_setting_of_the_judge_that_a_model_refuses_is_named_with_what_to_do(
     assert len(chat.asked) == 3
 
 
+@pytest.mark.parametrize(
+    ("given", "sent", "named"),
+    [
+        ({"output_config": {"effort": "low"}}, "reasoning_effort", "effort"),
+        ({"extra_body": {"top_k": 5}}, "top_k", "extra_body.top_k"),
+    ],
+)
+def test_an_effort_or_a_further_field_that_a_model_refuses_is_named_as_in_the_config(
+    chat: ChatServer, given: dict[str, Any], sent: str, named: str
+) -> None:
+    words = f"Unrecognized request argument supplied: {sent}"
+    chat.refuses = lambda body: refusal(400, words) if sent in body else None
+    with pytest.raises(JudgeError, match=f"asks for {named}: remove it there"):
+        ask(chat, params(**given))
+    assert len(chat.asked) == 1
+
+
 def test_each_of_two_models_behind_one_door_is_asked_in_its_own_words(chat: ChatServer) -> None:
     refused = {"old": NEW_CAP, "new": "max_tokens"}
     chat.refuses = lambda body: (

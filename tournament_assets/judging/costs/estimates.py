@@ -41,12 +41,14 @@ class Observation:
     cache_hit_rate: float | None
 
 
-def observe_replies(spendings: Iterable[Spending], judge_model: str) -> Observation | None:
-    """Learn from what was billed; None if the ledger holds too few replies of a model.
+def observe_replies(
+    spendings: Iterable[Spending], judge_model: str, effort: str | None = None
+) -> Observation | None:
+    """Learn from what was billed; None if the ledger holds too few replies of a model and effort.
 
     Replies that were paid for twice count as well.
     """
-    of_model = [spending for spending in spendings if spending.judge_model == judge_model]
+    of_model = [each for each in spendings if each.is_by(judge_model, effort)]
     n_replies = sum(spending.n_replies for spending in of_model)
     if n_replies < MIN_OBSERVED_REPLIES:
         return None

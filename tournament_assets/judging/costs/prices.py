@@ -67,6 +67,7 @@ class Spending:
         n_cache_writes: Those that wrote it there.
         usd: Their cost at the prices when they were bought, which may be 0; None if no price was
             known then.
+        effort: How hard the model was let think; None where that was not said.
     """
 
     judge_model: str
@@ -76,6 +77,11 @@ class Spending:
     n_cache_writes: int
     usage: TokenUsage
     usd: float | None = None
+    effort: str | None = None
+
+    def is_by(self, judge_model: str, effort: str | None) -> bool:
+        """Whether it was for a model at an effort."""
+        return (self.judge_model, self.effort) == (judge_model, effort)
 
 
 @dataclass(frozen=True, slots=True)

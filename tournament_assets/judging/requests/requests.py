@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from tournament_assets.judging.requests.pairs import (
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat, output_config
 from tournament_assets.tournament.fingerprints import canonical_json, fingerprint
+from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.judges import Rubric
 from tournament_assets.tournament.prompts import CURATED_SOURCE
 
@@ -48,6 +49,7 @@ class RequestSettings:
         domain: What the built-in instructions call the prompts, such as `medical`; empty for
             prompts of any kind.
         temperature: The judge's sampling temperature; not sent if None.
+        further: Further parameters, where the judge gives some; of `output_config` a part.
         identity: Part of the keys besides what is sent, so that a reply to the same request from
             another service or revision is not taken for this one's; empty for the services
             supported first.
@@ -60,6 +62,7 @@ class RequestSettings:
     reply_format: ReplyFormat = "line"
     domain: str = ""
     temperature: float | None = None
+    further: JsonObject = field(default_factory=dict)
     identity: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -213,8 +216,9 @@ class JudgeRequests(Sequence[JudgeRequest]):
             "system": self._system,
             "messages": [{"role": "user", "content": message}],
         }
+        params = cast("MessageParams", {**params, **settings.further})
         if settings.reply_format == "json_schema":
-            params["output_config"] = output_config()
+            params["output_config"] = {**params.get("output_config", {}), **output_config()}
         if settings.temperature is not None:
             params["temperature"] = settings.temperature
         if not self._has_key[position]:
@@ -245,6 +249,13 @@ def by_pair(pairs: Iterable[PairToJudge], asked: Sequence[JudgeRequests]) -> Ite
             while places[index] < len(requests) and requests.pair_of(places[index]) is pair:
                 yield requests[places[index]]
                 places[index] += 1
+
+
+def effort_of(params: Mapping[str, Any]) -> str | None:
+    """Return how hard a request lets the model think, in a word; None where it does not say."""
+    effort = params.get("output_config", {}).get("effort")
+    budget = params.get("thinking", {}).get("budget_tokens")
+    return " ".join(str(each) for each in (effort, budget) if each is not None) or None
 
 
 def with_larger_cap(request: AnyRequest) -> AnyRequest:

@@ -26,6 +26,7 @@ from tournament_assets.judging.requests.requests import (
     NONCE_LENGTH,
     ModelRequest,
     custom_id,
+    effort_of,
     request_key_of,
     serialised_size,
 )
@@ -255,9 +256,8 @@ def write_intent(
         The recorded intent: as many of the requests, from the first on, as the budget has room for
         at the most they may cost; None if it has room for none.
     """
-    nonce = secrets.token_hex(NONCE_LENGTH // 2)
+    nonce, begun_at = secrets.token_hex(NONCE_LENGTH // 2), session.clock.now()
     model = requests[0].params["model"]
-    begun_at = session.clock.now()
     terms = session.terms
     most = [None if terms is None else most_usd(each, terms.prices, channel) for each in requests]
     known = [dollars for dollars in most if dollars is not None]
@@ -273,6 +273,7 @@ def write_intent(
             most_usd=known if len(known) == len(most) else None,
             rates=None if terms is None else terms.prices.rates(model, channel=channel),
             at_once=session.max_in_flight,
+            effort=effort_of(requests[0].params),
         ),
         terms,
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import IO, Any
+from typing import IO, Any, cast
 from urllib.parse import quote, urlsplit
 
 import anthropic
@@ -43,6 +43,13 @@ from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.judge_services import LOOPBACK, ServiceConnection
 
 
+def message_body(params: MessageParams) -> JsonObject:
+    """Return the parameters of a message as they are sent, with the further fields among them."""
+    body = dict(cast("JsonObject", params))
+    further = mapping(body.pop("extra_body", None))
+    return {**body, **further}
+
+
 @contextmanager
 def written_body(requests: Iterable[SubmittedRequest]) -> Iterator[tuple[IO[bytes], int]]:
     """Write a batch to a file, request by request, and return the number of requests.
@@ -56,7 +63,7 @@ def written_body(requests: Iterable[SubmittedRequest]) -> Iterator[tuple[IO[byte
             body = stack.enter_context(tempfile.TemporaryFile())
             body.write(b'{"requests":[')
             for request in requests:
-                row = {"custom_id": request.custom_id, "params": request.params}
+                row = {"custom_id": request.custom_id, "params": message_body(request.params)}
                 body.write(b"," if n_requests else b"")
                 body.write(canonical_json(row).encode())
                 n_requests += 1
@@ -79,7 +86,7 @@ _DIRECT_SECONDS = 600.0
 _MESSAGES_PATH = "/v1/messages"
 _BATCHES_PATH = f"{_MESSAGES_PATH}/batches"
 _PAGE = 100
-_COUNTED = ("model", "system", "messages", "output_config")
+_COUNTED = ("model", "system", "messages", "output_config", "thinking")
 """The parameters that the counting route takes; it refuses those that only a reply needs."""
 _QUOTED_LENGTH = 500
 _NO_ROUTE = frozenset({404, 405, 501})
@@ -217,13 +224,13 @@ class AnthropicBatches(ServiceAnswers):
             JudgeError: If no reply came; if the failure is ambiguous, a reply may have been paid
                 for.
         """
-        task, params = "ask one request", request.params
+        task, sent = "ask one request", message_body(request.params)
         # Not through `messages.create`, which refuses parameters that a batch takes.
-        body = canonical_json(params).encode()
+        body = canonical_json(sent).encode()
         try:
-            message = self._post(_MESSAGES_PATH, body, task, seconds=_DIRECT_SECONDS, sent=params)
+            message = self._post(_MESSAGES_PATH, body, task, seconds=_DIRECT_SECONDS, sent=sent)
         except JudgeError as error:
-            raise self._asked_for(error, has_answered=self._has_answered) from None
+            raise self._asked_for(error, request, has_answered=self._has_answered) from None
         self._has_answered = True
         if not isinstance(message.get("content"), list):
             raise self._unexpected(message, task, "a message with its content", may_cost=True)

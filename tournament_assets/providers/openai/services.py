@@ -118,7 +118,9 @@ class OpenAiChat(ServiceAnswers):
             except JudgeError as error:
                 simpler = dialect.without(error.fields)
                 if simpler is None:
-                    raise self._asked_for(error, has_answered=model in self._dialects) from None
+                    raise self._asked_for(
+                        error, request, has_answered=model in self._dialects
+                    ) from None
                 dialect = simpler
         self._dialects[model] = dialect
         if dialect.not_sent:

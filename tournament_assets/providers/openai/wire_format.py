@@ -124,7 +124,10 @@ def chat_body(params: MessageParams, dialect: Dialect) -> JsonObject:
         "messages": [*leading, *turns],
         dialect.cap: params["max_tokens"],
     }
-    schema = mapping(mapping(params.get("output_config")).get("format")).get("schema")
+    config = mapping(params.get("output_config"))
+    if "effort" in config:
+        body["reasoning_effort"] = config["effort"]
+    schema = mapping(config.get("format")).get("schema")
     if schema is not None:
         named: JsonObject = {"name": "reply", "strict": True, "schema": schema}
         body[SCHEMA] = {"type": "json_schema", "json_schema": named}
