@@ -71,10 +71,12 @@ def test_a_run_directory_holds_every_file_of_the_layout(
     finished_pilot: FinishedPilot,
 ) -> None:
     summary = finished_pilot.summary
-    files = {str(path.relative_to(summary.directory)) for path in summary.directory.rglob("*.*")}
+    paths = (path for path in summary.directory.rglob("*") if path.is_file())
+    files = {str(path.relative_to(summary.directory)) for path in paths}
     kinds = ("forest", "ladder", "win_rates")
     pictures = ["ladders", *(f"{kind}_{name}" for kind in kinds for name in PILOT_PAIRS)]
     assert files == {
+        "SHA256SUMS",
         "manifest.json",
         "matches/matches.jsonl",
         "verdicts/factuality.jsonl",

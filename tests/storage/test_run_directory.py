@@ -10,6 +10,7 @@ from typing import IO
 import pytest
 
 from tournament_assets.storage.run_directory import (
+    CHECKSUMS,
     FileContent,
     find_runs,
     run_directory_name,
@@ -23,7 +24,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file()
+        if path.is_file() and path.name != CHECKSUMS
     }
 
 
@@ -105,11 +106,13 @@ def test_a_file_that_writes_itself_is_counted_and_hashed_like_any_other(tmp_path
 
     written = write_run_directory(tmp_path, NAME, [("parts", write), ("whole", b"third")])
     assert contents(written.folder) == {"parts": b"first\nsecond\n", "whole": b"third"}
-    assert written.n_bytes == 18
     assert written.fingerprints == {
         name: hashlib.sha256(content).hexdigest()
         for name, content in contents(written.folder).items()
     }
+    sums = (written.folder / CHECKSUMS).read_text()
+    assert dict(line.split("  ")[::-1] for line in sums.splitlines()) == written.fingerprints
+    assert written.n_bytes == 18 + len(sums)
 
 
 def make_run(folder: Path, name: str, finished_at: object, *, tournament: str = "demo") -> Path:

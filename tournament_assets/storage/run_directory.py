@@ -16,13 +16,16 @@ from tournament_assets.tournament.errors import InputError
 FileContent = bytes | Callable[[IO[bytes]], object]
 """A file's content, or a function that writes it part by part to the file it is given."""
 
+CHECKSUMS = "SHA256SUMS"
+"""The file that holds the SHA-256 of every other one, as `sha256sum --check` reads it."""
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenRun:
     """A run directory that was written.
 
     Attributes:
-        fingerprints: SHA-256 of every file by relative path.
+        fingerprints: SHA-256 of every file but `SHA256SUMS` by relative path.
         n_bytes: Bytes of all files together.
     """
 
@@ -39,7 +42,7 @@ def run_directory_name(mode: str, finished_at: datetime) -> str:
 def write_run_directory(
     parent: Path, name: str, files: Iterable[tuple[str, FileContent]]
 ) -> WrittenRun:
-    """Write a directory of files so that it exists whole or not at all.
+    """Write a directory of files, with their checksums, so that it exists whole or not at all.
 
     Everything goes into a temporary directory beside it, which is renamed at the end. If the name
     is taken, a number is appended: an earlier run is never overwritten.
@@ -57,22 +60,28 @@ def write_run_directory(
     temporary.mkdir(mode=0o700)
     try:
         for relative, content in files:
-            path = temporary / relative
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("wb") as file:
-                hashed = _HashedFile(file)
-                if isinstance(content, bytes):
-                    hashed.write(content)
-                else:
-                    content(hashed)  # type: ignore[arg-type]  # it is only written to
-                file.flush()
-                os.fsync(file.fileno())
-                n_bytes += file.tell()
-            fingerprints[relative] = hashed.digest.hexdigest()
+            fingerprints[relative], size = _write_file(temporary / relative, content)
+            n_bytes += size
+        lines = (f"{digest}  {relative}\n" for relative, digest in fingerprints.items())
+        n_bytes += _write_file(temporary / CHECKSUMS, "".join(lines).encode())[1]
         folder = _rename_to_free_name(temporary, parent, name)
         return WrittenRun(folder, fingerprints, n_bytes)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _write_file(path: Path, content: FileContent) -> tuple[str, int]:
+    """Return the file's SHA-256 and how many bytes it has."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        hashed = _HashedFile(file)
+        if isinstance(content, bytes):
+            hashed.write(content)
+        else:
+            content(hashed)  # type: ignore[arg-type]  # it is only written to
+        file.flush()
+        os.fsync(file.fileno())
+        return hashed.digest.hexdigest(), file.tell()
 
 
 class _HashedFile:

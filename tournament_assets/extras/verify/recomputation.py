@@ -6,13 +6,15 @@ shuffles in a compiled loop, this calls NumPy's permutation.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, compress
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize, nnls
 from scipy.special import ndtr, stdtrit
 
 from tournament_assets.extras.verify.settled import SettledPair
@@ -87,6 +89,18 @@ class Recomputed:
         self._place = {name: index for index, name in enumerate(self.entrants)}
         self.prompts = sorted({each.prompt for each in self.meetings})
 
+    def of(self, pairs: Sequence[SettledPair]) -> "Recomputed":
+        """Return the same of other pairs."""
+        return Recomputed(
+            pairs,
+            entrants=self.entrants,
+            n_bootstraps=self._n,
+            bootstrap_seed=self._seed,
+            confidence=self._confidence,
+            within=self._within,
+            initial=self.initial,
+        )
+
     @cached_property
     def _by_prompt(self) -> NDArray[np.float64]:
         """Shares of wins of row over column on each prompt, shape (n_prompts, n, n)."""
@@ -104,11 +118,24 @@ class Recomputed:
         found: NDArray[np.float64] = self._by_prompt.sum(axis=0)
         return found
 
+    def n_settled(self, name: str) -> int:
+        """Return how many settled pairs an entrant took part in."""
+        return sum(name in (each.a, each.b) for each in self.pairs if each.share is not None)
+
+    @cached_property
+    def win_shares(self) -> dict[str, float | None]:
+        """What each entrant won of its settled pairs, ties as halves."""
+        won, lost = self.wins.sum(axis=1), self.wins.sum(axis=0)
+        return {
+            name: float(won[i] / (won[i] + lost[i])) if won[i] + lost[i] else None
+            for i, name in enumerate(self.entrants)
+        }
+
     @cached_property
     def _resampled(self) -> NDArray[np.float64]:
         """The wins of every resample of whole prompts, shape (n_bootstraps, n, n)."""
         n, generator = len(self.prompts), np.random.default_rng(self._seed)
-        flat = self._by_prompt.reshape(n, -1)
+        flat = self._by_prompt.reshape(n, self.wins.size)
         counts = np.array(
             [
                 np.bincount(generator.integers(n, size=n), minlength=n) if n else np.zeros(0)
@@ -261,6 +288,79 @@ class Recomputed:
             for name in self.placed
         }
 
+    def shown_above(self, name: str) -> list[str]:
+        """Return the entrants that one is better than."""
+        gaps = {other: self.gap(name, other) for other in self.placed if other != name}
+        return [other for other, gap in gaps.items() if gap is not None and gap.claim == "a_better"]
+
+    @cached_property
+    def bars(self) -> dict[str, tuple[float | None, float | None]]:
+        """Comparison bars of the entrants that have an interval; empty if none draw every claim.
+
+        The programme that wrote them solves the dual; this asks SciPy for the nearest point.
+        """
+        names = sorted(
+            (
+                name
+                for name in self.placed
+                if None not in (self.ratings[name], *self.intervals[name])
+            ),
+            key=lambda name: self.ranks[name],
+        )
+        if not names:
+            return {}
+        points = np.array([self.ratings[name] or 0.0 for name in names])
+        ends = np.array([self.intervals[name] for name in names], dtype=np.float64).reshape(-1, 2)
+        half = (ends[:, 1] - ends[:, 0]) / 2 / math.sqrt(2)
+        pairs = list(combinations(range(len(names)), 2))
+        claims = [self.gap(names[i], names[j]) for i, j in pairs]
+        sums = np.zeros((len(pairs), len(names)))
+        for row, pair in enumerate(pairs):
+            sums[row, list(pair)] = 1.0
+        reach = np.array(
+            [
+                (gap.high - gap.low) / 2
+                if gap is not None and gap.low is not None and gap.high is not None
+                else math.nan
+                for gap in claims
+            ]
+        )
+        known = np.isfinite(reach)
+        told = sums[known].any(axis=0)
+        if len(names) == 2 and known.all():
+            half = np.full(2, reach[0] / 2)
+        elif told.any():
+            half = np.where(told, nnls(sums[known], reach[known])[0], half)
+        n, better = len(names), [gap is not None and gap.claim == "a_better" for gap in claims]
+        clearance = max(1.0, 0.015 * max(1.0, float(np.ptp(points))))
+        signs = np.where(better, -1.0, 1.0)
+        rows = np.zeros((len(pairs), 2 * n))
+        for row, (i, j) in enumerate(pairs):
+            rows[row, i] = rows[row, n + j] = signs[row]
+        gaps = np.array([points[i] - points[j] for i, j in pairs])
+        least = signs * gaps + clearance
+        wanted = np.concatenate([half, half])
+        found = minimize(
+            lambda at: ((at - wanted) ** 2).sum() / 2,
+            wanted,
+            jac=lambda at: at - wanted,
+            method="SLSQP",
+            bounds=[(0, None)] * (2 * n),
+            constraints={
+                "type": "ineq",
+                "fun": lambda at: rows @ at - least,
+                "jac": lambda _: rows,
+            },
+            options={"ftol": 1e-12},
+        )
+        if (rows @ found.x < least - 1e-6).any():
+            return {}
+        down, up = found.x[:n], found.x[n:]
+        return {
+            name: (float(points[i] - down[i]), float(points[i] + up[i]))
+            for i, name in enumerate(names)
+        }
+
     def _more_prompts(self, value: float, low: float, high: float, confidence: float) -> int | None:
         n, half = len(self.prompts), (high - low) / 2
         quantile = float(stdtrit(max(1, n - 1), 0.5 + confidence / 2))
@@ -292,8 +392,7 @@ class Recomputed:
         """Return Elo ratings of every ordering, shape (n_k_factors, n_orderings, n_entrants)."""
         won = [
             (each.a, each.b, each.share) if each.share > 0.5 else (each.b, each.a, 1 - each.share)
-            for each in self.meetings
-            if each.share != 0.5
+            for each in self._decisive
         ]
         ahead = np.array([self._place[each[0]] for each in won], dtype=np.int64)
         behind = np.array([self._place[each[1]] for each in won], dtype=np.int64)
@@ -316,11 +415,34 @@ class Recomputed:
     def n_decisive(self) -> dict[str, int]:
         """Number of decisive meetings by entrant; the total has an empty name."""
         counts = dict.fromkeys((*self.entrants, ""), 0)
-        for each in self.meetings:
-            if each.share != 0.5:
-                for name in (each.a, each.b, ""):
-                    counts[name] += 1
+        for each in self._decisive:
+            for name in (each.a, each.b, ""):
+                counts[name] += 1
         return counts
+
+    @cached_property
+    def elo_rated(self) -> frozenset[str]:
+        """The entrants with an Elo rating: they are linked by wins and losses, both ways."""
+        won = np.zeros((len(self.entrants),) * 2)
+        for each in self._decisive:
+            won[self._place[each.a], self._place[each.b]] += each.share
+            won[self._place[each.b], self._place[each.a]] += 1 - each.share
+        return frozenset(compress(self.entrants, _rate(won)[0]))
+
+    @cached_property
+    def _decisive(self) -> list[Meeting]:
+        """Meetings with a winner, each as often as it weighs: Elo knows no weights.
+
+        The weights of two entrants are added up and rounded, so that no part of one is lost.
+        """
+        found: list[Meeting] = []
+        weighed: dict[tuple[str, str], float] = {}
+        for each in self.meetings:
+            before = weighed.get((each.a, each.b), 0.0)
+            weighed[each.a, each.b] = before + each.weight
+            times = round(before + each.weight) - round(before)
+            found += [each] * times if each.share != 0.5 else []
+        return found
 
 
 def _finite(value: float) -> float | None:
@@ -342,6 +464,8 @@ def _solve(tables: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     m, n, _ = tables.shape
     theta = np.zeros((m, n))
+    if not n:
+        return theta
     met, won = tables + tables.transpose(0, 2, 1), tables.sum(axis=2)
 
     def likelihood(at: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -508,10 +632,9 @@ def counts_of(pairs: Iterable[SettledPair]) -> dict[tuple[str, str], dict[str, f
     return found
 
 
-def standing_of(
-    counts: Mapping[tuple[str, str], Mapping[str, float]], name: str
-) -> tuple[float, int]:
-    """Return how many settled pairs an entrant won, ties as halves, and how many it had."""
-    own = [each for (one, _), each in counts.items() if one == name and "share" in each]
-    n = sum(int(each["settled"]) for each in own)
-    return sum(each["share"] * each["settled"] for each in own), n
+def in_common(pairs: Sequence[SettledPair], n_entrants: int) -> list[SettledPair]:
+    """Return the pairs on answers of which every pair was settled, each counting once."""
+    settled = Counter((each.prompt, each.sample) for each in pairs if each.share is not None)
+    whole = math.comb(n_entrants, 2)
+    kept = (each for each in pairs if settled[each.prompt, each.sample] == whole)
+    return [replace(each, weight=1.0) for each in kept]

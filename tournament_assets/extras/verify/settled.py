@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from tournament_assets.tournament.errors import InputError
 
 _NO_WINNER = {"tie", "inconsistent", "same_text"}
@@ -76,7 +78,7 @@ def read_run(folder: Path) -> RunFolder:
     """
     try:
         return _read_run(folder)
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"{folder}: its manifest, verdicts, matches or battles cannot be read "
             f"({type(error).__name__}: {error}); expected the files of a finished run"
@@ -94,13 +96,7 @@ def _read_run(folder: Path) -> RunFolder:
         dimension: _pairs_of(folder / "verdicts" / f"{dimension}.jsonl")
         for dimension in manifest["dimensions"]
     }
-    with _opened(folder / "battles.jsonl") as file:
-        settings = json.loads(file.readline() or "{}").get("rating_settings")
-    if settings is None:
-        raise InputError(
-            f"{folder / 'battles.jsonl'}: its first line has no rating_settings; expected the "
-            "battles of a finished run"
-        )
+    settings = json.loads(pq.read_schema(folder / "battles.parquet").metadata[b"rating_settings"])
     responses: dict[str, dict[tuple[str, int], str]] = {}
     with _opened(folder / "matches" / "matches.jsonl") as file:
         for line in file:

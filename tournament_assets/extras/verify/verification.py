@@ -1,45 +1,31 @@
-"""Compares a finished run's tables, cell by cell, with numbers recomputed from its verdicts."""
+"""Compares a finished run's files, cell by cell, with numbers recomputed from its verdicts."""
 
 import csv
 import json
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
-from tournament_assets.extras.verify.recomputation import Recomputed, counts_of, standing_of
+from tournament_assets.extras.verify.numbers import Checked, Number, Wrong, agree
+from tournament_assets.extras.verify.printed_numbers import PrintedNumbers
+from tournament_assets.extras.verify.printed_tables import (
+    PrintedTable,
+    html_tables,
+    latex_tables,
+    markdown_tables,
+)
+from tournament_assets.extras.verify.recomputation import Recomputed, counts_of
 from tournament_assets.extras.verify.settled import RunFolder
 from tournament_assets.tournament.errors import InputError
 
-_CLOSE = 1e-6
-"""Tolerance between two ways of computing a number, relative to it or to 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wrong:
-    """A number that differs from what the verdicts give."""
-
-    file: str
-    place: str
-    found: str
-    expected: str
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """One file: how many of its numbers were recomputed, and which are wrong."""
-
-    file: str
-    recomputed: int
-    wrong: tuple[Wrong, ...]
-
-
-Number = tuple[str, Any, float | None]
-"""Where a number is, what the file says, and what is expected; None for an empty cell."""
+Row = Mapping[str, Any]
 
 
 class Verification:
@@ -83,11 +69,20 @@ class Verification:
             f"elo_ratings_{dimension}.json": dimension for dimension in others
         }
         return {
-            "tables/leaderboard.csv": self._leaderboard,
+            "manifest.json": self._manifest,
+            "battles.jsonl": lambda path: self._battles(_json_lines(path)),
+            "battles.parquet": lambda path: self._battles(_parquet(path)),
+            "tables/leaderboard.csv": lambda path: self._leaderboard(_csv(path)),
+            "leaderboard.parquet": lambda path: self._leaderboard(_parquet(path)),
+            "tables/leaderboard.tex": self._printed(latex_tables),
+            "report.html": self._printed(html_tables),
+            "report.md": self._printed(markdown_tables),
+            "report.json": self._first_screen,
             "pairwise_winrates.csv": self._win_rates,
             "elo_results.json": self._elo_results,
             "elo_per_perm.npz": self._orderings,
             **{name: self._report_of(dimension) for name, dimension in reports.items()},
+            **{f"verdicts/{dimension}.jsonl": _outcomes for dimension in self.run.pairs},
         }
 
     def check(self, name: str, path: Path | None = None) -> Checked:
@@ -97,45 +92,122 @@ class Verification:
         try:
             for place, found, expected in self.files[name](path):
                 n += 1
-                if not _agree(found, expected):
+                if not agree(found, expected):
                     wrong.append(Wrong(name, place, _said(found), _said(expected)))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except Exception as error:  # noqa: BLE001 (a changed byte may break any reader anyhow)
             wrong.append(Wrong(name, "the file", f"{type(error).__name__}: {error}", "readable"))
         return Checked(name, n, tuple(wrong))
 
-    def _leaderboard(self, path: Path) -> Iterator[Number]:
-        rows = _csv(path)
+    @cached_property
+    def _pages(self) -> PrintedNumbers:
+        elo = {dimension: self._primary(dimension) for dimension in self._by_dimension}
+        return PrintedNumbers(self.run, self._by_dimension, self._counts, elo)
+
+    def _manifest(self, path: Path) -> Iterator[Number]:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        cost = content["cost"]
+        for dimension, pairs in self.run.pairs.items():
+            yield f"pairs, {dimension}", content["pairs"][dimension], len(pairs)
+        prices = [own["cost_usd"] for own in cost["by_dimension"].values()]
+        total = None if None in prices else sum(prices)
+        yield "cost, total_usd", cost["total_usd"], total
+
+    def _battles(self, rows: list[Row]) -> Iterator[Number]:
+        settled = [
+            (dimension, each)
+            for dimension, pairs in self.run.pairs.items()
+            for each in pairs
+            if each.share is not None
+        ]
+        yield "number of rows", len(rows), len(settled)
+        if rows and "rating_settings" in rows[0]:
+            settings = dict(rows[0]["rating_settings"])
+            yield "rating_settings", str(settings), str(self.run.settings)
+        for number, (row, (dimension, pair)) in enumerate(zip(rows, settled, strict=False)):
+            share = pair.share or 0.0
+            for column, expected in (
+                ("dimension", dimension),
+                ("question_id", pair.prompt),
+                ("sample", pair.sample),
+                ("model_a", pair.a),
+                ("model_b", pair.b),
+                ("winner", {"a_wins": "model_a", "b_wins": "model_b"}.get(pair.outcome, "tie")),
+                ("inconsistent", pair.outcome == "inconsistent"),
+                ("weight", pair.weight),
+                ("pref", None if share in (0.0, 0.5, 1.0) else 1 - share),
+            ):
+                # In the lines a sample or a weight of 1 is left out.
+                left_out = {"sample": 1, "weight": 1.0}.get(column)
+                yield f"row {number}, {column}", row.get(column, left_out), expected
+
+    def _leaderboard(self, rows: list[Row]) -> Iterator[Number]:
         yield "number of rows", len(rows), len(self.run.pairs) * len(self.run.entrants)
         for row in rows:
             dimension, name = row["dimension"], row["entrant_id"]
             own, at = self._by_dimension[dimension], f"{dimension}, {name}"
             low, high = own.intervals[name]
-            won, n = standing_of(self._counts[dimension], name)
-            expected: dict[str, float | None] = {
+            expected: dict[str, Any] = {
                 "rating": own.ratings[name],
                 "low": low,
                 "high": high,
-                "win_rate": won / n if n else None,
-                "n": n,
+                "win_rate": own.win_shares[name],
+                "n": own.n_settled(name),
             }
-            if row["elo"]:
-                elo = self._primary(dimension)[:, self.run.entrants.index(name)]
-                expected |= {"elo": float(elo.mean()), "elo_sem": _standard_error(elo)}
+            elo = self._primary(dimension)[:, self.run.entrants.index(name)]
+            is_rated = name in own.elo_rated
+            expected |= {
+                "elo": float(elo.mean()) if is_rated else None,
+                "elo_sem": _standard_error(elo) if is_rated else None,
+            }
             if not self.run.stops_early:
                 best, worst = own.places.get(name, (None, None))
+                bar_low, bar_high = own.bars.get(name, (None, None))
                 expected |= {
-                    "rank": own.ranks.get(name), "rank_best": best, "rank_worst": worst,
-                }  # fmt: skip
+                    "rank": own.ranks.get(name),
+                    "rank_best": best,
+                    "rank_worst": worst,
+                    "bar_low": bar_low,
+                    "bar_high": bar_high,
+                }
+                shown = " ".join(sorted(own.shown_above(name)))
+                yield f"{at}, shown_above", " ".join(sorted(_names(row["shown_above"]))), shown
             for column, value in expected.items():
-                yield f"{at}, {column}", row[column] or None, value
+                yield f"{at}, {column}", row[column], value
+        if not self.run.stops_early:
+            yield from self._letters(rows)
+
+    def _letters(self, rows: list[Row]) -> Iterator[Number]:
+        """Of two entrants that share a letter neither is better, and of all others one is."""
+        for one, other in combinations(rows, 2):
+            dimension, a, b = one["dimension"], one["entrant_id"], other["entrant_id"]
+            gap = self._by_dimension[dimension].gap(a, b)
+            if other["dimension"] == dimension and gap is not None:
+                shares = bool({*_names(one["group"])} & {*_names(other["group"])})
+                expected = gap.claim in ("equivalent", "undecided")
+                yield f"{dimension}, {a} and {b}, share a letter", shares, expected
+
+    def _printed(
+        self, tables_of: Callable[[str], Iterable[PrintedTable]]
+    ) -> Callable[[Path], Iterator[Number]]:
+        return lambda path: self._pages.numbers(tables_of(path.read_text(encoding="utf-8")))
+
+    def _first_screen(self, path: Path) -> Iterator[Number]:
+        judged = sum(each.is_judged for pairs in self.run.pairs.values() for each in pairs)
+        expected = {
+            r"\bprompts?$": self.run.manifest["selected_prompts"],
+            r"\bentrants?$": len(self.run.entrants),
+            r"\bjudged pairs?$": judged,
+            "^judging cost": self.run.manifest["cost"]["total_usd"],
+        }
+        for fact in json.loads(path.read_text(encoding="utf-8"))["facts"]:
+            for ending, number in expected.items():
+                if re.search(ending, fact):
+                    yield "facts", fact, (number,)
 
     def _win_rates(self, path: Path) -> Iterator[Number]:
         rows = _csv(path)
-        yield (
-            "number of rows",
-            len(rows),
-            len(self.run.pairs) * math.comb(len(self.run.entrants), 2),
-        )
+        met = sum(len(counts) for counts in self._counts.values()) // 2
+        yield "number of rows", len(rows), met
         for row in rows:
             dimension, a, b = row["dimension"], row["entrant_a"], row["entrant_b"]
             own = self._counts[dimension][a, b]
@@ -155,7 +227,7 @@ class Verification:
                     "more_prompts": gap.more_prompts,
                 }
             for column, value in expected.items():
-                yield f"{dimension}, {a} and {b}, {column}", row[column] or None, value
+                yield f"{dimension}, {a} and {b}, {column}", row[column], value
 
     def _elo_results(self, path: Path) -> Iterator[Number]:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -213,12 +285,11 @@ class Verification:
             for row in content["ratings"]:
                 name = row["model"]
                 low, high = own.intervals[name]
-                n = standing_of(self._counts[dimension], name)[1]
                 for key, value in (
                     ("rating", own.ratings[name]),
                     ("ci_low", low),
                     ("ci_high", high),
-                    ("n_battles", n),
+                    ("n_battles", own.n_settled(name)),
                 ):
                     yield f"{name}, {key}", row[key], value
 
@@ -228,6 +299,24 @@ class Verification:
         place = self._factors.index(self.run.settings["k_factor"])
         ratings: np.ndarray[Any, np.dtype[np.float64]] = self._elo[dimension][place]
         return ratings
+
+
+def _outcomes(path: Path) -> Iterator[Number]:
+    """Yield what the replies say, and the outcome where they are one judge's."""
+    for number, row in enumerate(_json_lines(path)):
+        for side in ("ab", "ba"):
+            said = re.search(r"^VERDICT: (A|B|TIE)\s*\Z", row[f"reply_{side}"] or "", re.MULTILINE)
+            if said:
+                yield f"row {number}, verdict_{side}", row[f"verdict_{side}"], said[1]
+        if row["outcome"] != "same_text" and "," not in (row["settled_by"] or ","):
+            verdicts = row["verdict_ab"], row["verdict_ba"]
+            fallback = "unjudged" if None in verdicts else "inconsistent"
+            outcome = _AGREEING.get(verdicts, fallback)
+            yield f"row {number}, outcome", row["outcome"], outcome
+
+
+_AGREEING = {("A", "B"): "a_wins", ("B", "A"): "b_wins", ("TIE", "TIE"): "tie"}
+"""Outcomes by the verdicts of both orders; the letter is the place of the better response."""
 
 
 def require_same_settings(run: RunFolder) -> None:
@@ -245,24 +334,33 @@ def require_same_settings(run: RunFolder) -> None:
     for one, other in names.items():
         if run.settings[one] != run.manifest[other]:
             raise InputError(
-                f"{run.folder}: battles.jsonl says {one} {run.settings[one]!r} and manifest.json "
+                f"{run.folder}: battles.parquet says {one} {run.settings[one]!r} and manifest.json "
                 f"{other} {run.manifest[other]!r}; expected one value"
             )
-
-
-def _agree(found: Any, expected: float | None) -> bool:
-    if found is None or expected is None:
-        return found is None and expected is None
-    return abs(float(found) - expected) <= _CLOSE * max(1.0, abs(expected))
 
 
 def _said(value: Any) -> str:
     return "nothing" if value is None else str(value)
 
 
-def _csv(path: Path) -> list[dict[str, str]]:
+def _csv(path: Path) -> list[Row]:
     with path.open(encoding="utf-8-sig", newline="") as file:
-        return list(csv.DictReader(file))
+        rows = csv.DictReader(file)
+        return [{column: text or None for column, text in row.items()} for row in rows]
+
+
+def _parquet(path: Path) -> list[Row]:
+    rows: list[Row] = pq.read_table(path).to_pylist()
+    return rows
+
+
+def _json_lines(path: Path) -> list[Row]:
+    with path.open(encoding="utf-8", errors="surrogateescape") as file:
+        return [json.loads(line) for line in file]
+
+
+def _names(cell: str | list[str] | None) -> list[str]:
+    return cell.split() if isinstance(cell, str) else list(cell or ())
 
 
 def _standard_error(ratings: np.ndarray[Any, np.dtype[np.float64]]) -> float | None:

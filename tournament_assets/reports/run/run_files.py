@@ -18,6 +18,7 @@ figures/                       the pictures, for a paper, as PNG and SVG
 tables/leaderboard.tex         the leaderboard as a LaTeX table as wide as a page
 tables/leaderboard.csv         the same for a spreadsheet, every column
 leaderboard.parquet            the table `leaderboard`, all dimensions
+SHA256SUMS                     the checksum of every other file, for `sha256sum --check`
 """
 
 import io
