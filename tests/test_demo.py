@@ -57,7 +57,7 @@ def test_the_manifest_has_the_hash_of_every_entrants_weights(demo_run: DemoRun) 
     # The base model alone, its heads, and its heads with the jury's.
     assert weights["base_olmo"] != weights["security_only"]
     assert all(len(each) == 64 for each in weights.values())
-    report = (demo_run.run_directories[0] / "report.md").read_text()
+    report = (demo_run.run_directories[0] / "report.html").read_text()
     assert all(each in report for each in weights.values())
 
 

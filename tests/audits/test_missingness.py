@@ -282,7 +282,7 @@ def test_a_dead_dimension_is_said_with_its_numbers_and_the_other_is_not() -> Non
         for name in ("ada", "bob", "cyd")
     ]
     assert sentences(whole() + dead) == [
-        "Judge outage on calibration: 150 of 150 pairs (100.0 %) are unjudged "
+        "Judge outage on calibration: 150 of 150 pairs (100.0 %; limit 2.0 %) are unjudged "
         "(replies: 225 unreadable, 75 pending, 225 of them failures of infrastructure); "
         "the ratings on calibration rest on the other 0."
     ]
@@ -314,7 +314,27 @@ def test_answers_count_once_whatever_the_number_of_dimensions() -> None:
     ]
     (outage,) = find_outages(rows, CheckThresholds())
     assert (outage.kind, outage.dimension, outage.entrants) == ("answers", None, ("cyd",))
-    assert re.findall(COUNTED, outage.sentence)[:2] == ["cyd 30 of 50", "ada 0 of 50"]
+    assert re.findall(COUNTED, outage.sentence)[1:3] == ["cyd 30 of 50", "ada 0 of 50"]
+
+
+def test_entrants_that_answer_nothing_are_named_first_even_where_all_do() -> None:
+    silent = [replace(row, empty_responses=50) for row in whole() + whole("calibration")]
+    (outage,) = find_outages(silent, CheckThresholds())
+    assert outage.short == "ada, bob and cyd each returned 50 of 50 empty answers"
+    assert "Unevenly" not in outage.sentence
+
+    half = [
+        replace(row, empty_responses=24 if row.entrant_id == "bob" else 0) for row in dead_for_bob()
+    ]
+    first, *others = find_outages(half, CheckThresholds())
+    assert (first.kind, first.entrants) == ("answers", ("bob",))
+    assert first.short == "bob returned 24 of 50 empty answers"
+    assert [each.kind for each in others] == ["judge", "verdicts"]
+
+
+def test_one_answer_more_or_less_is_no_broken_entrant() -> None:
+    rows = [replace(row, empty_responses=int(row.entrant_id == "bob")) for row in whole()]
+    assert find_outages(rows, CheckThresholds()) == ()
 
 
 def test_pairs_that_nobody_was_asked_about_are_no_failure_of_the_judge() -> None:

@@ -118,11 +118,11 @@ def test_an_adaptive_headline_asks_less_says_so_and_asks_nothing_again(tmp_path:
         weights = Counter(row["weight"] for row in verdicts)
         assert weights[5.0] == sum(len(row["tail"]) for row in decisions.values()) > 0
         assert set(weights) == {1.0, 5.0}
-        report = (summary.directory / "report.md").read_text()
+        report = (summary.directory / "report.html").read_text()
         assert "who would win if every prompt of this bank were judged" in report
         assert f"{2 * n_saved} of 330" in report
         # What is decided while judging has an interval of its own, and nothing was limited.
-        assert "prompts resampled" not in report.partition("\n## ")[0]
+        assert "prompts resampled" not in report.partition('class="contents"')[0]
         assert "--limit-pairs" not in report
         assert "PARTIAL" not in report
         asked, files = paid.n_asked, paid.project.stored_files()
@@ -163,9 +163,9 @@ def test_a_population_s_answer_is_decided_accounted_for_and_named(
     assert accounting["planned"] == sum(accounting.get(name, 0) for name in parts)
     assert accounting["pending"] == 0
     assert not any("PARTIAL" in each or "limited" in each for each in made.warnings)
-    report = (directory_of(made) / "report.md").read_text()
+    report = (directory_of(made) / "report.html").read_text()
     assert "who is better on prompts such as these" in report
-    assert "every prompt" not in report
+    assert "if every prompt" not in report
     assert f"{n_saved} of 330" in report
 
 

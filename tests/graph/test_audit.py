@@ -15,6 +15,9 @@ from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.graph.table import settings_versions
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.project.config_files import load_config
+from tournament_assets.python_api import Run
+from tournament_assets.run_comparison.gate import GateSettings, Passage, hold_gate
+from tournament_assets.run_comparison.run_reading import read_finished_runs
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.extras import rows_of_extras
 
@@ -110,7 +113,7 @@ def test_a_dimension_whose_judge_is_dead_is_named_on_the_first_line_and_the_othe
         (outage,) = values["outages"]
         dead = outage["dimension"]
         (alive,) = {"factuality", "calibration"} - {dead}
-        planned = {"factuality": "12 pairs (100.0 %)", "calibration": "18 pairs (66.7 %)"}
+        planned = {"factuality": "12 pairs (100.0 %;", "calibration": "18 pairs (66.7 %;"}
         assert f" {dead}: 12 of {planned[dead]}" in printed[0]
         assert alive not in printed[0]
         # Missing for everybody alike: an outage, and even.
@@ -127,12 +130,28 @@ def test_an_empty_file_of_responses_is_refused_before_anything_is_asked(tmp_path
         assert paid.server.log.requests == 0
 
 
-def test_a_file_of_blank_responses_is_judged_and_said_first(tmp_path: Path) -> None:
+def test_a_file_of_blank_responses_is_judged_and_said_first_everywhere(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid:
         blank = [{**row, "response": " "} for row in recorded_responses("sloppy")]
         write_json_lines(paid.project.folder / "responses_sloppy.jsonl", blank)
-        (outage,) = paid.run().outages
+        summary = paid.run()
+        (outage,) = summary.outages
+        words = "sloppy returned 6 of 6 empty answers"
+        assert outage.startswith(f"{words}. Unevenly missing")
         assert "sloppy 6 of 6" in outage
+        directory = summary.directory
+        screen = json.loads((directory / "report.json").read_text())
+        assert screen["doubts"][0]["short"] == words
+        for name, result in (("report.md", "## Ratings"), ("report.html", '<section id="ladder"')):
+            page = (directory / name).read_text()
+            assert 0 < page.index(words) < page.index(result)
+        manifest = json.loads((directory / "manifest.json").read_text())
+        assert Run(directory, manifest).cautions[0] == outage
+        settings = GateSettings(candidate="careful", baseline="sloppy", margin=20)
+        gate = hold_gate(read_finished_runs([directory])[0], settings)
+        assert gate.passage is Passage.UNDECIDED
+        assert gate.dimensions[0].doubts[0] == words
+        assert invoke(paid).stdout.startswith(words)
         rows = audit_of(paid)
         assert [rows[name]["pairs_judged"] for name in ENTRANTS] == [8, 8, 8]
         assert [rows[name]["pairs_clean"] for name in ENTRANTS][1] == 0

@@ -93,7 +93,8 @@ def test_a_run_directory_holds_every_file_of_the_layout(
         "report.md",
         "report.html",
         "report.json",
-        "tables/leaderboard.tex",
+        *(f"tables/{name}.tex" for name in ("leaderboard", "limitations", "methods", "paper")),
+        "tables/figure1.pdf",
         "tables/leaderboard.csv",
         "leaderboard.parquet",
         *(f"figures/{name}.{kind}" for name in pictures for kind in ("png", "svg")),
@@ -117,11 +118,10 @@ def test_the_manifest_says_what_a_result_was_made_with(
     }
     # Recorded responses come from a file, which has a hash, and from no weights.
     assert [sorted(each) for each in manifest["inputs"]["entrants"].values()] == [["hash"]] * 3
-    for name in ("report.md", "report.html"):
-        page = (summary.directory / name).read_text()
-        provenance = page[page.rindex("Provenance") :]
-        assert f"numpy {versions['libraries']['numpy']}" in provenance
-        assert "thresholds" in page
+    page = (summary.directory / "report.html").read_text()
+    provenance = page[page.rindex("Provenance") :]
+    assert f"numpy {versions['libraries']['numpy']}" in provenance
+    assert "thresholds" in page
 
 
 def test_the_rubrics_that_judged_stand_in_the_run_directory(
@@ -279,7 +279,7 @@ def test_skipping_the_judge_rates_what_the_ledger_holds_and_says_what_is_missing
     manifest = json.loads((summary.directory / "manifest.json").read_text())
     assert manifest["replies_pending"] > 0
     assert any("unjudged_rate" in warning for warning in summary.warnings)
-    assert "without a verdict" in (summary.directory / "report.md").read_text()
+    assert "without a verdict" in (summary.directory / "report.html").read_text()
 
 
 def test_another_judge_model_and_number_of_orderings_can_be_asked_for(

@@ -124,7 +124,7 @@ def test_ratings_count_prompts_and_luck_stands_apart(
     luck = {row["subject"]: row for row in panel if row["measure"] == "sampling_luck"}
     assert set(luck) == {"careful", "sampling", "greedy"}
     assert {row["unit"] for row in luck.values()} == {"points"}
-    report = (directory_of(made) / "report.md").read_text()
+    report = (directory_of(made) / "report.html").read_text()
     assert "sampling luck" in report
     assert f"{N_PROMPTS} prompts" in report
     assert "2 times" in report

@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import combinations
 
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
+from tournament_assets.tournament.estimates import Estimate
 
 
 class FalseSentenceError(AssertionError):
@@ -40,6 +41,7 @@ class Facts:
         met: Rows of table "win_rates" of the dimension.
         within: The largest difference that does not matter, in Elo points.
         confidence: Of all claims together.
+        circles: The share of the variance that runs in circles, if it is measured.
     """
 
     rows: Sequence[LeaderboardRow]
@@ -47,6 +49,7 @@ class Facts:
     dimension: str
     within: float = 20.0
     confidence: float = 0.95
+    circles: Estimate | None = None
 
     @cached_property
     def by_name(self) -> dict[str, LeaderboardRow]:
@@ -321,7 +324,7 @@ class Facts:
         below = self.beaten_by_all(top)
         also = [each for each in self.beaten_by_all(top[:1]) if each not in below]
         clauses = [each for each in tail.split("; ") if each]
-        has_circle = any(name not in self.unbeaten for name in top)
+        has_circle = self.has_circle
         for clause in clauses:
             if (found := re.fullmatch(rf"({NAME}) is rated highest", clause)) is not None:
                 self.prove_rated_highest(found[1])
@@ -393,12 +396,29 @@ class Facts:
         if record is not None:
             self.prove_record(record, name, below)
 
-    def prove_shared(self, names: str, record: str | None) -> None:
-        """Prove who shares the first rank: everyone who has it, but for copies of the first."""
+    def judged(self, names: Sequence[str]) -> int:
+        """Return how many pairs of some entrants the judge settled."""
+        rows = [self.pair(*pair) for pair in combinations(names, 2)]
+        return sum(row.judged for row in rows if row is not None)
+
+    def prove_first_ranks(self, names: str) -> list[str]:
+        """Prove who has the first rank: several, but for copies of the first."""
         first = [each for each in self.names if self.by_name[each].rank == 1]
         first = [each for each in first if not self.is_copy(each, self.leader)]
         self.prove_names(names, first)
         require(len(first) > 1, f"{first} is alone")
+        return first
+
+    def prove_alike(self, names: str) -> None:
+        """Prove that some have the same rating by way of others alone."""
+        first = self.prove_first_ranks(names)
+        require(not self.judged(first), f"the judge settled {self.judged(first)} pairs")
+        require(self.judged(self.names) > 0, "nothing was judged")
+
+    def prove_shared(self, names: str, record: str | None) -> None:
+        """Prove who shares the first rank, by pairs that the judge settled."""
+        first = self.prove_first_ranks(names)
+        require(self.judged(first) > 0, f"no pair of {first} was judged")
         row = self.pair(first[0], first[1]) if len(first) == 2 else None
         has_record = row is not None and row.win_rate_a is not None
         require((record is not None) == has_record, f"the record is {record!r}")
@@ -474,12 +494,37 @@ class Facts:
         require(not rest, f"{rest} wrote something else than {self.leader}")
         require(not self.better, f"somebody is better: {self.better}")
 
+    def prove_one_text(self, said: str, verb: str) -> None:
+        """Prove that nothing was judged, and how many pairs are of one text."""
+        rows = [self.pair(*pair) for pair in combinations(self.names, 2)]
+        n = sum(row.same_text for row in rows if row is not None)
+        require(not self.judged(self.names), "some pairs were judged")
+        require(_whole(said) == n > 0, f"{n} pairs are of one text")
+        require((verb == " is") == (n == 1), f"{n} {verb}")
+        require(bool(self.runner_up), "everyone wrote the same")
+
+    @property
+    def has_circle(self) -> bool:
+        """Whether claims go in a circle among those who may be first."""
+        return any(name not in self.unbeaten for name in self.may_be_first)
+
+    def prove_circular(self, value: str, low: str | None, high: str | None) -> None:
+        """Prove how much of the variance runs in circles, where claims go in one."""
+        require(self.has_circle, "no claims go in a circle")
+        found = self.circles
+        require(found is not None and found.value is not None, "circles were not measured")
+        assert found is not None
+        ends = [f"{100 * (each or 0.0):.1f}" for each in (found.value, found.low, found.high)]
+        is_bounded = found.low is not None and found.high is not None
+        said = [value, *((low, high) if low is not None else ())]
+        require(said == (ends if is_bounded else ends[:1]), f"circles are {ends}, not {said}")
+
     def prove_counts(self, text: str) -> None:
         """Prove how many pairs of entrants are decided, equivalent and undecided."""
         found = re.fullmatch(
             r"Of ([\d,]+) pairs? of entrants, (?:one is better in (\d+))?,? ?"
             r"(?:they are equivalent in (\d+))?,? ?(?:it is undecided in (\d+))?"
-            r"\.( The 12 closest are listed\.)?",
+            r"\.( The 8 closest are listed; all are in pairwise_winrates\.csv\.)?",
             text,
         )
         if text == "Fewer than two entrants have a rank, so there is nothing to compare.":
@@ -490,7 +535,7 @@ class Facts:
         counts = [claims.count(each) for each in ("better", "equivalent", "undecided")]
         require(_whole(found[1]) == len(claims), f"there are {len(claims)} pairs")
         require([int(each or 0) for each in found.group(2, 3, 4)] == counts, f"not {counts}")
-        is_cut = len(claims) - counts[0] > 12
+        is_cut = len(claims) - counts[0] > 8
         return require((found[5] is not None) == is_cut, f"{len(claims) - counts[0]} are open")
 
 
@@ -565,6 +610,17 @@ def patterns(dimension: str) -> list[tuple[str, str, Callable[..., None]]]:
             Facts.prove_shared,
         ),
         (
+            "alike",
+            rf"{on_this} ({MANY}) are rated alike, and no pair of theirs was judged\.",
+            Facts.prove_alike,
+        ),
+        (
+            "circular",
+            r"Circles are ([\d.]+) %(?: \(([\d.]+) to ([\d.]+) %\))? of the variance between the "
+            r"entrants\.",
+            Facts.prove_circular,
+        ),
+        (
             "better",
             rf"({IT}) is better than ({MANY}) \(([^()]*)\)\.",
             lambda facts, it, names, basis: facts.prove_claimed("better", it, names, basis),
@@ -609,6 +665,12 @@ def patterns(dimension: str) -> list[tuple[str, str, Callable[..., None]]]:
             Facts.prove_nothing_judged,
         ),
         ("no ranking", rf"{on_this} no ranking is possible\.", Facts.prove_no_ranking),
+        (
+            "one text",
+            rf"{on_this} nobody is first: no pair was judged; ([\d,]+) pairs?( is| are) of one "
+            r"text\.",
+            Facts.prove_one_text,
+        ),
         (
             "no first",
             rf"{on_this} nobody is first: no prompt tells the entrants apart\.",
@@ -655,8 +717,9 @@ def prove(text: str, facts: Facts) -> list[str]:
     return kinds
 
 
-FIRST = {"circle", "best", "equivalent", "undecided", "highest", "first", "shared"}
-NONE_FIRST = {"nothing", "no ranking", "no first"}
+VERDICTS = {"highest", "first", "shared", "alike"}
+FIRST = {"circle", "best", "equivalent", "undecided", *VERDICTS}
+NONE_FIRST = {"nothing", "no ranking", "no first", "one text"}
 
 
 def _require_all(kinds: Sequence[str], facts: Facts) -> None:
@@ -666,7 +729,9 @@ def _require_all(kinds: Sequence[str], facts: Facts) -> None:
         return
     notes = {row.note for row in facts.rows if row.note}
     require(kinds.count("unrated") == len(notes), f"{notes} are not all said")
-    if kinds[0] not in ("highest", "first", "shared"):
+    is_known = facts.circles is not None and kinds[0] not in NONE_FIRST and facts.has_circle
+    require(("circular" in kinds) == is_known, "how much runs in circles?")
+    if kinds[0] not in VERDICTS:
         return
     for kind, claim in (("better", "better"), ("same", "equivalent"), ("open", "undecided")):
         require((kind in kinds) == bool(facts.rivals(claim)), f"{claim}: {facts.rivals(claim)}")
@@ -676,9 +741,23 @@ def _require_all(kinds: Sequence[str], facts: Facts) -> None:
     has_number = nearest is not None and nearest.more_prompts is not None
     require(("prompts" in kinds) == has_number, "how many more prompts would decide?")
     rests = facts.by_name[facts.leader].lead_rests_on
-    is_ahead = kinds[0] != "shared"
+    is_ahead = kinds[0] not in ("shared", "alike")
     says_so = "one prompt" in kinds or "prompts without" in kinds
     require(says_so == (is_ahead and bool(rests)), f"the lead rests on {rests}")
+
+
+def prove_scope(text: str, n_dimensions: int, *, confidence: float = 0.95) -> None:
+    """Prove the sentence on what the claims of several dimensions mean together."""
+    found = re.fullmatch(
+        r"Claims hold together at ([\d.]+) % within a dimension, not over all (\d+): something "
+        r"false stands on such a page in up to (\d+) % of tournaments\.",
+        text,
+    )
+    require((found is not None) == (n_dimensions > 1), f"nobody can read {text!r}")
+    if found is not None:
+        at_most = f"{min(100.0, 100 * n_dimensions * (1 - confidence)):.0f}"
+        expected = (f"{100 * confidence:g}", str(n_dimensions), at_most)
+        require(found.groups() == expected, f"{text!r} is not about {expected}")
 
 
 def prove_counts(text: str, facts: Facts) -> None:

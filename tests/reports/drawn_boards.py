@@ -17,6 +17,7 @@ from tournament_assets.reports.leaderboard import build_leaderboard
 from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow, WinRateRow
 from tournament_assets.tournament.battles import RatingSettings
+from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 Draws = np.random.Generator
@@ -35,6 +36,8 @@ class Shape:
         ties: The share of the pairs that end without a winner.
         is_soft: Whether verdicts are shares of a win.
         copies: Entrants that write what the one with the number before theirs writes.
+        copied: On which share of the prompts they do.
+        lost: The share of the pairs that the judge is asked about in vain.
         islands: Entrants meet only those of their own number.
         decided: Who was decided to be above whom; None where all pairs were judged.
     """
@@ -46,6 +49,8 @@ class Shape:
     ties: float = 0.15
     is_soft: bool = False
     copies: frozenset[int] = frozenset()
+    copied: float = 1.0
+    lost: float = 0.03
     islands: np.ndarray | None = None
     decided: frozenset[tuple[str, str]] | None = None
 
@@ -85,6 +90,8 @@ def _with_copies(draws: Draws) -> Shape:
     shape = _sparse(draws) if draws.random() < 0.3 else _plain(draws)
     is_copy = draws.random(shape.strengths.size) < 0.6
     shape.copies = frozenset(each for each in np.flatnonzero(is_copy).tolist() if each)
+    shape.copied = float(draws.choice([1.0, 0.4], p=[0.7, 0.3]))
+    shape.lost = float(draws.choice([0.03, 1.0], p=[0.8, 0.2]))
     return shape
 
 
@@ -162,7 +169,7 @@ def _judgments(shape: Shape, draws: Draws) -> list[Judgment]:
                 if draws.random() > shape.kept:
                     continue
                 outcome, share = _outcome(shape, draws, chance)
-                if text[one] == text[other]:
+                if text[one] == text[other] and prompt < shape.copied * shape.n_prompts:
                     outcome, share = Outcome.SAME_TEXT, None
                 found.append(
                     Judgment(
@@ -180,9 +187,9 @@ def _judgments(shape: Shape, draws: Draws) -> list[Judgment]:
 
 def _outcome(shape: Shape, draws: Draws, chance: float) -> tuple[Outcome, float | None]:
     luck = draws.random()
-    if luck < 0.03:
+    if luck < shape.lost:
         return Outcome.UNJUDGED, None
-    if luck < 0.03 + 0.97 * shape.ties:
+    if luck < shape.lost + (1 - shape.lost) * shape.ties:
         return (Outcome.TIE if draws.random() < 0.6 else Outcome.INCONSISTENT), None
     is_win = draws.random() < chance
     share = None
@@ -237,4 +244,6 @@ def board_of(judgments: list[Judgment], names: list[str], shape: Shape, draws: D
         judge_label="judge" if shape.decided is None else f"judge; {STOPS_EARLY}",
         support=FirstPlaceSupport(prompts, at_least),
     )
-    return Facts(rows, win_rates, DIMENSION)
+    share = float(draws.random())
+    circles = None if draws.random() < 0.2 else Estimate(share, share / 2, (1 + share) / 2, 9)
+    return Facts(rows, win_rates, DIMENSION, circles=circles)

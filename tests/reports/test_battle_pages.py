@@ -55,7 +55,7 @@ def test_few_battles_stand_in_the_report_itself() -> None:
     assert laid_out.inline is not None
     assert laid_out.inline.n_battles == 24
     assert (laid_out.pages, laid_out.left_out) == ({}, {})
-    assert laid_out.page_of("factuality") == ""
+    assert [page.name for page in laid_out.pages_of("factuality")] == [""]
 
 
 def test_many_battles_get_a_page_for_each_dimension() -> None:
@@ -68,7 +68,7 @@ def test_many_battles_get_a_page_for_each_dimension() -> None:
     (page,) = laid_out.pages["calibration"]
     assert _battles_of(page.json)["dimensions"] == ["calibration"]
     assert (page.first, page.last, page.n_battles) == ("recall-00", "recall-11", 12)
-    assert laid_out.page_of("calibration") == "report_battles_calibration.html"
+    assert laid_out.pages_of("calibration") == [page]
 
 
 def test_a_page_is_divided_between_prompts_and_nothing_is_lost() -> None:
@@ -117,6 +117,31 @@ def test_the_report_of_a_large_run_links_its_pages_and_cells(
     hrefs = re.findall(r'<a href="([^"]*)"', second)
     assert {"report.html", "report_battles_calibration_3.html"} <= {*hrefs}
     assert 'id="battle-data"' in second
+
+
+def test_a_first_place_that_rests_on_battles_in_several_files_links_to_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    resting = ("recall-00", "recall-02")
+    given = page_of(STANDINGS, battles=TABLES)
+    frames: Any = given.tables
+    leaders = frames["leaderboard"].assign(
+        lead_rests_on=[[*resting] if rank == 1 else [] for rank in frames["leaderboard"]["rank"]]
+    )
+
+    def lay_out(tables: Any) -> BattlePages:
+        return lay_out_battles(tables, inline_bytes=100, page_bytes=ONE_PROMPT)
+
+    monkeypatch.setattr(report_page, "lay_out_battles", lay_out)
+    tables = {"leaderboard": leaders}
+    report = render_pages(page_of(STANDINGS, battles=TABLES, tables=tables))["report.html"]
+    links = re.findall(r'<a href="([^"]*)#battles\?([^"]*)">Read the battles of ada', report)
+    pages = lay_out(TABLES).pages["factuality"]
+    assert [name for name, _ in links if "_factuality_" in name] == [
+        page.name for page in pages if page.prompts & {*resting}
+    ]
+    assert len(pages) > len([name for name, _ in links if "_factuality_" in name]) == 2
+    assert "prompt=recall-00+recall-02" in links[0][1]
 
 
 def test_what_a_model_wrote_cannot_leave_its_script_element() -> None:

@@ -120,6 +120,19 @@ def test_equal_ratings_share_the_first_rank() -> None:
     assert "Elo point" not in said
 
 
+def test_texts_that_are_the_same_and_no_judged_pair_make_nobody_first() -> None:
+    rows = [leader_row(name, 1400.0, places=(1, 2)) for name in ("ada", "bob")]
+    pair = pair_row("ada", "bob", same_text=4, unjudged=3, claim="undecided")
+    for said in (answer(rows, [pair]), verdict(rows, [pair])):
+        assert re.findall(r"nobody is first: no pair was judged; (\d+) pairs", said) == ["4"]
+        assert "share the first rank" not in said
+    below = leader_row("cy", 1300.0, rank=3, places=(3, 3))
+    above = [leader_row(row.entrant_id, 1400.0, places=(1, 2), above=["cy"]) for row in rows]
+    said = verdict([*above, below], [pair, AC, BC])
+    assert re.findall(r"(\w+) and (\w+) are rated alike", said) == [("ada", "bob")]
+    assert "share the first rank" not in said
+
+
 def test_whoever_won_everything_is_first_by_no_number_of_points() -> None:
     rows = [
         leader_row("ada", None, places=(1, 1), above=["bob"], note=WON),

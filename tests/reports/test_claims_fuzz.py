@@ -7,8 +7,8 @@ from itertools import combinations
 
 import pytest
 
-from tests.reports.builders import leader_row
-from tests.reports.checker import Facts, FalseSentenceError, prove, prove_counts
+from tests.reports.builders import leader_row, pair_row
+from tests.reports.checker import Facts, FalseSentenceError, prove, prove_counts, prove_scope
 from tests.reports.drawn_boards import draw_board
 from tests.reports.test_claims import circle
 from tournament_assets.reports.claims import (
@@ -17,7 +17,11 @@ from tournament_assets.reports.claims import (
     pairs_sentence,
     verdict_sentence,
 )
+from tournament_assets.reports.run.headline import scope_sentence
+from tournament_assets.reports.trust_tables import circle_remarks
+from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import join_names
+from tournament_assets.trust.measures import CIRCLES, MEASURES
 
 N_DRAWS = 100_000 if "FUZZ" in os.environ else 2_000
 """Drawn tournaments in all (`make fuzz`: the most); the first few in every run of the tests."""
@@ -28,11 +32,24 @@ _ALWAYS = 500
 def said_of(facts: Facts) -> tuple[str, str, str]:
     """Return the answer, the verdict and the count of claims."""
     given = (facts.rows, facts.met)
+    remarks = remarks_on(facts)
     return (
-        answer_sentence(*given, dimension=facts.dimension),
-        verdict_sentence(*given, dimension=facts.dimension),
+        " ".join([answer_sentence(*given, dimension=facts.dimension), *remarks]),
+        " ".join([verdict_sentence(*given, dimension=facts.dimension), *remarks]),
         pairs_sentence(Statements.of(*given, dimension=facts.dimension)),
     )
+
+
+def remarks_on(facts: Facts) -> tuple[str, ...]:
+    """Return what the page adds to what it says of a dimension."""
+    circles = facts.circles or Estimate()
+    row = MEASURES[CIRCLES].light(circles, None, dimension=facts.dimension)
+    of = {facts.dimension: facts}
+    return circle_remarks(
+        [row],
+        {name: each.rows for name, each in of.items()},
+        {name: each.met for name, each in of.items()},
+    ).get(facts.dimension, ())
 
 
 def check_draw(seed: int) -> list[str]:
@@ -126,6 +143,9 @@ WORDS = {
     "less than 1": "2",
     "rests on one": "rests on no",
     "more prompts": "fewer prompts",
+    "rated alike": "rated apart",
+    "of one text": "of two texts",
+    "Circles are": "Lines are",
 }
 
 
@@ -160,13 +180,47 @@ def in_circles() -> list[Facts]:
     """Return claims that go in a circle, and the same beside somebody who may be first."""
     rows, pairs = circle()
     beside = leader_row("dee", 1390.0, rank=4, places=(1, 4))
-    return [Facts(rows, pairs, "factuality"), Facts([*rows, beside], pairs, "factuality")]
+    share = Estimate(0.25, 0.125, 0.5, 9)
+    return [Facts(given, pairs, "factuality", circles=share) for given in (rows, [*rows, beside])]
+
+
+def alike() -> Facts:
+    """Return two who are rated alike by way of a third, as no pair of theirs was judged."""
+    rows = [leader_row(name, 1450.0, above=["cy"]) for name in ("e01", "e02")]
+    rows.append(leader_row("cy", 1300.0, rank=3))
+    pairs = [
+        pair_row("e01", "e02", same_text=3, unjudged=1, claim="undecided"),
+        pair_row("e01", "cy", wins_a=4, claim="a_better"),
+        pair_row("e02", "cy", wins_a=4, claim="a_better"),
+    ]
+    return Facts(rows, pairs, "factuality")
+
+
+def of_one_text() -> Facts:
+    """Return two of whom the judge settled no pair, and some of whose pairs are of one text."""
+    rows = [leader_row(name, 1400.0) for name in ("e01", "e02")]
+    pair = pair_row("e01", "e02", same_text=3, unjudged=2, claim="undecided")
+    return Facts(rows, [pair], "factuality")
+
+
+@pytest.mark.parametrize("n_dimensions", [1, 2, 3, 40])
+def test_what_several_dimensions_mean_together_is_proven(n_dimensions: int) -> None:
+    said = scope_sentence(n_dimensions, confidence=0.95)
+    prove_scope(said, n_dimensions)
+    for changed in {*mutations(said)} - {said}:
+        with pytest.raises(FalseSentenceError):
+            prove_scope(changed, n_dimensions)
 
 
 def test_every_sentence_that_says_something_else_is_found_false() -> None:
     kinds: set[str] = set()
     n_changed = 0
-    for facts in (*(draw_board(seed).facts for seed in range(40)), *in_circles()):
+    for facts in (
+        *(draw_board(seed).facts for seed in range(40)),
+        *in_circles(),
+        alike(),
+        of_one_text(),
+    ):
         for text, proves in zip(said_of(facts), (prove, prove, prove_counts), strict=True):
             if proves is prove:
                 kinds |= {*prove(text, facts)}
@@ -178,5 +232,5 @@ def test_every_sentence_that_says_something_else_is_found_false() -> None:
     assert n_changed > 1_000
     assert kinds >= {
         *("best", "undecided", "copies", "unrated", "highest", "first", "shared", "circle"),
-        *("better", "worse", "open", "prompts", "prompts without"),
+        *("better", "worse", "open", "prompts", "prompts without", "circular", "alike", "one text"),
     }

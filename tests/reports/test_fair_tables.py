@@ -8,6 +8,7 @@ from tournament_assets.audits.fair_comparison import Families, fair_comparison_r
 from tournament_assets.reports.fair_tables import (
     Compared,
     FairReport,
+    fair_columns,
     fair_document,
     fair_section,
     fair_sentences,
@@ -107,12 +108,12 @@ def test_kin_of_the_judge_are_named_and_so_is_who_is_not_known() -> None:
     words = " ".join(fair_sentences(Compared.of(rows, families), dimension="f"))
     assert re.findall(r"claude-x .* \((\w+)\) as (\w+);", words) == [("claude", "ada")]
     assert re.findall(r"family with (\S+)", words) == ["<b>bob</b>"]
-    table = dict(fair_section(rows, (), {"f": families}, confidence=0.95).tables)["f"]
+    table = dict(fair_section(rows, {"f": families}, confidence=0.95).tables)["f"]
     assert [row[0].split()[0] for row in table.rows if "family" in row[0]] == ["ada"]
 
 
 def test_strata_and_gaps_have_tables_of_their_own() -> None:
-    section = fair_section(compared(judged(12), 12), (), {"f": UNKNOWN}, confidence=0.95)
+    section = fair_section(compared(judged(12), 12), {"f": UNKNOWN}, confidence=0.95)
     _, (_, gaps), (_, strata) = section.tables
     assert len(gaps.rows) == 2
     assert gaps.rows[0][1] == gaps.rows[1][0]
@@ -122,13 +123,27 @@ def test_strata_and_gaps_have_tables_of_their_own() -> None:
     }
 
 
-def test_a_page_shows_only_the_strata_that_it_asks_for() -> None:
-    rows = compared(judged(12), 12)
-    asked = fair_section(rows, (), {"f": UNKNOWN}, confidence=0.95, strata_by=("source",))
-    assert "f: by stratum" in dict(asked.tables)
-    assert "f: by stratum" not in dict(
-        fair_section(rows, (), {"f": UNKNOWN}, confidence=0.95, strata_by=()).tables
-    )
+def columns_of(rows: list[RatingRow], *strata_by: str) -> dict[str, list[str | int | None]]:
+    """Return what stands beside the ladder for each entrant, by column."""
+    found = fair_columns(Compared.of(rows, UNKNOWN), strata_by=strata_by)
+    own = [
+        row for row in rows if (row.method, row.stratum, row.basis) == ("win_share", "all", "all")
+    ]
+    return {name.replace("\n", " "): [cell(row) for row in own] for name, cell in found.items()}
+
+
+def test_beside_the_ladder_stand_strata_and_only_denominators_that_differ() -> None:
+    whole = columns_of(compared(judged(12), 12), "source")
+    assert list(whole) == ["even (6 prompts)", "odd (6 prompts)"]
+    shares = [cell for cells in whole.values() for cell in cells]
+    assert all(re.fullmatch(r"[\d.]+ % \([123]\)", str(cell)) for cell in shares)
+    assert columns_of(compared(judged(12), 12), "nothing") == {}
+    lost = columns_of(compared(judged(12, outage_from=6), 12))
+    assert list(lost) == [
+        *("common: rank", "common: win share", "common: rating"),
+        *("planned: rank", "planned: win share", "pairs judged of planned"),
+    ]
+    assert set(lost["pairs judged of planned"]) == {"12 of 24", "18 of 24"}
 
 
 @pytest.mark.parametrize(
@@ -138,7 +153,7 @@ def test_a_page_shows_only_the_strata_that_it_asks_for() -> None:
 def test_an_end_near_zero_says_on_which_side_it_is(low: float, said: str) -> None:
     rows = compared(judged(12), 12)
     rows = [replace(row, low=low, high=83.2) for row in rows]
-    cells = dict(fair_section(rows, (), {"f": UNKNOWN}, confidence=0.95).tables)[
+    cells = dict(fair_section(rows, {"f": UNKNOWN}, confidence=0.95).tables)[
         "f: gaps between neighbours"
     ].rows
     assert f"{said} 83.2" in [cell for row in cells for cell in row]
@@ -147,7 +162,7 @@ def test_an_end_near_zero_says_on_which_side_it_is(low: float, said: str) -> Non
 def test_a_gap_without_a_bound_is_separated_where_the_ladder_separates_it() -> None:
     rows = compared(judged(12), 12)
     rows = [replace(row, low=None, high=None, shown_above=("x",)) for row in rows]
-    section = fair_section(rows, (), {"f": UNKNOWN}, confidence=0.95)
+    section = fair_section(rows, {"f": UNKNOWN}, confidence=0.95)
     assert "everyone is better than the next" in section.sentences[0]
     cells = dict(section.tables)["f: gaps between neighbours"].rows
     assert {row[3:] for row in cells} == {("unbounded", "yes")}

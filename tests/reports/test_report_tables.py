@@ -17,6 +17,7 @@ from tournament_assets.reports.report_tables import (
     HtmlCell,
     ReportSection,
     ReportTable,
+    ThemedPicture,
     print_table,
     table_csv,
     table_latex,
@@ -254,13 +255,42 @@ def test_a_short_table_or_one_of_a_single_dimension_is_shown_whole(n_rows: int) 
     short = tuple((f"d{n % 2}", str(n), "x") for n in range(4))
     single = tuple(("f", str(n), "x") for n in range(13))
     rows = short if n_rows == 4 else single
-    assert ReportTable(("dimension", "entrant", "x"), rows, n_labels=2).by_dimension == []
+    assert ReportTable(("dimension", "entrant", "x"), rows, n_labels=2).by_dimension == {}
 
 
 def test_tables_that_share_a_dimension_are_chosen_together() -> None:
     table = ReportTable(("entrant", "x"), (("ada", "1"),))
     titles = ("f", "f: by stratum", "g", "g: by stratum")
     section = ReportSection("Fair", tables=tuple((t, table) for t in titles), one_at_a_time=True)
-    found = {name: [caption for caption, _ in shown] for name, shown in section.choices.items()}
+    found = {name: [caption for caption, _ in own.tables] for name, own in section.choices.items()}
     assert found == {"f": ["Fair, f", "By stratum, f"], "g": ["Fair, g", "By stratum, g"]}
     assert ReportSection("Fair", tables=section.tables).choices == {}
+    assert section.unchosen.tables == ()
+
+
+def test_a_picture_of_each_dimension_is_chosen_with_its_table_or_alone() -> None:
+    table = ReportTable(("entrant", "x"), (("ada", "1"),))
+    pictures = tuple(ThemedPicture(name, "alt", {"light": f"data:{name}"}) for name in "fg")
+    section = ReportSection("Gaps", tables=(("f", table),), pictures=pictures, one_at_a_time=True)
+    shown = [(len(own.tables), len(own.pictures)) for own in section.choices.values()]
+    assert shown == [(1, 1), (0, 1)]
+    apart = ReportSection("Cost", tables=(("All", table),), pictures=pictures)
+    assert [len(own.tables) for own in apart.choices.values()] == [0, 0]
+    page = render_macro("macros.html.jinja", "section", apart, "cost")
+    assert page.count('<input type="radio"') == page.count("<img") == 2
+    assert page.count("<table") == 1
+
+
+def test_a_column_that_counts_nothing_becomes_a_sentence_and_links_stay_with_their_cells() -> None:
+    cell = HtmlCell("9", href="#x")
+    table = ReportTable(
+        ("who", "lost", "won", "read"),
+        (("ada", "0", "3", "9"), ("bob", "0", "0", "9")),
+        spare=(2,),
+        html={(0, 3): cell},
+    )
+    section = ReportSection("Pairs", tables=(("f", table), ("g", table))).without_empty_tables
+    assert section.sentences == ("f and g: 0 everywhere (lost).",)
+    left = section.tables[0][1]
+    assert left.headers == ("who", "won", "read")
+    assert (left.spare, left.html) == ((1,), {(0, 2): cell})

@@ -99,6 +99,13 @@ def test_the_gate_counts_a_pair_for_as_many_prompts_as_it_stands_for() -> None:
     assert (found.test.settled, found.doubts) == (40, ())
 
 
+def test_the_gate_decides_nothing_about_an_entrant_that_does_not_answer() -> None:
+    broken = run(BETTER, broken_entrants={"old": "returned 99 of 100 empty answers", "x": "slept"})
+    gate = hold_gate(broken, SETTINGS)
+    assert gate.passage is Passage.UNDECIDED
+    assert gate_sentences(gate)[1] == "facts: old returned 99 of 100 empty answers."
+
+
 def test_the_gate_reads_shares() -> None:
     pairs = run(EVEN).verdicts["facts"]
     shared = tuple(replace(each, share=0.75) for each in pairs[:15])

@@ -25,7 +25,7 @@ from tournament_assets.judging.requests.verdict_parsing import FailureClass
 from tournament_assets.tournament.asset_rows import CoverageRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.formatting import format_share
+from tournament_assets.tournament.formatting import format_share, join_names
 from tournament_assets.tournament.prompts import GeneratedResponse, answer_key
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
@@ -311,17 +311,20 @@ class Outage:
     """Missing data that a reader must know of first.
 
     Attributes:
-        kind: `judge`, a dimension with too few verdicts; `verdicts`, verdicts missing for some
-            entrants more than for others; `answers`, the same for answers.
+        kind: `answers`, an entrant that answered nothing, or less than others did; `judge`, a
+            dimension with too few verdicts; `verdicts`, verdicts missing for some entrants more
+            than for others.
         dimension: The dimension; None for answers, which belong to no dimension.
-        entrants: The entrants with the largest missing share.
+        entrants: Those whose answers are missing, or with the largest missing share.
         sentence: What to say.
+        short: The same in a few words.
     """
 
     kind: Literal["judge", "verdicts", "answers"]
     dimension: str | None
     entrants: tuple[str, ...]
     sentence: str
+    short: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,6 +409,44 @@ def check_missingness(rows: Rows, *, max_spread: float) -> MissingnessCheck:
     )
 
 
+BROKEN = 0.25
+"""An entrant with this share of its answers missing or empty is broken, not bad."""
+
+
+def broken_entrants(rows: Rows) -> dict[str, str]:
+    """Return the entrants that do not answer, and what they did instead, in words.
+
+    Args:
+        rows: Rows of table "audit".
+    """
+    return _unanswered(rows)
+
+
+def _unanswered(rows: Rows, *, above: float = 1.0) -> dict[str, str]:
+    """Describe, worst first, whoever is broken or misses a larger share of answers than a bound."""
+    said: dict[str, tuple[float, str]] = {}
+    for row in rows:
+        missing = row.prompts_selected - row.responses + row.empty_responses
+        share = _ratio(missing, row.prompts_selected) or 0.0
+        if share < BROKEN and share <= above:
+            continue
+        words = [
+            *(
+                [f"answered {row.responses} of {row.prompts_selected} prompts"]
+                if row.responses < row.prompts_selected
+                else []
+            ),
+            *(
+                [f"returned {row.empty_responses} of {row.responses} empty answers"]
+                if row.empty_responses
+                else []
+            ),
+        ]
+        said[row.entrant_id] = share, " and ".join(words)
+    worst_first = sorted(said.items(), key=lambda each: -each[1][0])
+    return {name: words for name, (_, words) in worst_first}
+
+
 def find_outages(rows: Rows, checks: CheckThresholds) -> tuple[Outage, ...]:
     """Return the outages that must precede any number, most important first.
 
@@ -414,16 +455,16 @@ def find_outages(rows: Rows, checks: CheckThresholds) -> tuple[Outage, ...]:
         checks: How much data may be missing, and how unevenly.
 
     Returns:
-        Dimensions without enough judgments, then entrants that miss more verdicts than others, by
-        dimension, then more answers. Empty if there are none.
+        Entrants that do not answer, then dimensions without enough judgments, then entrants that
+        miss more verdicts than others, by dimension. Empty if there are none.
     """
-    found: list[Outage] = []
+    check = check_missingness(rows, max_spread=checks.max_missing_spread)
+    found = _answer_outages(rows, check)
     by_dimension = _by_dimension(rows)
     for dimension, members in by_dimension.items():
-        sentence = _judge_sentence(dimension, members, checks.max_unjudged_rate)
-        if sentence is not None:
-            found.append(Outage("judge", dimension, (), sentence))
-    check = check_missingness(rows, max_spread=checks.max_missing_spread)
+        outage = _judge_outage(dimension, members, checks.max_unjudged_rate)
+        if outage is not None:
+            found.append(outage)
     for dimension, evenness in check.verdicts.items():
         if not evenness.is_even:
             found.append(
@@ -433,19 +474,30 @@ def find_outages(rows: Rows, checks: CheckThresholds) -> tuple[Outage, ...]:
                     _worst(evenness),
                     f"Unevenly missing, {_uneven_verdicts(dimension, evenness)}. "
                     "Its ratings do not compare like with like.",
+                    f"verdicts unevenly missing on {dimension}",
                 )
             )
-    if not check.answers.is_even:
-        found.append(
-            Outage(
-                "answers",
-                None,
-                _worst(check.answers),
-                f"Unevenly missing, {_uneven_answers(check.answers)}. A prompt that any "
-                "entrant did not answer is left out for all; an empty answer is judged as it is.",
-            )
-        )
     return tuple(found)
+
+
+def _answer_outages(rows: Rows, check: MissingnessCheck) -> list[Outage]:
+    """Return an outage for each thing that entrants did instead of answering."""
+    is_even = check.answers.is_even
+    above = 1.0 if is_even else check.answers.counts[-1].rate + check.max_spread
+    by_words: dict[str, list[str]] = {}
+    for name, words in _unanswered(rows, above=above).items():
+        by_words.setdefault(words, []).append(name)
+    advice = (
+        "A prompt that any entrant did not answer is left out for all; an empty answer is judged "
+        "as it is. Look at the entrant before its rating."
+    )
+    uneven = "" if is_even else f"Unevenly missing, {_uneven_answers(check.answers)}. "
+    found = []
+    for words, names in by_words.items():
+        short = f"{join_names(names)} {'each ' if len(names) > 1 else ''}{words}"
+        found.append(Outage("answers", None, tuple(names), f"{short}. {uneven}{advice}", short))
+        uneven = ""
+    return found
 
 
 def mostly_same_text(same_text: int, pairs: int) -> bool:
@@ -502,25 +554,28 @@ def asked(row: CoverageRow) -> int:
     return row.pairs_planned - row.pairs_unanswered - row.pairs_same_text
 
 
-def _judge_sentence(dimension: str, rows: Rows, max_unjudged_rate: float) -> str | None:
+def _judge_outage(dimension: str, rows: Rows, max_unjudged_rate: float) -> Outage | None:
     planned = sum(row.pairs_planned for row in rows) // 2
     put = sum(map(asked, rows)) // 2
     judged = sum(row.pairs_judged for row in rows) // 2
     if not put:
         if any(row.pairs_same_text for row in rows):
-            return (
+            sentence = (
                 f"The judge was asked nothing on {dimension}: every two responses to one prompt "
                 "are the same text."
             )
-        if not planned:
-            return f"Nothing was judged on {dimension}: there was no pair to judge."
-        return (
-            f"Nothing was judged on {dimension}: no prompt was answered by everyone, so none of "
-            f"its {planned} planned pairs could be put to the judge."
-        )
+        elif not planned:
+            sentence = f"Nothing was judged on {dimension}: there was no pair to judge."
+        else:
+            sentence = (
+                f"Nothing was judged on {dimension}: no prompt was answered by everyone, so none "
+                f"of its {planned} planned pairs could be put to the judge."
+            )
+        return Outage("judge", dimension, (), sentence, f"nothing judged on {dimension}")
     missing = put - judged
     if missing <= max_unjudged_rate * put:
         return None
+    share, limit = format_share(missing / put), f"limit {format_share(max_unjudged_rate)}"
     # Every presentation shows two entrants, so it stands in two rows.
     reasons = ", ".join(
         f"{sum(getattr(row, name) for row in rows) // 2} {word}"
@@ -529,10 +584,13 @@ def _judge_sentence(dimension: str, rows: Rows, max_unjudged_rate: float) -> str
     )
     infra = sum(row.infra_remaining for row in rows) // 2
     failed = f", {infra} of them failures of infrastructure" if infra else ""
-    return (
-        f"Judge outage on {dimension}: {missing} of {put} pairs ({format_share(missing / put)}) "
-        f"are unjudged (replies: {reasons}{failed}); the ratings on {dimension} rest on the other "
-        f"{judged}."
+    return Outage(
+        "judge",
+        dimension,
+        (),
+        f"Judge outage on {dimension}: {missing} of {put} pairs ({share}; {limit}) are unjudged "
+        f"(replies: {reasons}{failed}); the ratings on {dimension} rest on the other {judged}.",
+        f"missing: {share} of {dimension} ({limit})",
     )
 
 

@@ -59,9 +59,8 @@ def missing_section(audit: Sequence[CoverageRow], *, checks: CheckThresholds) ->
             "Normalised, it divides by what was planned, so that what is missing earns nothing.",
         ),
         tables=(
-            ("Planned and present, by entrant", _present_table(audit)),
+            ("Planned and present, and scores with and without it", _present_table(audit)),
             ("Presentations without a verdict, by entrant", _missing_table(audit)),
-            ("Scores with and without what is missing", _score_table(audit)),
         ),
         finding=_missing_words(audit),
     )
@@ -82,12 +81,10 @@ def audit_doubts(
         pending: Presentations without a reply yet, by dimension.
         left_out: Pairs that a limit left out, by dimension.
     """
+    outages = find_outages(audit, checks)
     found = [
-        *_broken_doubts(audit),
-        *(
-            Doubt(_short_outage(each, audit, checks), each.sentence, is_red=True)
-            for each in find_outages(audit, checks)
-        ),
+        Doubt(each.short, each.sentence, is_red=True, is_first=each.kind == "answers")
+        for each in outages
     ]
     if any(pending.values()):
         sentence = (
@@ -102,47 +99,9 @@ def audit_doubts(
         found.append(Doubt("limited to the first pairs", sentence))
     copies = copy_sentences(audit)
     found += [Doubt("most pairs are of one text", each) for each in copies]
-    return [*found, *_unjudged_doubts(audit), *_unanswered_doubts(audit)]
-
-
-_BROKEN = 0.5
-"""An entrant that answered fewer of its prompts than this is broken, not bad."""
-
-
-def _broken_doubts(audit: Sequence[CoverageRow]) -> list[Doubt]:
-    """Name entrants that mostly answered nothing; every comparison with them says only that."""
-    said = {}
-    for row in audit:
-        answered = row.responses - row.empty_responses
-        if row.prompts_selected and answered < _BROKEN * row.prompts_selected:
-            what = (
-                f"returned {row.empty_responses} of {row.responses} empty answers"
-                if row.empty_responses
-                else f"answered {row.responses} of {row.prompts_selected} prompts"
-            )
-            said[row.entrant_id] = f"{row.entrant_id} {what}"
-    return [
-        Doubt(
-            short,
-            f"{short}: comparisons with it say only that. Look at the entrant before its rating.",
-            is_red=True,
-        )
-        for short in said.values()
-    ]
-
-
-def _short_outage(outage: Outage, audit: Sequence[CoverageRow], checks: CheckThresholds) -> str:
-    if outage.kind == "answers":
-        return "answers unevenly missing"
-    if outage.kind == "verdicts":
-        return f"verdicts unevenly missing on {outage.dimension}"
-    own = [row for row in audit if row.dimension == outage.dimension]
-    put = sum(map(asked, own))
-    if not put:
-        return f"nothing judged on {outage.dimension}"
-    missing = format_share(1 - sum(row.pairs_judged for row in own) / put)
-    limit = format_share(checks.max_unjudged_rate)
-    return f"missing: {missing} of {outage.dimension} (limit {limit})"
+    named = {name for each in outages if each.kind == "answers" for name in each.entrants}
+    rest = [row for row in audit if row.entrant_id not in named]
+    return [*found, *_unjudged_doubts(audit), *_unanswered_doubts(rest)]
 
 
 _MISSING_REPLIES = (
@@ -315,7 +274,11 @@ def _present_table(rows: Sequence[CoverageRow]) -> ReportTable:
             "same text": lambda row: row.pairs_same_text,
             "asked": asked,
             "judged": lambda row: row.pairs_judged,
+            "clean": lambda row: row.pairs_clean,
             "coverage": lambda row: format_share(row.coverage),
+            "mean": lambda row: format_share(row.score_present),
+            "clean mean": lambda row: format_share(row.score_clean),
+            "normalised": lambda row: format_share(row.score_normalised),
         },
         n_labels=2,
     )
@@ -333,24 +296,6 @@ def _missing_table(rows: Iterable[CoverageRow]) -> ReportTable:
             "pending": lambda row: row.replies_pending,
             "infra left": lambda row: row.infra_remaining,
             "infra re-judged": lambda row: row.infra_rejudged,
-        },
-        n_labels=2,
-    )
-
-
-def _score_table(rows: Iterable[CoverageRow]) -> ReportTable:
-    return ReportTable.of(
-        rows,
-        {
-            "dimension": lambda row: row.dimension,
-            "entrant": lambda row: row.entrant_id,
-            "planned": lambda row: row.pairs_planned,
-            "judged": lambda row: row.pairs_judged,
-            "same text": lambda row: row.pairs_same_text,
-            "clean": lambda row: row.pairs_clean,
-            "mean": lambda row: format_share(row.score_present),
-            "clean mean": lambda row: format_share(row.score_clean),
-            "normalised": lambda row: format_share(row.score_normalised),
         },
         n_labels=2,
     )

@@ -10,7 +10,7 @@ texts themselves are never changed, so joined parts are the response.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, groupby
 from typing import Any
@@ -286,6 +286,7 @@ class BattlePage:
         first: The first prompt on it.
         last: The last prompt on it.
         n_battles: How many battles.
+        prompts: The ids of all prompts on it.
         content: The data.
     """
 
@@ -294,6 +295,7 @@ class BattlePage:
     first: str
     last: str
     n_battles: int
+    prompts: frozenset[str]
     content: WaitingContent = field(repr=False)
 
     @property
@@ -316,12 +318,13 @@ class BattlePages:
     pages: Mapping[str, tuple[BattlePage, ...]]
     left_out: Mapping[str, int]
 
-    def page_of(self, dimension: str) -> str | None:
-        """Return the file of a dimension's first battles; empty for the report itself."""
-        if self.inline is not None:
-            return ""
-        pages = self.pages.get(dimension)
-        return pages[0].name if pages else None
+    def pages_of(self, dimension: str, prompts: Collection[str] = ()) -> list[BattlePage]:
+        """Return the pages of a dimension's battles in order; only those of some prompts, if given.
+
+        The report itself has an empty name.
+        """
+        pages = self.pages.get(dimension, ()) if self.inline is None else (self.inline,)
+        return [page for page in pages if not prompts or page.prompts & {*prompts}]
 
 
 def script_json(value: Any) -> str:
@@ -407,6 +410,7 @@ def _page(battles: Sequence[ShownBattle], data: bytes) -> BattlePage:
         first=battles[0].pair.prompt_id if battles else "",
         last=battles[-1].pair.prompt_id if battles else "",
         n_battles=len(battles),
+        prompts=frozenset(battle.pair.prompt_id for battle in battles),
         content=content,
     )
 

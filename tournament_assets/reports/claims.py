@@ -6,7 +6,7 @@ where the joint interval of the difference excludes 0, *equivalent* where it lie
 that does not matter, and *undecided* of everything else.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal, get_args
@@ -52,9 +52,14 @@ class PairRecord:
     share: float | None = None
 
     @property
+    def judged(self) -> int:
+        """Pairs that the judge settled."""
+        return self.wins + self.losses + self.ties + self.inconsistent
+
+    @property
     def settled(self) -> int:
         """All pairs but the unjudged."""
-        return self.wins + self.losses + self.ties + self.inconsistent + self.same_text
+        return self.judged + self.same_text
 
     @property
     def is_all_same_text(self) -> bool:
@@ -180,6 +185,22 @@ class Statements:
             None,
         )
 
+    def rival_of(self, name: str, *, broken: Collection[str] = ()) -> tuple[str, float] | None:
+        """Return the first other entrant, and what share of their pairs one won against it.
+
+        Args:
+            name: Whose rival to return; another than itself and its copies.
+            broken: Entrants that do not answer; to win against them says only that.
+        """
+        found = [
+            (other, pair.record.share if name == pair.upper else 1 - pair.record.share)
+            for (upper, lower), pair in self.pairs.items()
+            if name in (upper, lower) and pair.record.share is not None
+            for other in (lower if name == upper else upper,)
+            if other not in broken and not pair.record.is_all_same_text
+        ]
+        return found[0] if found else None
+
     @property
     def top(self) -> tuple[LeaderboardRow, ...]:
         """Those that may be first: nobody is shown to be above them, but for a circle."""
@@ -219,10 +240,21 @@ class Statements:
         return (leader.entrant_id, *(row.entrant_id for row in equals))
 
     @property
+    def n_only_of_one_text(self) -> int:
+        """How many pairs are of one text, if the judge settled no other; else 0."""
+        records = [pair.record for pair in self.pairs.values()]
+        is_judged = any(record.judged for record in records)
+        return 0 if is_judged else sum(record.same_text for record in records)
+
+    def are_judged(self, names: Sequence[str]) -> bool:
+        """Whether the judge settled any pair of two of some entrants, who are best first."""
+        return any(self.pairs[pair].record.judged for pair in combinations(names, 2))
+
+    @property
     def outcome(self) -> tuple[Outcome, tuple[str, ...]]:
         """How the dimension ended, and the entrants that this is about."""
         leader = self.leader
-        if leader is None or self.runner_up is None:
+        if leader is None or self.runner_up is None or self.n_only_of_one_text:
             return "nothing", ()
         if self.nobody_is_first:
             return "circle", self.circle
@@ -378,7 +410,7 @@ def _copies(rows: Sequence[LeaderboardRow]) -> list[tuple[str, ...]]:
     return groups
 
 
-MOST_PAIRS = 12
+MOST_PAIRS = 8
 """Most pairs that are listed, closest first."""
 
 

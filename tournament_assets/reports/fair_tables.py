@@ -14,7 +14,12 @@ from tournament_assets.audits.fair_comparison import (
     judge_family,
 )
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, GAP, WIN_SHARE, neighbours
-from tournament_assets.reports.rating_method_tables import CELLS, beside, with_interval
+from tournament_assets.reports.rating_method_tables import (
+    CELLS,
+    AnyStanding,
+    beside,
+    with_interval,
+)
 from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import Cell, Document, ReportSection, ReportTable
 from tournament_assets.storage.tables import AnyTable, judge_models_of
@@ -25,6 +30,7 @@ from tournament_assets.tournament.formatting import (
     format_confidence,
     format_ends,
     format_interval,
+    format_share,
     join_names,
 )
 
@@ -59,44 +65,32 @@ def families_of(
 
 
 def fair_section(
-    fair_comparison: Sequence[RatingRow],
-    ratings: Sequence[RatingRow],
-    families: Mapping[str, Families],
-    *,
-    confidence: float,
-    strata_by: Collection[str] | None = None,
+    rows: Sequence[RatingRow], families: Mapping[str, Families], *, confidence: float
 ) -> ReportSection:
-    """Return the report section that compares all entrants on equal terms.
+    """Return the section that compares all entrants on equal terms.
 
     Args:
-        fair_comparison: Rows of the table, all dimensions.
-        ratings: Likewise.
+        rows: Rows of tables "fair_comparison" and "ratings", all dimensions.
         families: Who judged and who answered, by dimension.
-        strata_by: Only strata by these, such as `source`; by all of them unless given.
     """
-    rows = (*fair_comparison, *ratings)
-    dimensions = list(dict.fromkeys(row.dimension for row in rows))
-    compared = {
-        name: Compared.of([row for row in rows if row.dimension == name], families[name])
-        for name in dimensions
-    }
-    sentences = [" ".join(fair_sentences(each, dimension=name)) for name, each in compared.items()]
+    compared = sort_compared(rows, (), families)
     tables = [
         table
         for dimension, each in compared.items()
         for table in (
             (dimension, fair_table(each)),
             (f"{dimension}: gaps between neighbours", gap_table(each)),
-            (f"{dimension}: by stratum", stratum_table(each, strata_by=strata_by)),
+            (f"{dimension}: by stratum", stratum_table(each)),
         )
         if table[1].rows
     ]
     return ReportSection(
         "Fair comparison",
-        (*sentences, *render_part(_TEMPLATE, "notes", format_confidence(confidence))),
+        (
+            *(" ".join(fair_sentences(each, dimension=name)) for name, each in compared.items()),
+            *fair_notes(confidence=confidence),
+        ),
         tuple(tables),
-        finding=_order_words(compared),
-        one_at_a_time=True,
     )
 
 
@@ -123,6 +117,19 @@ class Compared:
     def strata(self) -> list[str]:
         """The strata other than the whole."""
         return [name for name in dict.fromkeys(key[0] for key in self.rows) if name != WHOLE]
+
+    def strata_by(self, kinds: Collection[str] | None) -> list[str]:
+        """Return the strata by some of what they are made by, or all of them."""
+        return [each for each in self.strata if kinds is None or each.partition(": ")[0] in kinds]
+
+    @property
+    def is_one_share(self) -> bool:
+        """Whether everyone has the same win share on all three denominators."""
+        shares = [
+            {name: row.rating for name, row in self.by(WIN_SHARE, basis).items()}
+            for basis in _BASES
+        ]
+        return all(each == shares[0] for each in shares)
 
     def gaps(self) -> list[tuple[RatingRow, str]]:
         """The gaps on the common prompts, best first, each with the entrant next below."""
@@ -175,11 +182,36 @@ class Compared:
         return [name for name in names if self.families.is_shared_with(name) is is_shared]
 
 
-def _order_words(compared: Mapping[str, Compared]) -> str:
+def order_words(compared: Mapping[str, Compared]) -> str:
+    """Say in a few words whether the denominators agree on the order."""
     turned = [name for name, each in compared.items() if not each.is_one_order]
     if turned:
         return f"the order depends on what is counted on {join_names(turned)}"
     return "the order is the same on the prompts that all share, on all pairs and on planned ones"
+
+
+def sort_compared(
+    fair_comparison: Sequence[RatingRow],
+    ratings: Sequence[RatingRow],
+    families: Mapping[str, Families],
+) -> dict[str, Compared]:
+    """Return the rows of both tables, sorted, by dimension.
+
+    Args:
+        fair_comparison: Rows of the table, all dimensions.
+        ratings: Likewise.
+        families: Who judged and who answered, by dimension.
+    """
+    rows = (*fair_comparison, *ratings)
+    return {
+        name: Compared.of([row for row in rows if row.dimension == name], families[name])
+        for name in dict.fromkeys(row.dimension for row in rows)
+    }
+
+
+def fair_notes(*, confidence: float) -> list[str]:
+    """Explain the three denominators."""
+    return render_part(_TEMPLATE, "notes", format_confidence(confidence))
 
 
 def fair_sentences(compared: Compared, *, dimension: str) -> list[str]:
@@ -195,20 +227,61 @@ def fair_sentences(compared: Compared, *, dimension: str) -> list[str]:
 
 def fair_table(compared: Compared) -> ReportTable:
     """Return everybody on the three denominators, best on the common support first."""
-    shares = {basis: compared.by(WIN_SHARE, basis) for basis in _BASES}
     kin = compared.families.is_shared_with
-    columns: dict[str, Cell[RatingRow]] = {
+    columns: dict[str, Cell[AnyStanding]] = {
         "entrant": lambda row: row.entrant_id + " (judge's family)" * bool(kin(row.entrant_id))
     }
-    for basis, own in shares.items():
-        columns[f"{basis}:\nrank"] = beside(own, CELLS["rank"])
-        columns[f"{basis}:\nwin share"] = beside(own, CELLS["share"])
-        if basis != PLANNED:
-            columns[f"{basis}:\nrating"] = beside(compared.by(BRADLEY_TERRY, basis), _RATING)
-    columns["pairs judged\nof planned"] = lambda row: (
-        f"{shares[ALL][row.entrant_id].n} of {shares[PLANNED][row.entrant_id].n}"
+    for basis in _BASES:
+        columns |= _basis_columns(compared, basis)
+    columns["pairs judged\nof planned"] = _judged_of_planned(compared)
+    return ReportTable.of(compared.by(WIN_SHARE, COMMON).values(), columns)
+
+
+def fair_columns(
+    compared: Compared, *, strata_by: Collection[str] | None = None
+) -> dict[str, Cell[AnyStanding]]:
+    """Return what stands beside ratings on all judged pairs: other denominators, and strata.
+
+    Denominators on which everyone has the same share are left out, as where nothing is missing.
+
+    Args:
+        compared: The rows of the dimension.
+        strata_by: Only strata by these; by all of them unless given.
+    """
+    columns: dict[str, Cell[AnyStanding]] = {}
+    if not compared.is_one_share:
+        for basis in (COMMON, PLANNED):
+            columns |= _basis_columns(compared, basis)
+        columns["pairs judged\nof planned"] = _judged_of_planned(compared)
+    for label in compared.strata_by(strata_by):
+        n = next(iter(compared.by(BRADLEY_TERRY, COMMON, label).values())).n
+        own = compared.by(WIN_SHARE, COMMON, label)
+        columns[f"{label.partition(': ')[2]}\n({n} prompts)"] = beside(own, _share_and_rank)
+    return columns
+
+
+def _basis_columns(compared: Compared, basis: str) -> dict[str, Cell[AnyStanding]]:
+    own = compared.by(WIN_SHARE, basis)
+    columns = {
+        f"{basis}:\nrank": beside(own, CELLS["rank"]),
+        f"{basis}:\nwin share": beside(own, CELLS["share"]),
+    }
+    if basis != PLANNED:
+        columns[f"{basis}:\nrating"] = beside(compared.by(BRADLEY_TERRY, basis), _RATING)
+    return columns
+
+
+def _share_and_rank(row: RatingRow) -> str | None:
+    return None if row.rating is None else f"{format_share(row.rating)} ({row.rank})"
+
+
+def _judged_of_planned(compared: Compared) -> Cell[AnyStanding]:
+    judged, planned = (compared.by(WIN_SHARE, basis) for basis in (ALL, PLANNED))
+    return lambda row: (
+        f"{judged[row.entrant_id].n} of {planned[row.entrant_id].n}"
+        if row.entrant_id in judged and row.entrant_id in planned
+        else None
     )
-    return ReportTable.of(shares[COMMON].values(), columns)
 
 
 def gap_table(compared: Compared) -> ReportTable:
@@ -242,24 +315,18 @@ def _near_zero(points: float) -> str:
     return f"{points:.1f}"
 
 
-def stratum_table(compared: Compared, *, strata_by: Collection[str] | None = None) -> ReportTable:
-    """Return everybody's place in every stratum, on its common support.
-
-    Args:
-        compared: The rows of the dimension.
-        strata_by: Only strata by these; by all of them unless given.
-    """
-    labels = [
-        label
-        for label in compared.strata
-        if strata_by is None or label.partition(": ")[0] in strata_by
-    ]
+def stratum_table(compared: Compared) -> ReportTable:
+    """Return everybody's place in every stratum, on its common support."""
 
     def strength(row: RatingRow) -> RatingRow:
         return compared.by(BRADLEY_TERRY, COMMON, row.stratum)[row.entrant_id]
 
     return ReportTable.of(
-        [row for label in labels for row in compared.by(WIN_SHARE, COMMON, label).values()],
+        [
+            row
+            for label in compared.strata
+            for row in compared.by(WIN_SHARE, COMMON, label).values()
+        ],
         {
             "by": lambda row: row.stratum.partition(": ")[0],
             "stratum": lambda row: row.stratum.partition(": ")[2],
@@ -322,7 +389,7 @@ class FairReport:
 
 def fair_document(report: FairReport) -> Document:
     """Return the comparison as a document that names the column behind each number."""
-    section = fair_section(report.rows, (), report.families, confidence=report.confidence)
+    section = fair_section(report.rows, report.families, confidence=report.confidence)
     return Document(
         f"Fair comparison: {report.tournament_id}, {report.mode}",
         (
@@ -336,7 +403,7 @@ def fair_document(report: FairReport) -> Document:
 
 def fair_values(report: FairReport) -> dict[str, Any]:
     """Return every number of the comparison, for JSON."""
-    section = fair_section(report.rows, (), report.families, confidence=report.confidence)
+    section = fair_section(report.rows, report.families, confidence=report.confidence)
     return {
         "tournament": report.tournament_id,
         "mode": report.mode,

@@ -146,15 +146,24 @@ def _with_bars(
     ]
 
 
-def leaderboard_cells(rows: Sequence[LeaderboardRow]) -> ReportTable:
-    """Return the rows as text, for every target."""
-    return _cells_of(rows, tuple(name for name in _CELLS if name not in _LATEX_ONLY))
+def leaderboard_cells(
+    rows: Sequence[LeaderboardRow], beside: Mapping[str, Cell[LeaderboardRow]] | None = None
+) -> ReportTable:
+    """Return the rows as text, for every target.
+
+    Args:
+        rows: Rows of table "leaderboard" of one dimension, best entrant first.
+        beside: Further columns.
+    """
+    columns = {name: cell for name, cell in _CELLS.items() if name not in _LATEX_ONLY}
+    return _cells_of(rows, {**columns, **(beside or {})})
 
 
-def _cells_of(rows: Sequence[LeaderboardRow], columns: Sequence[str]) -> ReportTable:
+def _cells_of(
+    rows: Sequence[LeaderboardRow], columns: Mapping[str, Cell[LeaderboardRow]]
+) -> ReportTable:
     spare = tuple(place for place, name in enumerate(columns) if name == "Elo ± SEM")
-    table = ReportTable.of(rows, {name: _CELLS[name] for name in columns}, n_labels=2)
-    return replace(table, spare=spare)
+    return replace(ReportTable.of(rows, columns, n_labels=2), spare=spare)
 
 
 def format_places(row: LeaderboardRow) -> str:
@@ -305,7 +314,7 @@ def leaderboard_latex(leaderboard: Mapping[str, Sequence[LeaderboardRow]]) -> st
         leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
     """
     rows = [row for rows in leaderboard.values() for row in rows]
-    table = _cells_of(rows, tuple(_LATEX_COLUMNS))
+    table = _cells_of(rows, {name: _CELLS[name] for name in _LATEX_COLUMNS})
     is_long = max((len(row.entrant_id) for row in rows), default=0) > _LONG_NAME
     return _NOTE + table_latex(
         table,

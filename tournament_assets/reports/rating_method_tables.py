@@ -11,7 +11,7 @@ from tournament_assets.ratings.rating_methods import (
     compared_methods,
 )
 from tournament_assets.reports.report_tables import Cell, ReportTable
-from tournament_assets.tournament.asset_rows import EloRow, RatingRow
+from tournament_assets.tournament.asset_rows import EloRow, LeaderboardRow, RatingRow
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_interval,
@@ -36,7 +36,10 @@ def _by_method(rows: Sequence[RatingRow]) -> dict[str, dict[str, RatingRow]]:
     return found
 
 
-def beside(rows: Mapping[str, RatingRow], cell: Cell[RatingRow]) -> Cell[EloRow | RatingRow]:
+AnyStanding = EloRow | RatingRow | LeaderboardRow
+
+
+def beside(rows: Mapping[str, RatingRow], cell: Cell[RatingRow]) -> Cell[AnyStanding]:
     """Return a column of other ratings of the same entrants, as by another method or basis."""
     return lambda row: cell(rows[row.entrant_id]) if row.entrant_id in rows else None
 
@@ -172,9 +175,8 @@ def scale_sentence(rows: Sequence[RatingRow], *, upper: str, lower: str) -> str 
     if len(gaps) < 2:
         return None
     return (
-        f"The same pairs put {upper} {join_names([*gaps.values()])} Elo points above {lower}: "
-        f"{join_names([str(METHODS[model]) for model in gaps])}; the win share depends on no such "
-        "choice."
+        f"The same pairs put {upper} {join_names([*gaps.values()])} Elo points above {lower}; the "
+        "win share depends on no such choice."
     )
 
 

@@ -86,6 +86,11 @@ def escape_latex(text: str) -> str:
     return show_controls(" ".join(text.split())).translate(_LATEX)
 
 
+def break_latex(text: str) -> str:
+    """Return text as `escape_latex` does, whose long names TeX may divide."""
+    return re.sub(r"\\_|[./](?=\w)", r"\g<0>\\allowbreak{}", escape_latex(text))
+
+
 def escape_markdown(text: str) -> str:
     """Return text that Markdown shows literally on one line, also inside a table."""
     line = show_controls(" ".join(text.split()))
@@ -217,4 +222,9 @@ def _environment() -> Environment:
         "kappa": format_kappa,
     }
     environment.filters["zip"] = zip
+    environment.filters |= {
+        "tex": break_latex,
+        "num": "\\num{{{}}}".format,
+        "per_cent": "\\SI{{{}}}{{\\percent}}".format,
+    }
     return environment

@@ -6,12 +6,13 @@ All escaping is done in `rendering`.
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from textwrap import wrap
 from typing import Any, Literal, Protocol, TypeVar
 
 from tournament_assets.reports.rendering import (
+    break_latex,
     escape_csv,
     escape_latex,
     escape_terminal,
@@ -40,7 +41,7 @@ _LONGEST_NUMBER = 36
 """Characters in the longest cell that counts as a number with its interval or unit."""
 MOST_CHOICES = 24
 """Most dimensions that a page's switch offers; report.css names each."""
-_MOST_ROWS = 12
+_MOST_ROWS = 6
 """Most rows of a table that a page shows whole, all dimensions below each other."""
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 """Numbers that siunitx aligns at the decimal point."""
@@ -136,9 +137,34 @@ class ReportTable:
         cells = {cell.strip() for row in self.rows for cell in row[self.n_labels :]}
         for said, empty in (("0 everywhere", _ZEROS), ("not measured", _UNMEASURED)):
             if not self.look and cells and cells <= empty:
-                names = [" ".join(header.split()) for header in self.headers[self.n_labels :]]
-                return f"{said} ({join_names(names)})"
+                return f"{said} ({join_names(self.names[self.n_labels :])})"
         return ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The headers on one line each."""
+        return tuple(" ".join(header.split()) for header in self.headers)
+
+    @property
+    def zero_columns(self) -> tuple[int, ...]:
+        """Columns that count nothing in any row."""
+        columns = range(self.n_labels, 0 if self.look else len(self.headers))
+        return tuple(each for each in columns if {row[each].strip() for row in self.rows} == {"0"})
+
+    def without(self, columns: Collection[int]) -> "ReportTable":
+        """Return the table without some columns, none of which is a label."""
+        kept = [each for each in range(len(self.headers)) if each not in columns]
+        return replace(
+            self,
+            headers=tuple(self.headers[each] for each in kept),
+            rows=tuple(tuple(row[each] for each in kept) for row in self.rows),
+            spare=tuple(kept.index(each) for each in self.spare if each in kept),
+            html={
+                (row, kept.index(column)): cell
+                for (row, column), cell in self.html.items()
+                if column in kept
+            },
+        )
 
     @property
     def column_classes(self) -> list[str]:
@@ -159,7 +185,7 @@ class ReportTable:
         return "label prose" if self.is_text(column) else ""
 
     @property
-    def by_dimension(self) -> "list[tuple[str, ReportTable]]":
+    def by_dimension(self) -> "dict[str, ReportTable]":
         """One table per dimension, if a page shows one at a time; empty for a short table.
 
         A table of twelve entrants on three dimensions is three screens long.
@@ -167,21 +193,18 @@ class ReportTable:
         names = list(dict.fromkeys(row[0] for row in self.rows))
         is_long = len(self.rows) > _MOST_ROWS and 1 < len(names) <= MOST_CHOICES
         if not is_long or self.headers[0] != "dimension" or self.n_labels < 2 or self.html:
-            return []
-        return [
-            (
-                name,
-                replace(
-                    self,
-                    headers=self.headers[1:],
-                    rows=tuple(row[1:] for row in self.rows if row[0] == name),
-                    n_labels=self.n_labels - 1,
-                    subject=tuple(column - 1 for column in self.subject if column),
-                    spare=tuple(column - 1 for column in self.spare if column),
-                ),
+            return {}
+        return {
+            name: replace(
+                self,
+                headers=self.headers[1:],
+                rows=tuple(row[1:] for row in self.rows if row[0] == name),
+                n_labels=self.n_labels - 1,
+                subject=tuple(column - 1 for column in self.subject if column),
+                spare=tuple(column - 1 for column in self.spare if column),
             )
             for name in names
-        ]
+        }
 
     @property
     def html_rows(self) -> list[list[HtmlCell]]:
@@ -203,20 +226,18 @@ def _light(text: str) -> str:
 
 
 class LinkedSentence(str):
-    """A sentence that HTML follows with a link.
+    """A sentence that HTML follows with links.
 
     Attributes:
-        link: The words of the link.
-        href: Its address.
+        links: The words of each link, and its address.
     """
 
-    link: str
-    href: str
+    links: Sequence[tuple[str, str]]
 
-    def __new__(cls, sentence: str, *, link: str, href: str) -> "LinkedSentence":
-        """Return the sentence with its link."""
+    def __new__(cls, sentence: str, *, links: Sequence[tuple[str, str]]) -> "LinkedSentence":
+        """Return the sentence with its links."""
         self = super().__new__(cls, sentence)
-        self.link, self.href = link, href
+        self.links = links
         return self
 
 
@@ -311,30 +332,54 @@ class ReportSection:
 
     @property
     def without_empty_tables(self) -> "ReportSection":
-        """The section with a sentence in place of each table that is 0 or unmeasured throughout."""
-        empty = [(title, said) for title, table in self.tables if (said := table.said_of_nothing)]
+        """The section with a sentence in place of each table, or column, that is 0 or unmeasured.
+
+        A column goes where every number of it is 0.
+        """
+        empty: dict[str, list[str]] = {}
+        tables: list[tuple[str, ReportTable]] = []
+        for title, table in self.tables:
+            if said := table.said_of_nothing:
+                empty.setdefault(said, []).append(title or self.title)
+                continue
+            if zeros := table.zero_columns:
+                said = f"0 everywhere ({join_names([table.names[each] for each in zeros])})"
+                empty.setdefault(said, []).append(title or self.title)
+            tables.append((title, table.without(zeros)))
         return replace(
             self,
             sentences=(
                 *self.sentences,
-                *(f"{title or self.title}: {said}." for title, said in empty),
+                *(f"{join_names(titles)}: {said}." for said, titles in empty.items()),
             ),
-            tables=tuple(each for each in self.tables if not each[1].said_of_nothing),
+            tables=tuple(tables),
             folds=tuple(fold.without_empty_tables for fold in self.folds),
         )
 
     @property
-    def choices(self) -> dict[str, list[tuple[str, ReportTable]]]:
-        """The captions and tables of every dimension, if a page shows one at a time.
+    def choices(self) -> "dict[str, ReportSection]":
+        """What a page shows of every dimension, if it shows one at a time.
 
-        The title of a table is its dimension, or begins with it and a colon.
+        The title of a table is its dimension, or begins with it and a colon; so is a picture's.
         """
-        found: dict[str, list[tuple[str, ReportTable]]] = {}
+        found: dict[str, ReportSection] = {}
         for title, table in self.tables if self.one_at_a_time else ():
             name, _, rest = title.partition(": ")
             caption = f"{rest[0].upper()}{rest[1:]}" if rest else self.title
-            found.setdefault(name, []).append((f"{caption}, {name}", table))
+            own = found.setdefault(name, ReportSection(name))
+            shown = (*own.tables, (f"{caption}, {name}", table))
+            found[name] = replace(own, tables=shown)
+        for picture in self.pictures:
+            own = found.setdefault(picture.title, ReportSection(picture.title))
+            found[picture.title] = replace(own, pictures=(*own.pictures, picture))
         return found if 1 < len(found) <= MOST_CHOICES else {}
+
+    @property
+    def unchosen(self) -> "ReportSection":
+        """The tables and pictures that a page shows whatever dimension is chosen."""
+        if not self.choices:
+            return self
+        return replace(self, tables=() if self.one_at_a_time else self.tables, pictures=())
 
 
 def table_markdown(table: ReportTable) -> str:
@@ -383,13 +428,10 @@ def _latex_line(texts: Iterable[str], columns: Sequence[str]) -> str:
 
 
 def _latex_cell(text: str, column: str) -> str:
-    cell = escape_latex(text)
     if column.startswith("S") and not _NUMBER.fullmatch(text):
-        return f"{{{cell}}}"
-    if column.startswith("p"):
-        # Break points of long names, which TeX would otherwise run into the next column.
-        return re.sub(r"\\_|[./]", r"\g<0>\\allowbreak{}", cell)
-    return cell
+        return f"{{{escape_latex(text)}}}"
+    # TeX would run a long name into the next column.
+    return break_latex(text) if column.startswith("p") else escape_latex(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,17 @@ from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.judges import AdaptiveConfig
 from tournament_assets.trust.measures import LIGHT_TABLES, lights_of
 
-BattleLink = Callable[..., str]
-"""Returns the address of a dimension's battles with further filters, or nothing."""
+BattleLinks = Callable[..., Sequence[tuple[str, str]]]
+"""Returns titles and addresses of the pages with a dimension's battles, with further filters."""
 Part = Literal["careful", "wins", "judge", "method"]
 """A part of the page: why to be careful, who wins, the judge, or the method."""
 Remarks = Mapping[str, Sequence[str]]
 """Sentences by dimension."""
+
+
+def first_address(pages: Sequence[tuple[str, str]]) -> str:
+    """Return the address of the first of some pages; empty without one."""
+    return pages[0][1] if pages else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +49,14 @@ class Doubt:
         short: The doubt in a few words, with its count.
         sentence: The doubt in full.
         is_red: Whether the numbers should not be used until it is resolved.
+        is_first: Whether others may follow from it, so that it stands before them.
         section: The anchor of the report section with the evidence; its row fills it in.
     """
 
     short: str
     sentence: str
     is_red: bool = False
+    is_first: bool = False
     section: str = ""
 
 
@@ -115,7 +122,7 @@ class Page:
         command: The command that repeats this report.
         pending: Presentations without a reply yet, by dimension.
         left_out: Pairs that a limit left out, by dimension.
-        link: Makes the addresses of battles.
+        links: Makes the addresses of battles.
     """
 
     sections: Sequence[SectionRow]
@@ -131,7 +138,7 @@ class Page:
     command: str = ""
     pending: Mapping[str, int] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
-    link: BattleLink = lambda *_, **__: ""
+    links: BattleLinks = lambda *_, **__: ()
 
     @property
     def judge_model(self) -> str:
@@ -197,7 +204,7 @@ class Page:
 
     @cached_property
     def all_doubts(self) -> Sequence[Doubt]:
-        """The doubts about the result: red ones first, then those about the method before others.
+        """The doubts about the result: entrants that do not answer, then red ones, then others.
 
         Later sections are the basis of earlier ones.
         """
@@ -207,7 +214,7 @@ class Page:
             if row.doubts is not None
             for doubt in self.ask(row.doubts) or ()
         ]
-        return sorted(found, key=lambda doubt: not doubt.is_red)
+        return sorted(found, key=lambda doubt: (not doubt.is_first, not doubt.is_red))
 
     def ask(self, make: Callable[..., Any]) -> Any:
         """Call a function with the arguments it names; None if a table that it needs is missing."""

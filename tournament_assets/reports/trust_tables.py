@@ -13,7 +13,7 @@ from tournament_assets.tournament.formatting import (
     join_names,
 )
 from tournament_assets.trust.lights import TrustState
-from tournament_assets.trust.measures import ALL_DIMENSIONS, CIRCLES, MEASURES, UNJUDGED
+from tournament_assets.trust.measures import CIRCLES, MEASURES, UNJUDGED
 
 _NAMED_LIGHTS = 3
 """Most red lights that one line names."""
@@ -81,11 +81,7 @@ def red_sentences(rows: Sequence[MeasureRow]) -> list[str]:
                 f"{listed[0].upper()}{listed[1:]}. See the trust panel before using these ratings."
             )
         if missing:
-            shares = [f"{row.subject} {_number(row.value, row.unit)}" for row in missing]
-            sentences.append(
-                f"Unjudged pairs on {dimension}: {join_names(shares)}; "
-                f"{_threshold(UNJUDGED, missing[0].threshold)} expected."
-            )
+            sentences.append(f"Missing on {dimension}: {_missing_shares(missing)}.")
     return sentences
 
 
@@ -162,9 +158,14 @@ def red_summary(rows: Sequence[MeasureRow]) -> str:
             f"{len(red)} of {len(_tests(rows))} lights on the judge are red ({join_names(named)})"
         )
     if missing := _too_much_unjudged(rows):
-        names = list(dict.fromkeys(str(row.subject) for row in missing))
-        parts.append(f"too many pairs of {join_names(names)} are unjudged")
+        worst = max(missing, key=lambda row: row.value or 0.0)
+        parts.append(f"missing on {worst.dimension}: {_missing_shares([worst])}")
     return "; ".join(parts)
+
+
+def _missing_shares(rows: Sequence[MeasureRow]) -> str:
+    shares = [f"{_number(row.value, row.unit)} of {row.subject}'s pairs" for row in rows]
+    return f"{join_names(shares)} (limit {_number(rows[0].threshold, rows[0].unit)})"
 
 
 def trust_section(lights: Sequence[MeasureRow], *, confidence: float) -> ReportSection | None:
@@ -178,13 +179,10 @@ def trust_section(lights: Sequence[MeasureRow], *, confidence: float) -> ReportS
     rows, by_dimension = lights, _by_dimension(lights)
     red = [row for row in rows if row.state == TrustState.RED]
     amber = _tests(rows, TrustState.AMBER)
-    pooled = by_dimension.get(ALL_DIMENSIONS, [])
-    apart = [row for row in rows if row.dimension != ALL_DIMENSIONS]
     finding = red_summary(rows) or f"none of {len(_tests(rows))} lights on the judge is red"
     numbers = ReportSection(
         "Every number, by dimension",
         (
-            *(_summary(dimension, own) for dimension, own in by_dimension.items()),
             "Every number is over pairs that the judge was asked about, n counts distinct requests "
             "or pairs of them, and pairs of one text are in none. Intervals are at "
             f"{format_confidence(confidence)} and by prompt: Wilson's with the effective number of "
@@ -195,7 +193,7 @@ def trust_section(lights: Sequence[MeasureRow], *, confidence: float) -> ReportS
             "excludes one half; cycles and unjudged pairs go by the number alone. What was not "
             "measured is never green.",
         ),
-        tuple((dimension, trust_table(own)) for dimension, own in by_dimension.items()),
+        tuple((dimension, trust_table(_measured(own))) for dimension, own in by_dimension.items()),
         finding="with n, threshold, and what is behind it",
         one_at_a_time=True,
     )
@@ -203,8 +201,7 @@ def trust_section(lights: Sequence[MeasureRow], *, confidence: float) -> ReportS
         "Trust panel",
         (*amber_sentences(rows), *_unlit_sentences(rows)),
         (
-            ("The judge on each dimension", trust_matrix(apart)),
-            *((("The judge over all dimensions", trust_matrix(pooled)),) if pooled else ()),
+            ("The judge on each dimension", trust_matrix(rows)),
             *((("What to do about what is red", _advice_table(red)),) if red else ()),
         ),
         finding=f"{finding}; {len(amber)} amber: too few to tell" if amber else finding,
@@ -306,34 +303,16 @@ def _behind(row: MeasureRow) -> str:
 
 def _unlit_sentences(rows: Sequence[MeasureRow]) -> list[str]:
     """Describe in one sentence what was measured on no dimension."""
-    measured = {row.measure for row in rows if row.state != TrustState.NOT_MEASURED}
-    unmeasured = dict.fromkeys(row.measure for row in rows if row.measure not in measured)
-    titles = [MEASURES[measure].title for measure in unmeasured]
-    return [f"Not measured, so neither green nor red: {join_names(titles)}."] if titles else []
+    measured = {row.measure for row in _measured(rows)}
+    unmeasured = [row for row in rows if row.measure not in measured]
+    titles = [MEASURES[name].title for name in dict.fromkeys(row.measure for row in unmeasured)]
+    remedies = dict.fromkeys((row.note or "").partition("; ")[2] for row in unmeasured)
+    said = "; ".join([join_names(titles), *filter(None, remedies)])
+    return [f"Not measured, so neither green nor red: {said}."] if titles else []
 
 
-def _summary(dimension: str, own: Sequence[MeasureRow]) -> str:
-    by_state = {
-        state: [_title(row.measure, row.subject) for row in _tests(own, state)]
-        for state in TrustState
-    }
-    red, amber = by_state[TrustState.RED], by_state[TrustState.AMBER]
-    n = len(_tests(own))
-    sentence = (
-        f"On {dimension}, {len(red)} of {n} lights are red: {join_names(red)}."
-        if red
-        else f"On {dimension}, none of {n} lights is red."
-    )
-    if amber:
-        sentence += f" Amber, too few to tell: {join_names(amber)}."
-    if by_state[TrustState.NO_THRESHOLD]:
-        sentence += (
-            " Measured, without a threshold in the config: "
-            f"{join_names(by_state[TrustState.NO_THRESHOLD])}."
-        )
-    if by_state[TrustState.NOT_MEASURED]:
-        sentence += f" Not measured: {join_names(by_state[TrustState.NOT_MEASURED])}."
-    return sentence
+def _measured(rows: Sequence[MeasureRow]) -> list[MeasureRow]:
+    return [row for row in rows if row.state != TrustState.NOT_MEASURED]
 
 
 def _advice_table(red: Sequence[MeasureRow]) -> ReportTable:
@@ -352,8 +331,10 @@ def _advice_table(red: Sequence[MeasureRow]) -> ReportTable:
 
 def _meaning_table(rows: Sequence[MeasureRow]) -> ReportTable:
     measures = [MEASURES[name] for name in dict.fromkeys(row.measure for row in rows)]
-    return ReportTable.of(
-        measures, {"measure": lambda each: each.title, "what it means": lambda each: each.meaning}
+    return ReportTable(
+        ("measure", "what it means"),
+        tuple((each.title, each.meaning) for each in measures),
+        look="pairs",
     )
 
 

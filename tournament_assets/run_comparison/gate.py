@@ -266,8 +266,12 @@ def _decide(
 
 
 def _doubts(run: FinishedRun, test: DifferenceTest, settings: GateSettings) -> tuple[str, ...]:
-    manifest = run.manifest
-    doubts = []
+    manifest, broken = run.manifest, _at(run.manifest, "broken_entrants") or {}
+    doubts = [
+        f"{name} {broken[name]}"
+        for name in (settings.candidate, settings.baseline)
+        if name in broken
+    ]
     if any(
         manifest.get("judge") == service.label
         for service in SERVICES.values()

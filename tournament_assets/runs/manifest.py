@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.audits.missingness import find_outages
+from tournament_assets.audits.missingness import broken_entrants, find_outages
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.run.run_files import FactTables, RunTables
 from tournament_assets.runs.provenance import (
@@ -160,6 +160,7 @@ def run_manifest(
         "replies_pending": sum(facts.pending.values()),
         "is_partial": any(facts.pending.values()),
         "outages": [each.sentence for each in find_outages(audit, config.checks)],
+        **({"broken_entrants": broken} if (broken := broken_entrants(audit)) else {}),
         "trust": {
             name: own
             for name in (*names, ALL_DIMENSIONS)

@@ -96,7 +96,7 @@ def section_of(**counts: int) -> ReportSection:
         config=load(),
         mode="pilot",
         judge_models={"m"},
-        link=lambda *_, **__: "",
+        links=lambda *_, **__: (),
     )
     assert section is not None
     return section

@@ -1,7 +1,7 @@
 """An arena's battles and people's labels compared with a judge, as rows and as sentences."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -31,6 +31,7 @@ from tournament_assets.reports.report_tables import (
     ReportSection,
     ReportTable,
 )
+from tournament_assets.reports.sections import BattleLinks, first_address
 from tournament_assets.tournament.asset_rows import (
     LeaderboardRow,
     MeasureRow,
@@ -224,7 +225,7 @@ def people_section(
     config: TournamentConfig,
     mode: Mode,
     judge_models: Collection[str],
-    link: Callable[..., str],
+    links: BattleLinks,
 ) -> ReportSection | None:
     """Return a report's section on what people would say; None if they said nothing.
 
@@ -233,7 +234,7 @@ def people_section(
         people_measures: Likewise.
         leaderboard: Rows of the table by dimension, best entrant first.
         judge_models: The models that replied.
-        link: Returns the address of a dimension's battles under further filters, or an empty text.
+        links: Returns titles and addresses of the pages with a dimension's battles.
     """
     if not people_measures:
         return None
@@ -256,7 +257,7 @@ def people_section(
             if _rated_by(rows)
         ),
         finding=join_names([f"{_labels(rows)} on {name}" for name, rows in measured.items()]),
-        folds=_folds(measured, link, interval, people_keys(config).labels.about),
+        folds=_folds(measured, links, interval, people_keys(config).labels.about),
         ladders=tuple(
             _ladder(rows, name, interval) for name, rows in rated.items() if _rated_by(rows)
         ),
@@ -265,13 +266,13 @@ def people_section(
 
 def _folds(
     measured: Mapping[str, Sequence[MeasureRow]],
-    link: Callable[..., str],
+    links: BattleLinks,
     interval: str,
     about: Opinion,
 ) -> tuple[ReportSection, ...]:
     agreement = {name: _agreement_table(rows) for name, rows in measured.items()}
     wins = {name: _wins_table(rows) for name, rows in measured.items()}
-    errors = {name: _errors_table(rows, name, link) for name, rows in measured.items()}
+    errors = {name: _errors_table(rows, name, links) for name, rows in measured.items()}
     folds = (
         ReportSection(
             "How far the judge says what people say",
@@ -446,9 +447,7 @@ def _wins_table(rows: Sequence[MeasureRow]) -> ReportTable:
     )
 
 
-def _errors_table(
-    rows: Sequence[MeasureRow], dimension: str, link: Callable[..., str]
-) -> ReportTable:
+def _errors_table(rows: Sequence[MeasureRow], dimension: str, links: BattleLinks) -> ReportTable:
     errors = [row for row in rows if row.measure == "error"]
     by_judge = [row.value for row in rows if row.measure == "error_by_judge"]
     html: Mapping[tuple[int, int], HtmlCell] = {
@@ -459,11 +458,13 @@ def _errors_table(
         )
         for index, row in enumerate(errors)
         for href in (
-            link(
-                dimension,
-                entrant=str(row.subject),
-                versus=str(row.other),
-                q=str(row.prompt_id),
+            first_address(
+                links(
+                    dimension,
+                    [str(row.prompt_id)],
+                    entrant=str(row.subject),
+                    versus=str(row.other),
+                )
             ),
         )
     }

@@ -33,7 +33,6 @@ from tournament_assets.tournament.formatting import (
     format_rating,
     join_names,
 )
-from tournament_assets.trust.measures import UNJUDGED
 
 GENERATOR = "tournament site"
 """The mark on the first page that shows it is a site of ours, which may be replaced."""
@@ -55,7 +54,7 @@ class SiteRun:
         screen: The first screen of its report: title, question and doubts.
         finished_at: When it finished.
         judge: Who judged.
-        facts: Prompts, entrants and whatever limits the result, for the table.
+        facts: Prompts, entrants and amber lights, in a few words.
         standings: Every entrant's standing by dimension, best first.
         inputs: Fingerprints of what makes two runs comparable, by name.
     """
@@ -252,25 +251,11 @@ def _facts(manifest: Mapping[str, Any]) -> list[str]:
         format_plural(int(manifest["selected_prompts"]), "prompt"),
         format_plural(len(manifest["entrants"]), "entrant"),
     ]
-    red, amber = _lights(manifest, "red"), _lights(manifest, "amber")
-    tests = [name for name in red if not name.startswith(UNJUDGED)]
-    if tests:
-        facts.append(f"{format_plural(len(tests), 'red light')} on the judge")
-    if len(red) > len(tests):
-        facts.append("too many pairs are unjudged")
-    if amber:
-        facts.append(f"{format_plural(len(amber), 'amber light')} on the judge: too few to tell")
-    if manifest.get("is_partial"):
-        facts.append("incomplete: replies are pending")
-    if manifest.get("outages"):
-        facts.append(format_plural(len(manifest["outages"]), "outage"))
-    return facts
-
-
-def _lights(manifest: Mapping[str, Any], state: str) -> list[str]:
-    """Return the lights that show a state, of all dimensions."""
     trust = manifest.get("trust", {}).values()
-    return [name for lights in trust for name, shown in lights.items() if shown == state]
+    amber = sum(shown == "amber" for lights in trust for shown in lights.values())
+    if amber:
+        facts.append(f"{format_plural(amber, 'amber light')} on the judge: too few to tell")
+    return facts
 
 
 def _fingerprints(manifest: Mapping[str, Any]) -> dict[str, str]:

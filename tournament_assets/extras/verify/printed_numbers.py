@@ -3,6 +3,7 @@
 A column of another name is passed over, so a page may show more than can be computed here.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -16,6 +17,9 @@ from tournament_assets.extras.verify.settled import RunFolder
 
 Cells = Mapping[str, Any]
 """What is expected, by column; see `numbers.Number`."""
+_TO_THE_NEXT = "difference to the next (joint interval)"
+_MOST_LETTERED = 8
+"""With more entrants a ladder shows places in place of letters."""
 Counts = Mapping[tuple[str, str], Mapping[str, float]]
 
 
@@ -38,11 +42,13 @@ class PrintedNumbers:
         for table in tables:
             # On the page a table of names and what is said of them has no head.
             headers = table.headers or ["what", "amount"]
-            for row in table.rows:
+            for row, below in zip(table.rows, [*table.rows[1:], []], strict=True):
                 cells = dict(zip(headers, row, strict=False))
+                if _TO_THE_NEXT in cells and len(below) > 1:
+                    cells["next below"] = below[1]
                 dimension = cells.get("dimension") or self._dimension_in(table.title)
                 at = ", ".join((table.title, *row[:2]))
-                for column, expected in self._expected(headers, row, dimension).items():
+                for column, expected in self._expected(headers, row, cells, dimension).items():
                     if column in cells:
                         yield f"{at}, {column}", cells[column], expected
 
@@ -54,23 +60,28 @@ class PrintedNumbers:
         )
         return max(fits, key=len, default="")
 
-    def _expected(self, headers: Sequence[str], row: Sequence[str], dimension: str) -> Cells:
-        cells = dict(zip(headers, row, strict=False))
+    def _expected(
+        self, headers: Sequence[str], row: Sequence[str], cells: Mapping[str, str], dimension: str
+    ) -> Cells:
         name, names = cells.get("entrant", ""), self._run.entrants
         pair = cells.get("upper") or name, cells.get("lower") or cells.get("next below", "")
         if row and row[0].startswith("judging "):
             return {"amount": self._spent(row[0].removeprefix("judging "))}
         if dimension not in self._ratings:
-            return {each: _rated(own, name) for each, own in self._ratings.items() if name in names}
+            return {each: self._on_ladder(each, name) for each in self._ratings if name in names}
         if headers[0] == "row beats column":
             return {each: self._won(dimension, row[0], each) for each in names if each != row[0]}
         if "stratum" in cells:
             by_source = cells.get("by") == "source" and name in names
             return self._in_stratum(dimension, cells["stratum"], name) if by_source else {}
-        if pair[0] in names and pair[1] in names:
+        if pair[0] in names and pair[1] in names and _TO_THE_NEXT not in cells:
             return self._between(dimension, *pair)
         if name in names:
-            return {**self._of_entrant(dimension, name), **self._covered(dimension, name)}
+            return {
+                **self._of_entrant(dimension, name),
+                **self._covered(dimension, name),
+                **self._beside(dimension, name, cells),
+            }
         return self._of_dimension(dimension) if "first" in cells else {}
 
     def _won(self, dimension: str, row: str, column: str) -> tuple[float | None, ...]:
@@ -99,6 +110,28 @@ class PrintedNumbers:
         if not self._run.stops_early:
             places = dict.fromkeys(own.places.get(name, ()))
             found |= {"rank": (own.ranks.get(name),), "places and group": tuple(places)}
+        return found
+
+    def _on_ladder(self, dimension: str, name: str) -> tuple[float | None, ...]:
+        """Return a rating with its interval; of many entrants its places follow."""
+        own = self._ratings[dimension]
+        has_places = len(self._run.entrants) > _MOST_LETTERED
+        places = dict.fromkeys(own.places.get(name, ())) if has_places else ()
+        return (*_rated(own, name), *places)
+
+    def _beside(self, dimension: str, name: str, cells: Mapping[str, str]) -> dict[str, Any]:
+        """Return the difference to the next below, and shares and ranks by stratum."""
+        found: dict[str, Any] = {}
+        if cells.get("next below") in self._run.entrants:
+            between = self._between(dimension, name, cells["next below"])
+            found[_TO_THE_NEXT] = between.get("difference (interval)", ())
+        for column in cells:
+            stratum = re.fullmatch(r"(.+) \(\d+ prompts\)", column)
+            if stratum:
+                own = self._common(dimension, stratum[1])
+                found[column] = (*_share(own, name), *_place(own, name))
+        if self._run.stops_early:
+            found.pop(_TO_THE_NEXT, None)
         return found
 
     def _covered(self, dimension: str, name: str) -> Cells:

@@ -237,3 +237,10 @@ def to_svg(figure: "Figure") -> bytes:
     with matplotlib.rc_context({"svg.hashsalt": _HASH_SALT, "svg.fonttype": "none"}):
         figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
     return drawn.getvalue()
+
+
+def to_pdf(figure: "Figure") -> bytes:
+    """Return the figure as a PDF file without a date, for LaTeX."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="pdf", metadata={"CreationDate": None, "Creator": None})
+    return drawn.getvalue()

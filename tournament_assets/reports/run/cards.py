@@ -1,8 +1,9 @@
 """A card each for the first three entrants: how they fared, and what they cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.leaderboard import format_places
 from tournament_assets.tournament.asset_rows import LeaderboardRow
@@ -20,11 +21,17 @@ _MOST_CARDS = 3
 
 @dataclass(frozen=True, slots=True)
 class CardLine:
-    """How an entrant fared on one dimension, as text; a dash for what is missing."""
+    """How an entrant fared on one dimension, as text; a dash for what is missing.
+
+    Attributes:
+        win_share: Its share of the pairs with its rival.
+        rival: The first other entrant that answers; empty if there is none.
+    """
 
     dimension: str
     places: str
     win_share: str
+    rival: str
     rating: str
     interval: str
 
@@ -46,37 +53,44 @@ class EntrantCard:
 
 
 def entrant_cards(
-    leaderboard: Mapping[str, Sequence[LeaderboardRow]], economies: Sequence[EntrantEconomy]
+    leaderboard: Mapping[str, Sequence[LeaderboardRow]],
+    statements: Sequence[Statements],
+    economies: Sequence[EntrantEconomy],
+    *,
+    broken: Collection[str] = (),
 ) -> tuple[EntrantCard, ...]:
     """Return the cards of the first entrants that have a rank, in the order of the ladder.
 
     Args:
         leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
+        statements: What is known of the entrants, dimension by dimension likewise.
         economies: The entrants' cost and length, where known.
+        broken: Entrants that do not answer, and are nobody's rival.
     """
-    ranked = [row for rows in leaderboard.values() for row in rows if row.rank is not None]
-    names = list(dict.fromkeys(row.entrant_id for row in ranked))[:_MOST_CARDS]
+    names = list(dict.fromkeys(row.entrant_id for found in statements for row in found.placed))
     known = {each.entrant_id: each for each in economies}
     return tuple(
         EntrantCard(
             name,
             tuple(
-                _line(dimension, row)
-                for dimension, rows in leaderboard.items()
+                _line(found, row, broken)
+                for found, rows in zip(statements, leaderboard.values(), strict=True)
                 for row in rows
                 if row.entrant_id == name
             ),
             *_economy(known.get(name)),
         )
-        for name in names
+        for name in names[:_MOST_CARDS]
     )
 
 
-def _line(dimension: str, row: LeaderboardRow) -> CardLine:
+def _line(found: Statements, row: LeaderboardRow, broken: Collection[str]) -> CardLine:
+    rival, share = found.rival_of(row.entrant_id, broken=broken) or ("", None)
     return CardLine(
-        dimension=dimension,
+        dimension=found.dimension,
         places=format_places(row),
-        win_share=format_share(row.win_rate, decimals=0),
+        win_share=format_share(share, decimals=0),
+        rival=rival,
         rating="not rated" if row.rating is None else format_rating(row.rating),
         interval=""
         if row.rating is None

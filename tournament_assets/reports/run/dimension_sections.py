@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
+from tournament_assets.audits.fair_comparison import Families
 from tournament_assets.ratings.rating_methods import METHODS, compared_methods
 from tournament_assets.reports.claims import (
     MOST_PAIRS,
@@ -13,6 +15,13 @@ from tournament_assets.reports.claims import (
     open_pairs,
     pairs_sentence,
     verdict_sentence,
+)
+from tournament_assets.reports.fair_tables import (
+    fair_columns,
+    fair_notes,
+    fair_sentences,
+    order_words,
+    sort_compared,
 )
 from tournament_assets.reports.figures.canvas import DARK, LIGHT, DrawsInPalette, to_pngs
 from tournament_assets.reports.figures.figures import (
@@ -43,7 +52,7 @@ from tournament_assets.reports.report_tables import (
     ReportTable,
     ThemedPicture,
 )
-from tournament_assets.reports.sections import BattleLink, Remarks
+from tournament_assets.reports.sections import BattleLinks, Remarks, first_address
 from tournament_assets.tournament.asset_rows import (
     LeaderboardRow,
     RatingRow,
@@ -71,7 +80,7 @@ _WIDEST_GRID = 6
 """Most entrants whose names fit above the columns of the win grid; more get numbers."""
 
 
-def wins_section(leaderboard: Leaders, win_rates: Pairs, *, link: BattleLink) -> ReportSection:
+def wins_section(leaderboard: Leaders, win_rates: Pairs, *, links: BattleLinks) -> ReportSection:
     """Return the section of win rates between entrants."""
     is_numbered = any(len(rows) > _WIDEST_GRID for rows in leaderboard.values())
     return ReportSection(
@@ -83,7 +92,7 @@ def wins_section(leaderboard: Leaders, win_rates: Pairs, *, link: BattleLink) ->
             + (" Columns have the numbers of the rows." if is_numbered else ""),
         ),
         tuple(
-            (name, _win_grid(name, [row.entrant_id for row in rows], win_rates[name], link))
+            (name, _win_grid(name, [row.entrant_id for row in rows], win_rates[name], links))
             for name, rows in leaderboard.items()
         ),
         is_open=True,
@@ -92,7 +101,7 @@ def wins_section(leaderboard: Leaders, win_rates: Pairs, *, link: BattleLink) ->
 
 
 def _win_grid(
-    dimension: str, order: Sequence[str], pairs: Sequence[WinRateRow], link: BattleLink
+    dimension: str, order: Sequence[str], pairs: Sequence[WinRateRow], links: BattleLinks
 ) -> ReportTable:
     rows, html = [], {}
     rates = win_rate_matrix(pairs, order)
@@ -107,8 +116,10 @@ def _win_grid(
             texts.append(f"{text} ({cell.count})")
             html[row, column] = HtmlCell(
                 text,
-                small=cell.count.replace("n = ", "n\u00a0=\u00a0"),
-                href=link(dimension, entrant=name, versus=other),
+                small=(f"n = {cell.judged}" if is_numbered else cell.count).replace(
+                    "n = ", "n\u00a0=\u00a0"
+                ),
+                href=first_address(links(dimension, entrant=name, versus=other)),
                 label=f"{name} against {other} on {dimension}: {text}, {cell.count}. "
                 "Read the battles.",
                 css=f"r{round(20 * cell.rate)}",  # blue for winning, orange for losing
@@ -127,7 +138,7 @@ def verdict_section(
     prices: Mapping[str, float | None],
     remarks: Remarks,
     confidence: float,
-    link: BattleLink,
+    links: BattleLinks,
 ) -> ReportSection:
     """Return the section on how clear each lead is, on how many pairs, and what would settle it."""
     sentences = []
@@ -144,7 +155,7 @@ def verdict_section(
                 ratings[name], upper=found.leader.entrant_id, lower=found.runner_up.entrant_id
             ),
         ]
-        sentences.append(_with_battles(" ".join(filter(None, said)), found, link))
+        sentences.append(_with_battles(" ".join(filter(None, said)), found, links))
     return ReportSection(
         "Verdict in full",
         tuple(sentences),
@@ -153,43 +164,82 @@ def verdict_section(
     )
 
 
-def _with_battles(sentence: str, found: Statements, link: BattleLink) -> str:
-    """Return a sentence with a link to the battles that the first place rests on, if any."""
+def _with_battles(sentence: str, found: Statements, links: BattleLinks) -> str:
+    """Return a sentence with links to the battles that the first place rests on, if any."""
     leader = found.leader
     if leader is None or not leader.lead_rests_on:
         return sentence
-    prompts = " ".join(leader.lead_rests_on)
-    href = link(found.dimension, entrant=leader.entrant_id, prompt=prompts)
-    words = f"Read the battles of {leader.entrant_id} that its first place rests on."
-    return LinkedSentence(sentence, link=words, href=href) if href else sentence
+    pages = links(found.dimension, leader.lead_rests_on, entrant=leader.entrant_id)
+    words = f"Read the battles of {leader.entrant_id} that its first place rests on"
+    is_one = len(pages) == 1
+    said = [(f"{words}." if is_one else f"{words}: {title}.", href) for title, href in pages]
+    return LinkedSentence(sentence, links=said) if said else sentence
 
 
-def numbers_section(leaderboard: Leaders, *, confidence: float) -> ReportSection:
-    """Return the section of ratings, intervals, places, win rates and Elo by permutation."""
+def numbers_section(
+    leaderboard: Leaders,
+    win_rates: Pairs,
+    fair_comparison: Sequence[RatingRow] = (),
+    ratings: Sequence[RatingRow] = (),
+    *,
+    families: Mapping[str, Families] | None,
+    confidence: float,
+) -> ReportSection:
+    """Return the section of all numbers of an entrant in one line.
+
+    Rating, interval, places, win share and Elo by permutation, the difference to the next, and the
+    same on other denominators and by stratum.
+    """
+    has_fair = bool(fair_comparison) and families is not None
+    compared = sort_compared(fair_comparison, ratings, families or {}) if has_fair else {}
+    tables = []
+    for name, rows in leaderboard.items():
+        columns = {"difference to the next\n(joint interval)": _to_the_next(name, rows, win_rates)}
+        if name in compared:
+            columns |= fair_columns(compared[name], strata_by=("source",))
+        tables.append((name, leaderboard_cells(rows, columns)))
+    is_fair_as_it_is = all(each.is_one_share for each in compared.values())
     return ReportSection(
         "Ladder in numbers",
         (
             "The rating is Bradley-Terry in Elo points, ties as halves, with its "
-            f"{format_confidence(confidence)} interval, prompts resampled. The places hold for all "
-            "entrants together. A dash stands where there is no number.",
+            f"{format_confidence(confidence)} interval, prompts resampled. Places and differences "
+            "hold for all entrants together. A stratum has everyone's win share and rank on its "
+            "prompts. A dash stands where there is no number.",
             *(
                 f"On {row.dimension}, {row.entrant_id}: {row.note}."
                 for rows in leaderboard.values()
                 for row in rows
                 if row.note
             ),
+            *(" ".join(fair_sentences(each, dimension=name)) for name, each in compared.items()),
+            *(() if is_fair_as_it_is else fair_notes(confidence=confidence)),
         ),
-        tuple((name, leaderboard_cells(rows)) for name, rows in leaderboard.items()),
-        finding="ratings, intervals, places, win rates and Elo by permutation",
+        tuple(tables),
+        finding="ratings, differences and win shares"
+        + (f"; {order_words(compared)}" if compared else ""),
         one_at_a_time=True,
     )
+
+
+def _to_the_next(dimension: str, rows: Rows, win_rates: Pairs) -> Cell[LeaderboardRow]:
+    """Return the column of how far an entrant is above the next, and what is claimed of the two."""
+    found = Statements.of(rows, win_rates[dimension], dimension=dimension)
+    names = [row.entrant_id for row in found.placed]
+    next_of = {pair[0]: found.pairs[pair] for pair in pairwise(names)}
+
+    def cell(row: LeaderboardRow) -> str | None:
+        pair = next_of.get(row.entrant_id)
+        return None if pair is None else f"{format_difference(pair)} {pair.claim}"
+
+    return cell
 
 
 def undecided_section(
     leaderboard: Leaders,
     win_rates: Pairs,
     *,
-    link: BattleLink,
+    links: BattleLinks,
     equivalent_within: float,
     judge_label: str,
 ) -> ReportSection:
@@ -209,7 +259,7 @@ def undecided_section(
             *(f"{name}: {pairs_sentence(each)}" for name, each in found.items()),
         ),
         tuple(
-            (name, _open_pairs_table(name, each[:MOST_PAIRS], link))
+            (name, _open_pairs_table(name, each[:MOST_PAIRS], links))
             for name, each in pairs.items()
             if each
         ),
@@ -235,7 +285,7 @@ def undecided_section(
 
 
 def _open_pairs_table(
-    dimension: str, pairs: Sequence[PairStatement], link: BattleLink
+    dimension: str, pairs: Sequence[PairStatement], links: BattleLinks
 ) -> ReportTable:
     columns: dict[str, Cell[PairStatement]] = {
         "upper": lambda pair: pair.upper,
@@ -259,7 +309,7 @@ def _open_pairs_table(
             label=f"Read the battles of {pair.upper} and {pair.lower} on {dimension}",
         )
         for row, pair in enumerate(pairs)
-        for href in (link(dimension, entrant=pair.upper, versus=pair.lower),)
+        for href in (first_address(links(dimension, entrant=pair.upper, versus=pair.lower)),)
     }
     return replace(ReportTable.of(pairs, columns, n_labels=2, subject=(0, 1)), html=html)
 

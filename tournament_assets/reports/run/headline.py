@@ -4,7 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from tournament_assets.reports.claims import Outcome, Statements
 from tournament_assets.reports.figures.figures import EntrantEconomy
-from tournament_assets.tournament.formatting import format_plural, join_names, name_some
+from tournament_assets.tournament.formatting import (
+    format_confidence,
+    format_plural,
+    format_share,
+    join_names,
+    name_some,
+)
 
 
 def headline(statements: Sequence[Statements]) -> str:
@@ -29,6 +35,20 @@ def _part(ended: Outcome, names: Sequence[str], dimensions: str, *, is_first: bo
         "circle": f"{on} nobody is first, since the decisions go in a circle",
         "nothing": f"{on} no ranking is possible",
     }[ended]
+
+
+def scope_sentence(n_dimensions: int, *, confidence: float) -> str:
+    """Return what the claims of several dimensions mean together; empty for one.
+
+    The chances of something false add up at most, whatever the dimensions have in common.
+    """
+    if n_dimensions < 2:
+        return ""
+    chance = format_share(min(1.0, n_dimensions * (1 - confidence)), decimals=0)
+    return (
+        f"Claims hold together at {format_confidence(confidence)} within a dimension, not over all "
+        f"{n_dimensions}: something false stands on such a page in up to {chance} of tournaments."
+    )
 
 
 def next_steps(

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from typing import Any
 from urllib.parse import urlencode
 
+from tournament_assets.audits.missingness import broken_entrants
 from tournament_assets.reports.battle_pages import BattlePages, BattleTables, lay_out_battles
 from tournament_assets.reports.claims import Statements, answer_sentence
 from tournament_assets.reports.figures.figures import EntrantEconomy
@@ -19,9 +20,9 @@ from tournament_assets.reports.leaderboard import format_places
 from tournament_assets.reports.rendering import render_page, render_template
 from tournament_assets.reports.report_tables import Ladder, LadderBar, ReportSection
 from tournament_assets.reports.run.cards import entrant_cards
-from tournament_assets.reports.run.headline import headline, next_steps
+from tournament_assets.reports.run.headline import headline, next_steps, scope_sentence
 from tournament_assets.reports.run.method_sections import total_price
-from tournament_assets.reports.sections import BattleLink, Page, Part, Remarks, tables_read
+from tournament_assets.reports.sections import BattleLinks, Page, Part, Remarks, tables_read
 from tournament_assets.tournament.asset_rows import CoverageRow, LeaderboardRow, WinRateRow
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.estimates import Estimate
@@ -31,7 +32,6 @@ from tournament_assets.tournament.formatting import (
     format_interval,
     format_plural,
     format_rating,
-    format_share,
 )
 
 DATE_MARK = "<!-- date -->"
@@ -50,13 +50,13 @@ Leaders = Mapping[str, Sequence[LeaderboardRow]]
 def iterate_pages(page: Page) -> Iterator[tuple[str, str]]:
     """Yield the report's files with their names, with only one in memory at a time.
 
-    First `report.html`, which opens without any other file and any network, then `report.md`, which
-    has neither pictures nor battles, and `report.json`, the first screen for programs. Where
+    First `report.html`, which opens without any other file and any network, then `report.md`, one
+    page of what it finds, and `report.json`, the first screen for programs. Where
     battles would make the first too large (see `battle_pages`), it links to
     `report_battles_<dimension>.html` beside it, each of which holds its own battles.
     """
     battles = None if page.battles is None else lay_out_battles(page.battles)
-    values = _values(replace(page, link=_battle_link(battles)))
+    values = _values(replace(page, links=_battle_links(battles)))
     yield "report.html", render_page("report.html.jinja", "report", **values, battles=battles)
     yield "report.md", render_template("report.md.jinja", **values, battles=battles)
     yield "report.json", _first_screen_json(values)
@@ -70,22 +70,22 @@ def iterate_pages(page: Page) -> Iterator[tuple[str, str]]:
 
 
 def _first_screen_json(values: Mapping[str, Any]) -> str:
-    shown = ("title", "question", "facts", "doubts", "headline", "answers", "next_steps")
+    shown = ("title", "question", "facts", "doubts", "headline", "scope", "answers", "next_steps")
     screen = {name: values[name] for name in shown}
     doubts = [asdict(doubt) for doubt in screen["doubts"]]
     return f"{json.dumps({**screen, 'doubts': doubts}, indent=2, ensure_ascii=False)}\n"
 
 
-def _battle_link(battles: BattlePages | None) -> BattleLink:
+def _battle_links(battles: BattlePages | None) -> BattleLinks:
     """Return the function that makes addresses of the battle browser with filters."""
 
-    def link(dimension: str, **filters: str) -> str:
-        page = None if battles is None else battles.page_of(dimension)
-        if page is None:
-            return ""
-        return f"{page}#battles?{urlencode({'dimension': dimension, **filters})}"
+    def links(dimension: str, prompts: Sequence[str] = (), **filters: str) -> list[tuple[str, str]]:
+        named = {"prompt": " ".join(prompts)} if prompts else {}
+        query = urlencode({"dimension": dimension, **filters, **named})
+        pages = [] if battles is None else battles.pages_of(dimension, prompts)
+        return [(page.title, f"{page.name}#battles?{query}") for page in pages]
 
-    return link
+    return links
 
 
 def _values(page: Page) -> dict[str, Any]:
@@ -112,6 +112,7 @@ def _values(page: Page) -> dict[str, Any]:
         "facts": page.ask(_facts),
         **page.ask(_opening),
         "answers": page.ask(_answers),
+        "command": page.command,
         "ladder": page.ask(_ladder),
         "parts": [(f"part-{name}", _PARTS[name], own) for name, own in parts.items() if own],
         "confidence": format_confidence(page.confidence),
@@ -145,6 +146,7 @@ def _facts(
 def _opening(
     leaderboard: Leaders,
     win_rates: Mapping[str, Sequence[WinRateRow]],
+    audit: Sequence[CoverageRow],
     *,
     economies: Sequence[EntrantEconomy],
     confidence: float,
@@ -156,23 +158,9 @@ def _opening(
     return {
         "headline": headline(found) if len(found) > 1 else "",
         "next_steps": next_steps(found, economies),
-        "cards": entrant_cards(leaderboard, economies),
-        "scope": _scope(len(found), confidence=confidence),
+        "cards": entrant_cards(leaderboard, found, economies, broken=broken_entrants(audit)),
+        "scope": scope_sentence(len(found), confidence=confidence),
     }
-
-
-def _scope(n_dimensions: int, *, confidence: float) -> str:
-    """Return what the claims of several dimensions mean together; empty for one.
-
-    The chances of something false add up at most, whatever the dimensions have in common.
-    """
-    if n_dimensions < 2:
-        return ""
-    chance = format_share(min(1.0, n_dimensions * (1 - confidence)), decimals=0)
-    return (
-        f"Claims hold together at {format_confidence(confidence)} within a dimension, not over all "
-        f"{n_dimensions}: something false stands on such a page in up to {chance} of tournaments."
-    )
 
 
 def _answers(

@@ -16,6 +16,8 @@ report.json                    their first screen for programs: title, question,
 report_battles_<dimension>.html  the battles of a run that has too many for report.html
 figures/                       the pictures, for a paper, as PNG and SVG
 tables/leaderboard.tex         the leaderboard as a LaTeX table as wide as a page
+tables/paper.tex               an article with that table, tables/figure1.pdf, methods.tex and
+                               limitations.tex, each of which another article can read
 tables/leaderboard.csv         the same for a spreadsheet, every column
 leaderboard.parquet            the table `leaderboard`, all dimensions
 SHA256SUMS                     the checksum of every other file, for `sha256sum --check`
@@ -45,10 +47,10 @@ from tournament_assets.reports.figures.figures import (
 from tournament_assets.reports.leaderboard import (
     by_dimension,
     leaderboard_csv,
-    leaderboard_latex,
 )
 from tournament_assets.reports.report_tables import table_csv
 from tournament_assets.reports.run.page import DATE_MARK
+from tournament_assets.reports.run.paper import paper_files
 from tournament_assets.storage.run_directory import FileContent
 from tournament_assets.storage.tables import (
     AnyTable,
@@ -138,7 +140,7 @@ def build_run_files(
             partial(write, table=battles, names=ALL_FIELDS, settings=settings),
         )
     yield "leaderboard.parquet", encode_parquet(LeaderboardRow, tables.leaderboard)
-    yield from _papers(tables, economies, settings).items()
+    yield from _papers(tables, manifest, economies, settings).items()
     for page in rows_of(ReportPageRow, tables.report):
         # All others are the pages beside the report.
         name = {"markdown": "report.md", "html": "report.html"}.get(page.format, page.format)
@@ -151,7 +153,10 @@ def build_run_files(
 
 
 def _papers(
-    tables: RunTables, economies: Sequence[EntrantEconomy], settings: RatingSettings
+    tables: RunTables,
+    manifest: Mapping[str, Any],
+    economies: Sequence[EntrantEconomy],
+    settings: RatingSettings,
 ) -> dict[str, bytes]:
     leaderboard = by_dimension(list(rows_of(LeaderboardRow, tables.leaderboard)))
     figures = figure_files(
@@ -161,9 +166,11 @@ def _papers(
         equivalent_within=settings.equivalent_within,
         economies=economies,
     )
+    settled = len(tables.battles)
+    paper = paper_files(leaderboard, manifest=manifest, settings=settings, settled=settled)
     return {
         **{f"figures/{name}": content for name, content in figures.items()},
-        "tables/leaderboard.tex": leaderboard_latex(leaderboard).encode(),
+        **{f"tables/{name}": content for name, content in paper.items()},
         "tables/leaderboard.csv": leaderboard_csv(leaderboard),
     }
 

@@ -3,7 +3,6 @@
 from functools import partial
 
 from tournament_assets.reports.audit_tables import audit_doubts, missing_section, prompts_section
-from tournament_assets.reports.fair_tables import fair_section
 from tournament_assets.reports.jury_tables import jury_section
 from tournament_assets.reports.run import dimension_sections, method_sections
 from tournament_assets.reports.sections import SectionRow
@@ -17,8 +16,7 @@ SECTIONS = (
     SectionRow("jury", jury_section, part="judge"),
     SectionRow("trust", trust_section, part="judge", doubts=trust_doubts, remarks=circle_remarks),
     SectionRow("audit", missing_section, part="careful", doubts=audit_doubts),
-    SectionRow("fair_comparison", partial(fair_section, strata_by=("source",))),
-    SectionRow("strata", partial(prompts_section, limit=12), part="careful"),
+    SectionRow("strata", partial(prompts_section, limit=6), part="careful"),
     SectionRow("verdict", dimension_sections.verdict_section),
     SectionRow("numbers", dimension_sections.numbers_section),
     SectionRow("unseparated", dimension_sections.undecided_section),

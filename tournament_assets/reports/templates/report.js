@@ -179,7 +179,7 @@
   };
 
   const startBrowser = (data) => {
-    const STEP = 10;
+    const STEP = 5;
     const form = document.getElementById("filters");
     const list = document.getElementById("results");
     const count = document.getElementById("count");
