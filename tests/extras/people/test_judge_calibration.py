@@ -303,6 +303,24 @@ def test_an_interval_about_people_is_as_wide_as_their_raters_differ() -> None:
     )
 
 
+def test_wins_as_people_would_count_them_are_as_unsure_as_their_tastes_differ() -> None:
+    # Of six raters three give everything to ada, and three say what the judge says.
+    pairs = [
+        pair(n, "ab"[n // 6 % 2], {f"r{n % 6}": "a" if n % 2 else "ab"[n // 6 % 2]})
+        for n in range(240)
+    ]
+    own, people = (
+        of(calibrate_judge(pairs, dimension="x", entrants=("ada",), about=about), "wins")[0]
+        for about in OPINIONS
+    )
+    assert own.value == people.value == 0.75
+    # Their shares are 1/2 and 1, so that the mean of six has an error of 0.11, and t is 2.6.
+    error = (6 / 5 * 0.25**2 / 6) ** 0.5
+    reach = 2.6 * error
+    assert ((people.high or 0) - (people.low or 0)) / 2 == pytest.approx(reach, rel=0.15)
+    assert ((own.high or 0) - (own.low or 0)) / 2 < reach / 3
+
+
 def test_an_interval_about_people_is_refused_below_five_raters_with_what_to_do() -> None:
     few, enough = (
         calibrate_judge(by_raters(n), dimension="x", entrants=("ada",), about="people")

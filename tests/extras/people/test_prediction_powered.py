@@ -14,6 +14,7 @@ from tournament_assets.extras.people.prediction_powered import (
     PoweredFit,
     draw_by_worth,
     label_worth,
+    powered_rows,
     rate_on_every_basis,
     rate_prediction_powered,
     separate_powered,
@@ -21,6 +22,7 @@ from tournament_assets.extras.people.prediction_powered import (
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
+from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError, RatingError
 from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome
@@ -392,12 +394,19 @@ def test_places_and_letters_follow_from_the_ratings_together() -> None:
     assert (nobody.ranks, nobody.unranked) == ((), NAMES)
 
 
+PLACES = ("rank", "rank_best", "rank_worst", "group", "shown_above")
+
+
 def test_every_basis_is_rated_by_what_it_is_called() -> None:
     pairs = simulate(np.random.default_rng(11), prompts=300, labelled=0.3, judge=0.7)
     fits = rate_on_every_basis(pairs, entrants=NAMES, confidence=0.95, initial_rating=0.0)
     assert list(fits) == ["people", "judge", "both"]
     assert values(fits["people"], "value") == pytest.approx(values(rate(pairs, 0.0), "value"))
     assert fits["people"].n_labelled == fits["both"].n_labelled < fits["judge"].n_labelled
+    rows = powered_rows(fits, dimension="x", settings=RatingSettings())
+    # One judge has one set of letters, the leaderboard's: another method's differ in one of eight.
+    places = [{row.basis for row in rows if getattr(row, name)} for name in PLACES]
+    assert places == [{"people", "both"}] * len(PLACES)
     unlabelled = [replace(pair, labelled=None) for pair in pairs]
     assert list(rate_on_every_basis(unlabelled, entrants=NAMES, confidence=0.95)) == ["judge"]
     assert rate_on_every_basis([], entrants=NAMES, confidence=0.95) == {}

@@ -362,7 +362,8 @@ def _ladder(rows: Sequence[RatingRow], dimension: str, interval: str) -> Ladder:
         caption=(
             f"Ratings on {dimension} (dot) with their {interval} intervals (bar) by people's "
             "labels alone, by the judge alone, and by both; shaded: the first one's interval. "
-            "Of two entrants that share a letter in a column neither is better there."
+            "Of two entrants that share a letter in a column neither is better there; whom the "
+            "judge tells apart is on the leaderboard."
         ),
     )
 

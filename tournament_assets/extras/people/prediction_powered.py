@@ -505,15 +505,20 @@ def _surprise(design: PairDesign, expected: Floats) -> Floats:
 def powered_rows(
     fits: Mapping[str, PoweredFit], *, dimension: str, settings: RatingSettings
 ) -> list[RatingRow]:
-    """Return the rows of table "people_ratings" by labels, by the judge, and by both."""
+    """Return the rows of table "people_ratings" by labels, by the judge, and by both.
+
+    The leaderboard says whom the judge tells apart, so ratings by the judge have no places here: by
+    another method they could be others.
+    """
     rows: list[RatingRow] = []
     for basis, fit in fits.items():
-        separated = separate_powered(fit, resampling=settings.resampling)
+        is_judge = basis == "judge"
+        places = () if is_judge else separate_powered(fit, resampling=settings.resampling).ranks
         rated = {
             row.entrant_id: replace(row, basis=basis, rank=None)
             for row in rows_of_ratings(fit.ratings, POWERED.name)
         }
-        for rank, place in enumerate(separated.ranks, start=1):
+        for rank, place in enumerate(places, start=1):
             rated[place.entrant] = replace(
                 rated[place.entrant],
                 rank=rank,
