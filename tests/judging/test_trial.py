@@ -1,16 +1,18 @@
 """A judge is tried on a few requests before the others are paid for."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest
+from tournament_assets.judging.settlement.records import verdicts_of
 from tournament_assets.judging.settlement.trial import FIRST_SLICE, Trial
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 from .bench import Bench
-from .builders import failures, reply_row, requests_for
+from .builders import SCOPE, failures, reply_row, requests_for
 from .fake_judge import FakeJudge
 from .test_direct_requests import WithoutBatches
 
@@ -82,8 +84,9 @@ def test_a_judge_that_is_always_readable_is_tried_on_one_request_in_ten_and_ten_
         assert len(bench.judge.direct_requests) == n_ahead
         asked = [each.params["messages"][0]["content"] for each in bench.judge.direct_requests]
         # Spread over the bank: no two of them show one pair.
-        assert len({text.split("Question ")[1].split("?")[0] for text in asked}) == n_ahead
-        # A second tournament on the same ledger needs no trial.
+        shown = {int(text.split("Question ")[1].split("?")[0]) for text in asked}
+        assert len(shown) == n_ahead
+        assert n_ahead < 5 or max(shown) >= 0.75 * n_pairs
         assert set(bench.judge.paid.values()) == {1}
 
 
@@ -130,3 +133,12 @@ def test_what_is_no_verdict_is_never_tried() -> None:
         assert trial.add(reply_row("", text="Anything.")) is None
     assert not trial.is_open
     assert not trial.has_failed
+
+
+def test_a_server_that_dies_is_named_with_the_judge_of_the_jury_and_the_way_on() -> None:
+    bench = Bench()
+    scope = replace(SCOPE, purpose=verdicts_of("judge-1"))
+    bench.judge.direct = [None, *failures(JudgeFailure.NOT_ACCEPTED, 1000)]
+    dead = r"factuality \(pilot\) by judge-1: .* base_url .* run again"
+    with pytest.raises(JudgeError, match=dead):
+        bench.settle(requests_for(50), service=WithoutBatches(bench.judge), scope=scope)

@@ -20,7 +20,7 @@ _CHUNK = 500
 _CHUNK_CHARACTERS = 16_000_000
 UNPARSABLE_TIMES = 2
 """How often a request may come back in a line that is not JSON before it is given up."""
-_INVALID_ERRORS = frozenset({"invalid_request_error", "request_too_large"})
+INVALID_ERRORS = frozenset({"invalid_request_error", "request_too_large"})
 REFUSED = "refused"
 """The error of a request that is refused as invalid and may be asked again by the next run."""
 _FATAL_ERRORS = frozenset(
@@ -31,7 +31,7 @@ _FATAL_ERRORS = frozenset(
 def is_final(row: Reply) -> bool:
     """Whether a row settles its request: a reply, or an error that would come again."""
     return row.result_type == "succeeded" or (
-        row.result_type == "errored" and row.error_type in _INVALID_ERRORS
+        row.result_type == "errored" and row.error_type in INVALID_ERRORS
     )
 
 
@@ -267,9 +267,9 @@ def _stop_if_hopeless(session: JudgingSession, batch: SubmittedBatch, harvest: _
             "the name of the model, and run again: what was answered is kept",
             failure=JudgeFailure.FATAL,
         )
-    invalid = sum(by_error[error_type] for error_type in _INVALID_ERRORS)
+    invalid = sum(by_error[error_type] for error_type in INVALID_ERRORS)
     if invalid and invalid == by_error.total() == session.tally.harvested:
-        said = next(harvest.messages[name] for name in sorted(_INVALID_ERRORS & by_error.keys()))
+        said = next(harvest.messages[name] for name in sorted(INVALID_ERRORS & by_error.keys()))
         raise JudgeError(
             f"the service refused every request of batch {batch.batch_id} as invalid: {said}; "
             f"nothing more is sent; {session.remedy}",

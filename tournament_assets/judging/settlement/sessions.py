@@ -59,6 +59,10 @@ JUDGE_REMEDY = (
     "correct the judge's max_tokens or model, or, if the service was at fault, ask again with "
     "`tournament rejudge`"
 )
+SERVER_REMEDY = (
+    "see that the service answers and the judge's base_url and key are right, and run again: what "
+    "was answered is kept"
+)
 
 
 def approve_anything(_requests: Sequence[ModelRequest], _channel: Channel) -> None:
@@ -387,7 +391,9 @@ def run_together(pieces: Sequence[Piece[Done]], *, log: Callable[[str], None]) -
         for n_left in reversed(range(len(threads))):
             number = ended.get()
             if number in problems and n_left:
-                log(f"{pieces[number].title}: {problems[number]} ({n_left} more under way)")
+                said, title = str(problems[number]), pieces[number].title
+                named = said if said.startswith(title) else f"{title}: {said}"
+                log(f"{named} ({n_left} more under way)")
     except BaseException:
         stopped.set()
         until = time.monotonic() + _STOP_SECONDS

@@ -36,6 +36,7 @@ from tournament_assets.judging.requests.verdict_parsing import (
     read_reply,
 )
 from tournament_assets.judging.settlement.harvest import (
+    INVALID_ERRORS,
     REFUSED,
     collect_batches,
     give_up,
@@ -52,6 +53,7 @@ from tournament_assets.judging.settlement.records import (
     SubmittedBatch,
 )
 from tournament_assets.judging.settlement.sessions import (
+    SERVER_REMEDY,
     JudgingSession,
     Tally,
     hold_lease,
@@ -64,7 +66,7 @@ from tournament_assets.judging.settlement.submission import (
     write_intent,
 )
 from tournament_assets.judging.settlement.trial import FIRST_SLICE, Trial
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,9 +252,11 @@ def _ask_all(
             if not takes_batches(session.service) and n_in_vain >= max(
                 _IN_VAIN, 2 * session.max_in_flight
             ):
+                is_refused = answer.error_type in (REFUSED, *INVALID_ERRORS)
                 raise JudgeError(
                     f"the last {n_in_vain} requests failed one after another, the latest because "
-                    f"{answer.error_message}; nothing more is sent; {session.remedy}"
+                    f"{answer.error_message}; nothing more is sent; "
+                    f"{session.remedy if is_refused else SERVER_REMEDY}"
                 )
         except JudgeError as error:
             # Those under way are still waited for: their replies are being paid for.
@@ -444,7 +448,13 @@ def settle_requests(session: JudgingSession, requests: Sequence[ModelRequest]) -
             ledger, and nothing was sent that could exceed the budget at `max_tokens`.
     """
     with hold_lease(session):
-        _Settlement(session, requests).run()
+        try:
+            _Settlement(session, requests).run()
+        except JudgeError as error:
+            title = session.scope.title
+            if title not in str(error) and not isinstance(error, JudgeWaitingError):
+                error.args = (f"{title}: {error}",)
+            raise
         return session.tally
 
 

@@ -105,7 +105,7 @@ class Trial:
         Raises:
             JudgeError: If the judge cannot be read, or refuses every request.
         """
-        title, shown = session.scope.title, ", ".join(self.examples)
+        shown = ", ".join(self.examples)
         if not self.n_read and self.n_refused >= min(_MAX_REFUSED, self.n_requests):
             schema = (
                 "if it knows no JSON schema, set judging.reply_format: line; "
@@ -113,13 +113,13 @@ class Trial:
                 else ""
             )
             raise JudgeError(
-                f"{title}: the service refused the first {self.n_refused} requests to {model} as "
+                f"the service refused the first {self.n_refused} requests to {model} as "
                 f"invalid: {shown}; nothing more is sent; {schema}{session.remedy}",
                 failure=JudgeFailure.INVALID,
             )
         if self.has_failed:
             raise JudgeError(
-                f"{title}: of {self.n_read} replies of {model} so far, {self.n_silent} hold no "
+                f"of {self.n_read} replies of {model} so far, {self.n_silent} hold no "
                 f"verdict, such as {shown}; expected one in {_ONE_IN} at the most; nothing more is "
                 "sent, and the replies are kept; correct the rubric, the judge or its max_tokens, "
                 "or name another judge; to ask all the same, set prewarm: false for the mode "
