@@ -51,6 +51,21 @@ def test_a_note_is_logged_at_once() -> None:
     assert lines == ["factuality: submitted b1", "factuality: 2 of 2"]
 
 
+def test_the_log_hears_of_a_wait_once_a_minute_however_often_somebody_looks(
+    clock: Seconds,
+) -> None:
+    lines: list[str] = []
+    with JudgingBar("factuality", total=2, log=lines.append) as bar:
+        for _ in range(121):
+            bar.note("waiting for 1 batches")
+            bar.note("the service is busy; looking again")
+            clock.now += 1.0
+    assert lines == 3 * [
+        "factuality: waiting for 1 batches",
+        "factuality: the service is busy; looking again",
+    ]
+
+
 def test_without_a_terminal_nothing_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
     with JudgingBar("factuality", total=2, log=lambda _: None) as bar:
         bar.advance(1, 2)

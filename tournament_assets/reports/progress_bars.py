@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 _LOG_INTERVAL_SECONDS = 15.0
+_REPEAT_SECONDS = 60.0
 
 
 class _Display:
@@ -124,9 +125,16 @@ class GenerationProgress(_ProgressBar):
 class JudgingBar(_ProgressBar):
     """Progress of one dimension's judging."""
 
+    def __init__(self, title: str, *, total: int, log: Callable[[str], None]) -> None:
+        super().__init__(title, total=total, log=log)
+        self._noted: dict[str, float] = {}
+
     def note(self, message: str) -> None:
-        """Show a note on what is happening."""
-        self._log(f"{self._title}: {message}")
+        """Show a note on what is happening; the log hears the same once a minute."""
+        now = time.monotonic()
+        if now - self._noted.get(message, -_REPEAT_SECONDS) >= _REPEAT_SECONDS:
+            self._noted[message] = now
+            self._log(f"{self._title}: {message}")
         self._draw(note=message)
 
     def advance(self, done: int, total: int) -> None:

@@ -319,6 +319,7 @@ def harvest_ended(
         remaining = deadline_seconds - waits.waited
         if not left or remaining <= 0:
             return left
+        session.progress.note(f"waiting for {len(left)} batches")
         waits.sleep(at_most=remaining)
 
 
