@@ -104,11 +104,12 @@ class ServiceAnswers(ABC):
         return replace(row, **shown)
 
     def _asked_for(
-        self, refusal: JudgeError, request: SubmittedRequest, *, has_answered: bool
+        self, refusal: JudgeError, request: SubmittedRequest, *, stops: bool = False
     ) -> JudgeError:
         """Return a refusal with what to do about the fields of the config that it names.
 
-        Every request has them: unless others were answered, nothing more is asked.
+        Args:
+            stops: Whether nothing more is to be asked: every request has them.
         """
         extra = {name: f"extra_body.{name}" for name in request.params.get("extra_body", {})}
         settings = {**_SETTINGS, **extra}
@@ -118,7 +119,7 @@ class ServiceAnswers(ABC):
         return JudgeError(
             f"{refusal}; the config asks for {' and '.join(named)}: remove it there, or name a "
             "model that takes it",
-            failure=refusal.failure if has_answered else JudgeFailure.FATAL,
+            failure=JudgeFailure.FATAL if stops else refusal.failure,
             fields=refusal.fields,
         )
 

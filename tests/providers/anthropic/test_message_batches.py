@@ -559,7 +559,7 @@ def test_a_setting_that_the_model_refuses_is_named_with_what_to_do(
     impostor.refuse(400, "invalid_request_error", "`temperature` is deprecated for this model.")
     with pytest.raises(JudgeError, match="asks for temperature: remove it there") as caught:
         connect(impostor.url).ask_directly(request(temperature=0.0))
-    assert caught.value.failure is JudgeFailure.FATAL
+    assert caught.value.failure is JudgeFailure.INVALID
 
 
 def test_a_direct_question_that_is_invalid_is_said_to_be(service: AnthropicBatches) -> None:

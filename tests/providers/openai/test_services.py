@@ -211,7 +211,12 @@ def test_a_setting_of_the_judge_that_a_model_refuses_is_named_with_what_to_do(
         with pytest.raises(JudgeError, match="remove it there") as caught:
             service.ask_directly(asked)
         assert caught.value.failure is JudgeFailure.INVALID
-    assert len(chat.asked) == 3
+    # Before a batch, settlement asks a few others to see whether it refuses them as well.
+    with closing(connect(chat.url.removesuffix("/v1"))) as batches:
+        with pytest.raises(JudgeError, match="remove it there") as caught:
+            batches.ask_directly(asked)
+        assert caught.value.failure is JudgeFailure.INVALID
+    assert len(chat.asked) == 4
 
 
 @pytest.mark.parametrize(

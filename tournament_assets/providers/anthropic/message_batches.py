@@ -129,7 +129,6 @@ class AnthropicBatches(ServiceAnswers):
         is_local = base_url is not None and urlsplit(base_url).hostname in _LOOPBACK_HOSTS
         self._password = credentials[1] if credentials else ""
         self._keys = [key for key in (api_key, self._password) if key]
-        self._has_answered = False
         self._client = anthropic.Anthropic(
             base_url=base_url,
             api_key=api_key,
@@ -230,8 +229,7 @@ class AnthropicBatches(ServiceAnswers):
         try:
             message = self._post(_MESSAGES_PATH, body, task, seconds=_DIRECT_SECONDS, sent=sent)
         except JudgeError as error:
-            raise self._asked_for(error, request, has_answered=self._has_answered) from None
-        self._has_answered = True
+            raise self._asked_for(error, request) from None
         if not isinstance(message.get("content"), list):
             raise self._unexpected(message, task, "a message with its content", may_cost=True)
         return self._without_key(read_message(request.custom_id, message))

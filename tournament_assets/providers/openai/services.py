@@ -23,6 +23,7 @@ from tournament_assets.judging.batch_service import (
     BatchStatus,
     ReplyRow,
     SubmittedRequest,
+    takes_batches,
 )
 from tournament_assets.judging.requests.requests import read_custom_id
 from tournament_assets.providers.openai.wire_format import (
@@ -118,9 +119,9 @@ class OpenAiChat(ServiceAnswers):
             except JudgeError as error:
                 simpler = dialect.without(error.fields)
                 if simpler is None:
-                    raise self._asked_for(
-                        error, request, has_answered=model in self._dialects
-                    ) from None
+                    # Before a batch a few are asked all the same: it may take what they do not.
+                    stops = model not in self._dialects and not takes_batches(self)
+                    raise self._asked_for(error, request, stops=stops) from None
                 dialect = simpler
         self._dialects[model] = dialect
         if dialect.not_sent:
