@@ -4,6 +4,7 @@ import random
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -13,7 +14,8 @@ from tests.projects import make_project
 from tournament_assets.cli import main
 from tournament_assets.extras.verify.checksums import check_sums
 from tournament_assets.extras.verify.numbers import agree
-from tournament_assets.extras.verify.settled import read_run
+from tournament_assets.extras.verify.recomputation import Recomputed
+from tournament_assets.extras.verify.settled import SettledPair, read_run
 from tournament_assets.extras.verify.verification import Verification
 
 TABLES = ("pairwise_winrates.csv", "elo_results.json", "elo_ratings.json")
@@ -92,6 +94,17 @@ def test_a_row_that_is_gone_is_found(
         shorter.write_text("".join(lines[:-1]), encoding="utf-8")
         wrong, *_ = verification.check(name, shorter).wrong
         assert wrong.place == "number of rows"
+
+
+def test_a_win_share_counts_every_sample_by_its_weight() -> None:
+    settings: dict[str, Any] = {"n_bootstraps": 2, "bootstrap_seed": 0, "confidence": 0.95}
+    pairs = [
+        SettledPair("p", 1, "recall", "ada", "bob", "a_wins", 1.0, 5.0),
+        SettledPair("p", 2, "recall", "ada", "bob", "b_wins", 0.0, 5.0),
+        SettledPair("q", 1, "recall", "ada", "bob", "a_wins", 1.0, 1.0),
+    ]
+    own = Recomputed(pairs, entrants=("ada", "bob"), within=20.0, initial=1400.0, **settings)
+    assert own.win_shares == {"ada": 6 / 11, "bob": 5 / 11}
 
 
 def test_a_verdict_file_that_is_cut_off_is_bad_input(folder: Path, tmp_path: Path) -> None:

@@ -124,12 +124,14 @@ class Recomputed:
 
     @cached_property
     def win_shares(self) -> dict[str, float | None]:
-        """What each entrant won of its settled pairs, ties as halves."""
-        won, lost = self.wins.sum(axis=1), self.wins.sum(axis=0)
-        return {
-            name: float(won[i] / (won[i] + lost[i])) if won[i] + lost[i] else None
-            for i, name in enumerate(self.entrants)
-        }
+        """What each entrant won of its settled pairs, ties as halves; every sample is a pair."""
+        won, met = dict.fromkeys(self.entrants, 0.0), dict.fromkeys(self.entrants, 0.0)
+        for each in self.pairs:
+            if each.share is not None:
+                for name, share in ((each.a, each.share), (each.b, 1 - each.share)):
+                    won[name] += each.weight * share
+                    met[name] += each.weight
+        return {name: won[name] / n if n else None for name, n in met.items()}
 
     @cached_property
     def _resampled(self) -> NDArray[np.float64]:
