@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 import torch
 
+from tournament_assets.generation.hydra import drafts
 from tournament_assets.generation.hydra.decoded import Decoded, DecodingMode, DecodingSettings
-from tournament_assets.generation.hydra.decoding import DecodedBatch, Replay, decode, execution_on
+from tournament_assets.generation.hydra.decoding import (
+    DecodedBatch,
+    KeptRounds,
+    Replay,
+    decode,
+    execution_on,
+)
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.models.base_models import decoding_threads
 
@@ -132,6 +139,47 @@ def test_what_is_recorded_is_compiled_before_and_consists_of_the_compiled_region
     assert recorder.n_aside + recorder.n_replayed == rounds
     # In each layer one region of attention, two that add up, and one of the MLP.
     assert set(recorder.calls_recorded) == {4 * 4}
+
+
+class CountingRecorder:
+    """Stands for CUDA graphs, and counts them."""
+
+    def __init__(self) -> None:
+        self.n_recorded = 0
+
+    def play_aside(self, play: Callable[[], None]) -> None:
+        play()
+
+    def record(self, play: Callable[[], None]) -> Replay:
+        self.n_recorded += 1
+        return play
+
+
+@pytest.mark.parametrize("way", [*WAYS, "one head"])
+def test_an_entrant_records_its_rounds_once_however_many_batches_it_has(
+    hydra: HydraModel, way: str
+) -> None:
+    one_head = solo_settings(DecodingMode.BYPASS_JURY, max_new_tokens=14, eos_ids=ENDS)
+    settings = WAYS.get(way, one_head)
+    recorder, kept = CountingRecorder(), KeptRounds()
+    batches = [PROMPTS[start:] + PROMPTS[:start] for start in (0, 3, 5)]
+    shape: dict[str, Any] = {"n_rows": len(PROMPTS), "prompt_length": 8}
+    for n_batches, batch in enumerate([*batches, batches[0][:2]]):
+        written = decode(hydra, batch, settings, recorder=recorder, kept=kept, **shape)
+        expected = decode(hydra, batch, settings, **shape)
+        assert_same(written, expected)
+        assert recorder.n_recorded == 1, n_batches
+    decode(hydra, PROMPTS, settings, n_rows=16, prompt_length=8, recorder=recorder, kept=kept)
+    assert recorder.n_recorded == 2
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_long_prompts_are_read_in_parts_and_mean_the_same(
+    hydra: HydraModel, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = write(hydra, WAYS[way])
+    monkeypatch.setattr(drafts, "_TOKENS_AT_ONCE", 3 * 3 * len(PROMPTS))
+    assert_same(write(hydra, WAYS[way]), whole)
 
 
 def test_a_region_is_compiled_once_for_all_layers_of_a_shape(hydra: HydraModel) -> None:

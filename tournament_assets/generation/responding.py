@@ -28,7 +28,7 @@ from tournament_assets.generation.hydra.decoded import (
     DecodingSettings,
     describe_decoding,
 )
-from tournament_assets.generation.hydra.decoding import decode
+from tournament_assets.generation.hydra.decoding import KeptRounds, decode
 from tournament_assets.generation.hydra.hydra_model import (
     HydraModel,
     answer_ids,
@@ -279,7 +279,7 @@ def generate_responses(
 def _respond_as(entrant: LoadedEntrant, execution: Execution) -> Respond:
     if entrant.hydra is None:
         return partial(respond_with_generate, entrant)
-    return partial(respond_as_hydra, entrant, execution=execution)
+    return partial(respond_as_hydra, entrant, execution=execution, kept=KeptRounds())
 
 
 def _measure_batch_size(
@@ -330,6 +330,7 @@ def respond_as_hydra(
     batch_size: int,
     *,
     execution: Execution = "eager",
+    kept: KeptRounds | None = None,
 ) -> list[GeneratedResponse]:
     """Answer the prompts of one batch, all of one padded length.
 
@@ -338,6 +339,7 @@ def respond_as_hydra(
         batch: One to `batch_size` prompts.
         batch_size: Rows of the batch; a batch that is not full is filled up.
         execution: How it decodes.
+        kept: Holds recorded rounds from one batch to the next.
     """
     spec, heads = entrant.as_hydra()
     decoded = decode(
@@ -347,6 +349,7 @@ def respond_as_hydra(
         n_rows=batch_size,
         prompt_length=batch[0].padded_length,
         execution=execution,
+        kept=kept,
     )
     responses = []
     for row, (prompt, own) in enumerate(zip(batch, decoded.responses, strict=True)):

@@ -273,6 +273,16 @@ class Progress:
         self._n_left = torch.full_like(self.positions, max_new_tokens)
         self._eos_ids = torch.tensor(eos_ids, dtype=torch.long, device=device)
 
+    def restart(self, other: "Progress") -> None:
+        """Take over another progress in place; it has as many rows."""
+        for own, new in (
+            (self.tokens, other.tokens),
+            (self.positions, other.positions),
+            (self.n_written, other.n_written),
+            (self._n_left, other._n_left),
+        ):
+            own.copy_(new)
+
     @property
     def is_open(self) -> Tensor:
         """Whether each response may still grow, shape (n_rows,)."""

@@ -200,6 +200,7 @@ def decode(
     execution: Execution = "eager",
     compiler: Compiler = "inductor",
     recorder: Recorder | None = None,
+    kept: "KeptRounds | None" = None,
 ) -> DecodedBatch:
     """Write one response to each prompt of a batch.
 
@@ -212,6 +213,7 @@ def decode(
         compiler: The backend of `torch.compile` that fuses the operations between matrix products,
             unless rounds are eager.
         recorder: Records rounds; None records CUDA graphs where rounds are captured.
+        kept: Holds recorded rounds from one batch of an entrant to the next.
 
     Raises:
         InputError: With everything that does not fit, before anything is computed.
@@ -229,8 +231,12 @@ def decode(
         decoding_threads(model.n_parameters),
         _room_for_shapes(execution),
     ):
-        rounds = start_rounds(model, rows, settings, prompt_length=prompt_length)
-        play = rounds.play if recorder is None else RecordedRounds(rounds.play, recorder)
+        if recorder is None:
+            rounds = start_rounds(model, rows, settings, prompt_length=prompt_length)
+            play: Callable[[int], None] = rounds.play
+        else:
+            kept = kept or KeptRounds()
+            rounds, play = kept.start(model, rows, settings, recorder, prompt_length=prompt_length)
         for number in range(settings.max_new_tokens):
             play(rounds.n_slots(number))
             if number + 1 < settings.max_new_tokens and (number + 1) % n_unseen:
@@ -249,7 +255,42 @@ def decode(
         )
         for head, (token_ids, verified) in zip(rounds.heads.tolist(), written, strict=False)
     )
-    return DecodedBatch(responses=responses, witnesses=rounds.witnesses[: len(prompts)])
+    return DecodedBatch(responses=responses, witnesses=rounds.witnesses[: len(prompts)].clone())
+
+
+class KeptRounds:
+    """The rounds that were recorded last, and the memory that they play in.
+
+    A batch of as many rows and slots and the same settings plays in it, and nothing is recorded
+    again; another batch takes its place. The longest prompts come first, so an entrant records
+    each number of slots once for each padded length.
+    """
+
+    def __init__(self) -> None:
+        self._key: tuple[object, ...] | None = None
+        self._kept: tuple[Rounds, RecordedRounds] | None = None
+
+    def start(
+        self,
+        model: HydraModel,
+        prompts: Sequence[EncodedPrompt],
+        settings: DecodingSettings,
+        recorder: Recorder,
+        *,
+        prompt_length: int,
+    ) -> tuple[Rounds, RecordedRounds]:
+        """Prepare the rounds of a batch; arguments as for `decode`."""
+        n_slots = round_up(prompt_length + settings.max_new_tokens, device=model.device)
+        key = (len(prompts), n_slots, settings)
+        if self._kept is None or self._key != key:
+            self._kept = None  # its memory is free before the next is taken
+            rounds = start_rounds(model, prompts, settings, prompt_length=prompt_length)
+            self._kept, self._key = (rounds, RecordedRounds(rounds.play, recorder)), key
+        else:
+            rounds = self._kept[0]
+            ids, progress, heads, numbers = _inputs(model, prompts, settings, prompt_length)
+            rounds.restart(ids, progress, heads, numbers, prompt_length=prompt_length)
+        return self._kept
 
 
 def _cuda_recorder(device: torch.device) -> Recorder:
@@ -284,27 +325,40 @@ def start_rounds(
     prompt_length: int,
 ) -> Rounds:
     """Read prompts and prepare the rounds; arguments as for `decode`."""
-    random_numbers = draw_numbers(
-        [row.seed for row in prompts], n_positions=settings.max_new_tokens
-    )
-    heads = random_numbers.pick_heads(max(model.n_heads, 1)).to(model.device)
+    ids, progress, heads, numbers = _inputs(model, prompts, settings, prompt_length)
     n_slots = round_up(prompt_length + settings.max_new_tokens, device=model.device)
     drafter = _choose_drafter(model, settings, heads=heads, n_slots=n_slots)
-    drafter.prefill(pad_right([row.ids for row in prompts], prompt_length).to(model.device))
-    progress = Progress(
-        [row.ids for row in prompts],
-        max_new_tokens=settings.max_new_tokens,
-        eos_ids=settings.eos_ids,
-        device=model.device,
-    )
+    drafter.prefill(ids)
     return Rounds(
         model,
         drafter,
         settings,
         progress=progress,
         heads=heads,
-        numbers=random_numbers.positions.to(model.device),
+        numbers=numbers,
         prompt_length=prompt_length,
+    )
+
+
+def _inputs(
+    model: HydraModel,
+    prompts: Sequence[EncodedPrompt],
+    settings: DecodingSettings,
+    prompt_length: int,
+) -> tuple[Tensor, Progress, Tensor, Tensor]:
+    """Return the padded prompts, their progress, drawn heads and random numbers, on the device."""
+    drawn = draw_numbers([row.seed for row in prompts], n_positions=settings.max_new_tokens)
+    progress = Progress(
+        [row.ids for row in prompts],
+        max_new_tokens=settings.max_new_tokens,
+        eos_ids=settings.eos_ids,
+        device=model.device,
+    )
+    return (
+        pad_right([row.ids for row in prompts], prompt_length).to(model.device),
+        progress,
+        drawn.pick_heads(max(model.n_heads, 1)).to(model.device),
+        drawn.positions.to(model.device),
     )
 
 
@@ -323,6 +377,7 @@ def _choose_drafter(
     return SoloDrafter(
         model,
         HeadSelection() if base else model.drawn(heads, settings.n_adapters),
+        n_adapters=settings.n_adapters,
         temperature=settings.temperature,
         n_prompts=heads.numel(),
         n_slots=n_slots,

@@ -86,6 +86,9 @@ class Drafter(Protocol):
     def prefill(self, ids: Tensor) -> None:
         """Read prompts from position 0 on, padded on the right; ids: (n_prompts, n_tokens)."""
 
+    def restart(self, heads: Tensor) -> None:
+        """Begin another batch in the same memory; `heads`: the drawn heads, shape (n_prompts,)."""
+
     def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor, *, n_slots: int) -> Drafts:
         """Read one token per prompt and draft the next.
 
@@ -95,6 +98,11 @@ class Drafter(Protocol):
             uniforms: A number in [0, 1) for each draft, shape (n_prompts,).
             n_slots: Slots that attention looks at, enough for these positions.
         """
+
+
+_TOKENS_AT_ONCE = 8192
+"""Rows times tokens of a prompt that are read at once: enough for any device's products, and what
+they take stays small beside the caches, whatever the prompts' length and the number of heads."""
 
 
 class _BatchReader:
@@ -117,9 +125,13 @@ class _BatchReader:
         return self.model.heads(entered, places, self.caches.heads, self._selection)[:, :, 0]
 
     def prefill(self, ids: Tensor) -> None:
-        positions = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape[0], -1)
-        places = self.caches.locate(positions, n_slots=ids.shape[1])
-        self.model.remember(ids, places, self.caches, self._selection)
+        n_rows, length = ids.shape
+        step = max(1, _TOKENS_AT_ONCE // (n_rows * self._selection.copies))
+        for start in range(0, length, step):
+            end = min(start + step, length)
+            positions = torch.arange(start, end, device=ids.device).expand(n_rows, -1)
+            places = self.caches.locate(positions, n_slots=end)
+            self.model.remember(ids[:, start:end], places, self.caches, self._selection)
 
 
 class SoloDrafter:
@@ -130,10 +142,14 @@ class SoloDrafter:
         model: HydraModel,
         selection: HeadSelection,
         *,
+        n_adapters: int,
         temperature: float | None,
         n_prompts: int,
         n_slots: int,
     ) -> None:
+        self._model = model
+        self._selection = selection
+        self._n_adapters = n_adapters
         self._reader = _BatchReader(model, selection, n_prompts=n_prompts, n_slots=n_slots)
         self._temperature = temperature
         # The base model must write what `generate` writes, so it is scored in the same way.
@@ -142,6 +158,11 @@ class SoloDrafter:
     def prefill(self, ids: Tensor) -> None:
         """Read prompts from position 0 on."""
         self._reader.prefill(ids)
+
+    def restart(self, heads: Tensor) -> None:
+        """Give each row its new head's changes."""
+        if self._selection.changes is not None:
+            self._selection.restart(self._model.drawn(heads, self._n_adapters))
 
     def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor, *, n_slots: int) -> Drafts:
         """Read one token per prompt and draft one."""
@@ -165,12 +186,16 @@ class LockstepDrafter:
         self._reader = _BatchReader(
             model, model.jury(n_adapters), n_prompts=heads.numel(), n_slots=n_slots
         )
-        self._heads = heads
+        self._heads = heads.clone()
         self._temperature = temperature
 
     def prefill(self, ids: Tensor) -> None:
         """Read prompts from position 0 on."""
         self._reader.prefill(ids)
+
+    def restart(self, heads: Tensor) -> None:
+        """Let other heads draft; all of them read."""
+        self._heads.copy_(heads)
 
     def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor, *, n_slots: int) -> Drafts:
         """Read one token per prompt and draft one."""

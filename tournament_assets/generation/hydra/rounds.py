@@ -213,6 +213,26 @@ class Rounds:
             (n_rows, model.shape.hidden_size), dtype=model.dtype, device=device
         )
 
+    def restart(
+        self, ids: Tensor, progress: Progress, heads: Tensor, numbers: Tensor, *, prompt_length: int
+    ) -> None:
+        """Begin another batch of as many rows in the same memory, where recorded rounds find it.
+
+        What the caches hold of the batch before is overwritten before it is seen.
+
+        Args:
+            ids: The prompts, padded on the right, shape (n_rows, prompt_length).
+            progress: As when it was made, and the other arguments too.
+        """
+        self.heads = heads
+        self._prompt_length = prompt_length
+        self._drafter.restart(heads)
+        self._drafter.prefill(ids)
+        self._progress.restart(progress)
+        self._numbers.copy_(numbers)
+        for each in (self._number, self._broken, self._kept, self.witnesses):
+            each.zero_()
+
     def n_slots(self, number: int) -> int:
         """Return how many slots a round, counted from 0, looks at; rows at their end need fewer.
 

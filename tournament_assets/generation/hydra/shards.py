@@ -370,6 +370,13 @@ class HeadSelection:
     copies: int = 1
     changes: Changes | None = None
 
+    def restart(self, other: "HeadSelection") -> None:
+        """Take over in place another selection's changes, of the same shapes."""
+        for own, new in zip(self.changes or (), other.changes or (), strict=True):
+            for projection, factors in own.items():
+                factors.a.copy_(new[projection].a)
+                factors.b.copy_(new[projection].b)
+
     def group(self, hidden: Tensor) -> Tensor:
         """Sort rows into groups; rows that all groups share are not copied.
 
