@@ -98,6 +98,7 @@ def run_tournament(
         judge_model=options.judge_model,
         ledger_url=plan.project.ledger_url,
         needs_no_budget=options.no_budget or options.rejudge,
+        allows_partial=options.partial,
     )
     told = options.told(plan, load_rubrics(plan.config, plan.project), began_at)
     home = prepare_dagster_home(config_file.project, environment.get("DAGSTER_HOME"))

@@ -9,8 +9,10 @@ import pytest
 
 from tests.projects import ENTRANTS, SmallProject, make_project
 from tests.rows import stored_rows
+from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
+from tournament_assets.tournament.errors import WorkError
 from tournament_assets.tournament.verdicts import Judgment
 
 DIMENSIONS = ("factuality",)
@@ -64,3 +66,22 @@ def test_a_mode_of_one_judge_beside_a_jury_is_judged_by_whatever_model_is_asked(
     project.tables("ratings", judge_model="loopback-other")
     assert {row["settled_by"] for row in stored(project, "judge_verdicts")} == {"loopback-other"}
     assert stored(project, "jury") == []
+
+
+def test_a_jury_goes_on_without_a_dead_member_and_the_next_run_completes_it(
+    tmp_path: Path,
+) -> None:
+    project = make_project(tmp_path / "project", dimensions=DIMENSIONS)
+    away = {"service": "openai_api", "model": "away", "base_url": "http://127.0.0.1:1/v1"}
+    project.seat({"model": "loopback-pilot"}, away)
+    with pytest.raises(WorkError, match=r"127\.0\.0\.1:1"):
+        project.tables("judge_verdicts")
+    project.tables("judge_verdicts", partial=True)
+    asked = [(row["judge_model"], row["result_type"]) for row in stored(project, "judge_replies")]
+    assert {*asked} == {("loopback-pilot", "succeeded"), ("away", "pending")}
+    assert any(row["outcome"] != "unjudged" for row in stored(project, "judge_verdicts"))
+    with LoopbackServer(tmp_path / "server") as server:
+        project.seat({"model": "loopback-pilot"}, away | {"base_url": f"{server.url}/v1"})
+        made = project.tables("judge_verdicts")
+    assert made.metadata["judge_requests", ""]["requests_submitted_now"] == len(asked) / 2
+    assert {row["result_type"] for row in stored(project, "judge_replies")} == {"succeeded"}

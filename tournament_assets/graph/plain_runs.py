@@ -131,6 +131,7 @@ def run_unrecorded(
         judge_model=options.judge_model,
         ledger_url=plan.project.ledger_url,
         needs_no_budget=options.no_budget or options.rejudge,
+        allows_partial=options.partial,
     )
     done = run_plainly(
         plan, options, environment=environment, folder=folder, on_start=on_start, on_done=on_done

@@ -64,6 +64,7 @@ def refuse_bad_input(
     judge_model: str | None = None,
     ledger_url: str | None = None,
     needs_no_budget: bool = False,
+    allows_partial: bool = False,
 ) -> None:
     """Read every input of a tournament, and spend nothing.
 
@@ -74,6 +75,7 @@ def refuse_bad_input(
         skip_judging: Whether the judge will not be asked, so that no key is needed.
         ledger_url: Where responses are kept; None if there are none.
         needs_no_budget: Whether the run says that its headline may be paid for without a budget.
+        allows_partial: Whether the run goes on without some of several judges.
 
     Raises:
         InputError: With every problem found.
@@ -110,9 +112,11 @@ def refuse_bad_input(
             for each in plan.config.entrants
             if isinstance(each, AnthropicApiEntrant)
         }
-        if not skip_judging:
-            asked |= {f"the judge {each.name!r}": each for each in judges}
         problems.extend(_model_problems(plan, asked))
+        named = {} if skip_judging else {f"the judge {each.name!r}": each for each in judges}
+        of_judges = list(_model_problems(plan, named))
+        if not (allows_partial and len(of_judges) < len(judges)):
+            problems.extend(of_judges)
     problems.raise_if_any()
 
 

@@ -52,7 +52,7 @@ from tournament_assets.judging.settlement.settlement import (
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.tournament.errors import BudgetError, InputError
+from tournament_assets.tournament.errors import BudgetError, InputError, JudgeError
 from tournament_assets.tournament.judge_services import (
     is_free_model,
 )
@@ -288,6 +288,8 @@ class AskingOptions:
         skip_judging: Ask nothing: use only what the ledger holds.
         rejudge: Ask what failed again, one by one, instead of what was never answered.
         pay_again: Ask again for paid results that the service no longer keeps or does not hand out.
+        allow_partial: Go on without those of several judges whose service fails; a later run asks
+            them.
         wait_seconds: Wait this long for batches instead of the judge's waiting.slot_seconds.
         rubrics: The rubrics' texts by dimension when the run began, so that an edit meanwhile is
             the next run's; the files' unless given.
@@ -300,6 +302,7 @@ class AskingOptions:
     skip_judging: bool = False
     rejudge: bool = False
     pay_again: bool = False
+    allow_partial: bool = False
     wait_seconds: float | None = None
     rubrics: dict[str, str] | None = None
     instructions: str | None = None
@@ -398,6 +401,7 @@ def ask_together(
         for each in work
     }
     tallies = {scope: Tally(total=each.total, answered=each.total) for scope, each in left.items()}
+    goes_on = options.allow_partial and len({each.judge.model for each in work}) > 1
     work = [
         each for each in work if each.requests and (options.rejudge or not left[each.scope].is_done)
     ]
@@ -419,6 +423,8 @@ def ask_together(
         if not options.rejudge:
             _refuse_to_repay(work, left, services, plan, ledger, options, told)
         left.clear()  # each settlement looks for itself, and keys are held for hours otherwise
+
+        failed: dict[JudgingScope, JudgeError] = {}
 
         def settle(each: JudgeWork, sleep: Sleep) -> Tally:
             scope, asked = each.scope, each.judge
@@ -447,10 +453,19 @@ def ask_together(
                     max_in_flight=asked.max_in_flight,
                     places=places[asked.door],
                 )
-                return settle_all(session, each.requests)
+                try:
+                    return settle_all(session, each.requests)
+                except JudgeError as error:
+                    if not goes_on:
+                        raise
+                    failed[scope] = error
+                    progress.note(f"{error}; the other judges go on, and a later run asks again")
+                    return session.tally
 
         pieces = [Piece(each.scope.title, partial(settle, each)) for each in work]
         done = run_together(pieces, log=told)
+        if len(failed) == len(tallies):
+            raise next(iter(failed.values()))
     return tallies | {each.scope: tally for each, tally in zip(work, done, strict=True)}
 
 
