@@ -52,6 +52,32 @@ def test_a_pilot_prints_its_leaderboard_and_where_the_report_is(project: SmallPr
     assert browsing_command(project.config_path) in output
 
 
+@pytest.mark.parametrize(
+    ("arguments", "is_said"),
+    [(["run", "--config", "x", "--mode", "pilot"], True), (["run", "--help"], False)],
+)
+def test_what_is_loaded_is_said_before_it_is(arguments: list[str], is_said: bool) -> None:
+    script = (
+        "import sys; from tournament_assets.cli import main\n"
+        "sys.modules |= dict.fromkeys(('dagster', 'pandas', 'numpy', 'torch'))\n"
+        f"main({arguments!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stderr.startswith("loading Dagster") is is_said
+    assert "halted; None in sys.modules" in done.stderr
+
+
+def test_help_names_every_command_and_loads_none() -> None:
+    script = (
+        "import sys; from tournament_assets.cli import main\n"
+        "main(['--help'], standalone_mode=False)\n"
+        "assert not {'dagster', 'pandas', 'numpy', 'torch', 'pydantic'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "fair-comparison" in done.stdout
+
+
 def test_bad_input_ends_with_exit_code_2_and_every_problem(project: SmallProject) -> None:
     project.edit_config(ratings={"k_facter": 3})
     code, output = run("run", "--config", str(project.config_path), "--mode", "pilot")

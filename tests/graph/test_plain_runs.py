@@ -162,19 +162,22 @@ def test_an_asset_or_a_partition_that_is_not_there_is_named(tmp_path: Path) -> N
         made.frame("match_list", "factuality")
 
 
-def test_a_run_in_python_that_is_not_recorded_needs_no_dagster(tmp_path: Path) -> None:
+def test_a_run_that_is_not_recorded_needs_no_dagster_and_its_loopback_judge_no_sdk(
+    tmp_path: Path,
+) -> None:
     project = make_project(tmp_path / "project", dimensions=("factuality",))
     script = (
         "import sys, tournament_assets as ta\n"
         f"small = ta.load({str(project.config_path)!r}, environment={{}})\n"
         "run = small.run('pilot', record=False)\n"
-        "print(run.directory.name, len(run.frame), 'dagster' in sys.modules)"
+        "found = {'dagster', 'anthropic', 'openai', 'starlette', 'torch'} & set(sys.modules)\n"
+        "print(run.directory.name, len(run.frame), *sorted(found))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    name, rows, has_dagster = done.stdout.split()
-    assert (rows, has_dagster) == ("3", "False")
+    name, rows, *imported = done.stdout.split()
+    assert (rows, imported) == ("3", [])
     assert (project.folder / "runs" / name / "report.html").is_file()
     assert not (project.folder / ".dagster_home").exists()
     assert not (project.folder / "storage").exists()

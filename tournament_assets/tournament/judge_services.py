@@ -130,7 +130,7 @@ class JudgeService:
 LOOPBACK = JudgeService(
     name="loopback",
     label="loopback (lexical, not a language model)",
-    opener="tournament_assets.providers.anthropic.message_batches:open_loopback",
+    opener="tournament_assets.providers.loopback_judge:open_loopback",
     source="of the loopback service, which is no language model",
     model_prefix="loopback",
     is_free=True,

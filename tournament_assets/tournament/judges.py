@@ -63,7 +63,7 @@ class Judge(Frozen):
 
     Attributes:
         name: What modes call it; the model unless given.
-        service: `loopback`, the lexical judge on 127.0.0.1, or another one, such as `anthropic`.
+        service: `loopback`, the lexical judge, or another one, such as `anthropic`.
         model: The model that judges.
         revision: Part of the request's key, for a model that changes under the same name: another
             revision is asked anew.

@@ -119,7 +119,7 @@ class Rejudging(Frozen):
     """How the judge is asked again.
 
     Attributes:
-        service: `loopback`, the lexical judge on 127.0.0.1, or another one, such as `anthropic`.
+        service: `loopback`, the lexical judge, or another one, such as `anthropic`.
         judge_model: The model that is asked.
         prompt: The file with the judge's instructions, relative to the project folder.
         parts: What the judge is shown, by name.

@@ -6,13 +6,10 @@ documentation is classified by its first digit. Batches are too large for memory
 through a file. The key never reaches a message, a log or a `repr`.
 """
 
-import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import fields
-from datetime import UTC, datetime
-from typing import IO, Any, cast
+from typing import IO
 from urllib.parse import quote, urlsplit
 
 import anthropic
@@ -23,9 +20,13 @@ from tournament_assets.judging.batch_service import (
     MessageParams,
     ReplyRow,
     SubmittedRequest,
-    TokenUsage,
 )
-from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.providers.anthropic.wire_format import (
+    message_body,
+    read_message,
+    read_row,
+    read_status,
+)
 from tournament_assets.providers.service_words import (
     ServiceAnswers,
     classify_by_status,
@@ -40,14 +41,7 @@ from tournament_assets.providers.service_words import (
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json
 from tournament_assets.tournament.json_lines import JsonObject
-from tournament_assets.tournament.judge_services import LOOPBACK, ServiceConnection
-
-
-def message_body(params: MessageParams) -> JsonObject:
-    """Return the parameters of a message as they are sent, with the further fields among them."""
-    body = dict(cast("JsonObject", params))
-    further = mapping(body.pop("extra_body", None))
-    return {**body, **further}
+from tournament_assets.tournament.judge_services import ServiceConnection
 
 
 @contextmanager
@@ -97,17 +91,6 @@ def open_anthropic(connection: ServiceConnection) -> "Iterator[AnthropicBatches]
     """Connect to the API, or to a gateway in front of it."""
     service = AnthropicBatches(base_url=connection.base_url or None, api_key=connection.api_key)
     with closing(service):
-        yield service
-
-
-@contextmanager
-def open_loopback(connection: ServiceConnection) -> "Iterator[AnthropicBatches]":
-    """Start the loopback judge, which speaks the same protocol, and stop it again."""
-    with (
-        LoopbackServer(connection.folder) as server,
-        # It requires a key and accepts any.
-        closing(AnthropicBatches(base_url=server.url, api_key=LOOPBACK.name)) as service,
-    ):
         yield service
 
 
@@ -370,112 +353,6 @@ def _split_credentials(base_url: str | None) -> tuple[str | None, tuple[str, str
         ) from None
     credentials = (url.username, url.password) if url.userinfo else None
     return str(url.copy_with(userinfo=b"")), credentials
-
-
-_MAX_TOKENS = 2**31 - 1  # what a column of every database holds, and no reply reaches
-_COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
-
-
-def read_status(batch: JsonObject) -> BatchStatus | None:
-    """Read a batch's status; None if its id or its counts are missing."""
-    counts = batch.get("request_counts")
-    batch_id = batch.get("id")
-    if not isinstance(batch_id, str) or not batch_id or not isinstance(counts, Mapping):
-        return None
-    return BatchStatus(
-        batch_id=batch_id,
-        has_ended=batch.get("processing_status") == "ended",
-        n_requests=sum(_count(counts, name) for name in _COUNTS),
-        created_at=_time(batch.get("created_at")),
-    )
-
-
-def read_row(line: bytes) -> ReplyRow | None:
-    """Read a line of a batch's results; None if it is not a row."""
-    try:
-        row = json.loads(line)
-        raw = canonical_json(row)
-    except (ValueError, RecursionError):
-        return None
-    result = row.get("result") if isinstance(row, Mapping) else None
-    if not isinstance(result, Mapping) or not isinstance(row.get("custom_id"), str):
-        return None
-    error = mapping(mapping(result.get("error")).get("error"))
-    return _compose_row(
-        custom_id=row["custom_id"],
-        result_type=str(result.get("type")),
-        message=mapping(result.get("message")),
-        error=error,
-        raw=raw,
-    )
-
-
-def read_message(custom_id: str, message: JsonObject) -> ReplyRow:
-    """Read the answer to a direct message as if it were a row of a batch."""
-    return _compose_row(
-        custom_id=custom_id,
-        result_type="succeeded",
-        message=message,
-        error={},
-        raw=canonical_json(message),
-    )
-
-
-def _compose_row(
-    *,
-    custom_id: str,
-    result_type: str,
-    message: JsonObject,
-    error: JsonObject,
-    raw: str,
-) -> ReplyRow:
-    return ReplyRow(
-        custom_id=custom_id,
-        result_type=result_type,
-        text=_join_text(message),
-        stop_reason=_text(message, "stop_reason"),
-        error_type=_text(error, "type"),
-        error_message=_text(error, "message"),
-        model=_text(message, "model"),
-        usage=_read_usage(message.get("usage")),
-        raw=raw,
-    )
-
-
-def _join_text(message: JsonObject) -> str | None:
-    content = message.get("content")
-    if not isinstance(content, list):
-        return None
-    blocks = [mapping(block) for block in content]
-    return "".join(_text(block, "text") or "" for block in blocks if block.get("type") == "text")
-
-
-def _read_usage(usage: Any) -> TokenUsage | None:
-    if not isinstance(usage, Mapping):
-        return None
-    counts = {field.name: usage.get(field.name) or 0 for field in fields(TokenUsage)}
-    # A usage with an impossible figure is ignored; it stays in the raw row.
-    if any(type(count) is not int or not 0 <= count <= _MAX_TOKENS for count in counts.values()):
-        return None
-    return TokenUsage(**counts)
-
-
-def _text(values: JsonObject, name: str) -> str | None:
-    value = values.get(name)
-    return value if isinstance(value, str) else None
-
-
-def _count(counts: JsonObject, name: str) -> int:
-    value = counts.get(name)
-    return value if isinstance(value, int) else 0
-
-
-def _time(value: Any) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        return None
-    return moment.astimezone(UTC) if moment.tzinfo is not None else None
 
 
 MAX_RETRY_AFTER = 3600.0

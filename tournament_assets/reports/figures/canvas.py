@@ -232,10 +232,13 @@ def to_png(figure: "Figure") -> bytes:
 def to_svg(figure: "Figure") -> bytes:
     """Return the figure as an SVG file; its text can be selected, in whatever font there is."""
     import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     drawn = io.BytesIO()
+    # `savefig` draws twice, as above.
     with matplotlib.rc_context({"svg.hashsalt": _HASH_SALT, "svg.fonttype": "none"}):
-        figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
+        canvas: Any = FigureCanvasSVG(figure)
+        canvas.print_svg(drawn, metadata={"Date": None, "Creator": None})
     return drawn.getvalue()
 
 
