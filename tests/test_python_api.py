@@ -49,7 +49,7 @@ def test_what_is_exported_is_what_the_module_defines_and_what_that_takes_and_rai
         for name, value in vars(python_api).items()
         if not name.startswith("_")
         and getattr(value, "__module__", "") in (python_api.__name__, python_results.__name__)
-    } - {python_results.show_html.__name__}
+    } - {python_results.show_html.__name__, python_results.Shown.__name__}
     others = {"InputError", "RatingSettings", "TournamentComponent", "TournamentError", "WorkError"}
     assert set(ta.__all__) == defined | others
     assert set(ta.__all__) <= set(dir(ta))
@@ -147,6 +147,22 @@ def test_a_run_shows_its_cautions_its_ladder_and_its_table(run: ta.Run) -> None:
     assert "tone: amber, too few to tell: b." in doubtful.cautions[2]
     shown = doubtful._repr_html_()
     assert shown.index("No judge.") < shown.index("<img") < shown.index("<table")
+
+
+def test_every_result_prints_what_it_shows(project: SmallProject, run: ta.Run) -> None:
+    tournament = ta.load(project.config_path, environment=project.environment)
+    frame = pd.DataFrame({"model_a": ["ada"], "model_b": ["bob"], "winner": ["model_a"]})
+    results: dict[object, tuple[str, ...]] = {
+        tournament: ("entrants", "careful"),
+        tournament.estimate("pilot"): ("What judging costs", "factuality"),
+        run: ("careful", "factuality", *run.cautions),
+        run.compare(run): ("the results are the same", run.directory.name),
+        run.gate(candidate="careful", baseline="sloppy"): ("careful against sloppy", "undecided"),
+    }
+    for result, words in results.items():
+        printed = " ".join(str(result).split())
+        assert all(each in printed for each in words), printed
+    assert "ada" in str(ta.rate(frame, method="elo"))
 
 
 def test_what_comes_from_outside_is_escaped(run: ta.Run) -> None:

@@ -41,10 +41,11 @@ from tournament_assets.python_results import (
     Picture,
     PriceEstimate,
     Ratings,
+    Shown,
     show_html,
 )
 from tournament_assets.reports.leaderboard import leaderboard_sections
-from tournament_assets.reports.report_tables import ReportSection, ReportTable
+from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
 from tournament_assets.run_comparison.comparison import (
     compare_runs,
 )
@@ -248,7 +249,7 @@ def compare(
 
 
 @dataclass(frozen=True)
-class Tournament:
+class Tournament(Shown):
     """A tournament defined by a configuration file, which is read again at every use.
 
     Attributes:
@@ -419,7 +420,7 @@ class Tournament:
     def _variables(self) -> Mapping[str, str]:
         return os.environ if self.environment is None else self.environment
 
-    def _repr_html_(self) -> str:
+    def _document(self) -> Document:
         config = self.config
         facts = (
             ("config", str(self.config_path)),
@@ -429,11 +430,11 @@ class Tournament:
         )
         table = ReportTable(("", ""), facts, look="pairs")
         section = ReportSection("", (), (("What it is", table),))
-        return show_html(f"Tournament {config.tournament_id}", [section])
+        return Document(f"Tournament {config.tournament_id}", [section])
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Shown):
     """A finished run.
 
     Attributes:
@@ -572,15 +573,20 @@ class Run:
                 "as in every run of this version; run the mode again, which sends no request"
             ) from None
 
+    def _document(self) -> Document:
+        sections = leaderboard_sections(
+            list(rows_of(LeaderboardRow, self.frame)),
+            list(rows_of(WinRateRow, self.win_rates)),
+            confidence=self.rating_settings.confidence,
+        )
+        return Document(f"{self._title}: {self.directory.name}", sections, self.cautions)
+
     def _repr_html_(self) -> str:
+        shown = self._document()
         return show_html(
-            f"{self._title}: {self.directory.name}",
-            leaderboard_sections(
-                list(rows_of(LeaderboardRow, self.frame)),
-                list(rows_of(WinRateRow, self.win_rates)),
-                confidence=self.rating_settings.confidence,
-            ),
-            first_lines=self.cautions,
+            shown.title,
+            shown.sections,
+            first_lines=shown.warnings,
             picture=self.ladder.address,
         )
 

@@ -4,6 +4,7 @@ Each holds its values, offers them as a pandas frame, and displays itself in a n
 """
 
 import base64
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -11,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+from rich.console import Console
 
 from tournament_assets.battles.rating import (
     BattleRatings,
@@ -24,7 +26,12 @@ from tournament_assets.ratings.rating_tables import rows_of_ratings
 from tournament_assets.reports.cost_estimate import estimate_document, estimate_rows
 from tournament_assets.reports.rating_method_tables import ONE_METHOD
 from tournament_assets.reports.rendering import render_template
-from tournament_assets.reports.report_tables import ReportSection, ReportTable
+from tournament_assets.reports.report_tables import (
+    Document,
+    ReportSection,
+    ReportTable,
+    print_document,
+)
 from tournament_assets.run_comparison.comparison import (
     RunComparison,
     comparison_document,
@@ -49,8 +56,24 @@ from tournament_assets.tournament.formatting import (
 _SHOWN_CHANGES = 20
 
 
+class Shown:
+    """A result that prints as text what a notebook shows as HTML."""
+
+    def _document(self) -> Document:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        printed = io.StringIO()
+        print_document(self._document(), Console(file=printed, width=100, highlight=False))
+        return printed.getvalue().rstrip()
+
+    def _repr_html_(self) -> str:
+        shown = self._document()
+        return show_html(shown.title, shown.sections, first_lines=shown.warnings)
+
+
 @dataclass(frozen=True)
-class PriceEstimate:
+class PriceEstimate(Shown):
     """The estimated cost of judging a mode.
 
     Attributes:
@@ -74,9 +97,8 @@ class PriceEstimate:
         """Requests, tokens and prices, one row per dimension; columns as in `judging_estimate`."""
         return make_table(RequestsRow, estimate_rows(self.values))
 
-    def _repr_html_(self) -> str:
-        shown = estimate_document(self.values)
-        return show_html("What judging costs", shown.sections, first_lines=shown.warnings)
+    def _document(self) -> Document:
+        return replace(estimate_document(self.values), title="What judging costs")
 
 
 @dataclass(frozen=True)
@@ -101,7 +123,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Ratings:
+class Ratings(Shown):
     """Ratings from battles alone.
 
     Attributes:
@@ -122,7 +144,7 @@ class Ratings:
         rows = [asdict(row) for each in self.dimensions for row in _rated_models(each)]
         return _frame(rows, derive_schema(RatingRow))
 
-    def _repr_html_(self) -> str:
+    def _document(self) -> Document:
         confidence = format_confidence(self.settings.confidence)
         sections = [
             ReportSection(
@@ -146,10 +168,8 @@ class Ratings:
             f"Sampling intervals ({confidence}): whole prompts resampled "
             f"{self.settings.n_bootstraps} times (seed {self.settings.bootstrap_seed})."
         )
-        return show_html(
-            "Ratings",
-            [*sections, ReportSection("", (*left_out, resampled))],
-            first_lines=self.warnings,
+        return Document(
+            "Ratings", [*sections, ReportSection("", (*left_out, resampled))], self.warnings
         )
 
 
@@ -200,7 +220,7 @@ _GATED = pa.schema(
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Shown):
     """Two finished runs side by side.
 
     Attributes:
@@ -240,14 +260,14 @@ class Comparison:
         ]
         return _frame(rows, _COMPARED)
 
-    def _repr_html_(self) -> str:
+    def _document(self) -> Document:
         document = comparison_document(self.values, limit=_SHOWN_CHANGES)
         names = " and ".join(run.folder.name for run in (self.values.then, self.values.now))
-        return show_html(names, document.sections)
+        return replace(document, title=names, warnings=())
 
 
 @dataclass(frozen=True)
-class GateResult:
+class GateResult(Shown):
     """Whether a candidate passes a run's gate, and why.
 
     Attributes:
@@ -291,12 +311,12 @@ class GateResult:
         ]
         return _frame(rows, _GATED)
 
-    def _repr_html_(self) -> str:
+    def _document(self) -> Document:
         first, *others = self.sentences
         asked = self.values.settings
         table = ReportSection("", tuple(others), (("By dimension", gate_table(self.values)),))
         title = f"{asked.candidate} against {asked.baseline} ({self.values.run})"
-        return show_html(title, [table], first_lines=(first,))
+        return Document(title, [table], (first,))
 
 
 def _frame(rows: list[dict[str, Any]], schema: pa.Schema) -> pd.DataFrame:

@@ -280,7 +280,9 @@ def test_a_run_says_all_that_the_gate_asks(finished_pilot: FinishedPilot) -> Non
 def run_action(inputs: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
     """Do what `action.yml` does, with inputs and defaults as the service hands them over."""
     action = yaml.safe_load((ROOT / "action.yml").read_text())
-    (step,) = action["runs"]["steps"]
+    (step,) = (each for each in action["runs"]["steps"] if each.get("id") == "gate")
+    for name, output in action["outputs"].items():
+        assert output["value"] == f"${{{{ steps.gate.outputs.{name} }}}}"
     values = {name: str(each.get("default", "")) for name, each in action["inputs"].items()}
     values |= inputs
     environment = {
@@ -293,6 +295,7 @@ def run_action(inputs: dict[str, str], folder: Path) -> subprocess.CompletedProc
             **os.environ,
             **environment,
             "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+            "GITHUB_OUTPUT": str(folder / "outputs.txt"),
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         },
         capture_output=True,
@@ -307,8 +310,16 @@ def test_the_action_ends_as_the_command_does(tmp_path: Path) -> None:
     done = run_action(inputs, tmp_path)
     assert done.returncode == 0, done.stderr
     assert "not worse" in (tmp_path / "summary.md").read_text()
-    assert run_action({**inputs, "margin": "500", "min-coverage": "1"}, tmp_path).returncode == 0
+    strict = {**inputs, "margin": "500", "min-coverage": "1"}
+    assert run_action(strict, tmp_path).returncode == 0
     assert run_action({**inputs, "dimensions": "taste"}, tmp_path).returncode == 2
+    swapped = {**inputs, "candidate": "old", "baseline": "new"}
+    assert run_action(swapped, tmp_path).returncode == 1
+    assert (tmp_path / "outputs.txt").read_text().splitlines() == [
+        *("exit-code=0", "passage=not worse") * 2,
+        *("exit-code=2", "passage="),
+        *("exit-code=1", "passage=worse"),
+    ]
 
 
 def test_a_test_of_somebody_fails_unless_the_candidate_passes(tmp_path: Path) -> None:

@@ -245,7 +245,7 @@ def build_problem_asset(broken: BrokenConfig) -> dg.AssetSpec:
         group_name=f"{broken.name}_0_config_problem",
         metadata={
             "file": str(broken.path),
-            "line": broken.line,
+            "line": str(broken.line),
             "problems": dg.MetadataValue.json(list(broken.problems)),
             "dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[reference]),
         },
@@ -273,7 +273,7 @@ def build_problem_checks(broken: Sequence[BrokenConfig]) -> list[dg.AssetChecksD
                 asset_key=each.key,
                 check_name=_CHECK,
                 description=each.describe(),
-                metadata={"file": str(each.path), "line": each.line},
+                metadata={"file": str(each.path), "line": str(each.line)},
             )
 
     return [configs_can_be_loaded]
@@ -302,7 +302,7 @@ def build_problem_sensor(broken: Sequence[BrokenConfig]) -> list[dg.SensorDefini
                     passed=False,
                     severity=dg.AssetCheckSeverity.ERROR,
                     description=each.describe(),
-                    metadata={"file": str(each.path), "line": each.line},
+                    metadata={"file": str(each.path), "line": str(each.line)},
                 )
                 for each in new
             ],
