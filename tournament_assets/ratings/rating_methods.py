@@ -221,7 +221,9 @@ def _gap(evidence: Evidence) -> list[RatingRow]:
     for name, below in neighbours(_bradley_terry(evidence)):
         claim, n_prompts = claims[name, below], len(evidence.matches.prompts)
         found, is_better = claim.difference, claim.claim is Claim.FIRST_BETTER
-        gap = Rating(found.value, found.low, found.high, n_prompts, entrant=name)
+        # Two of equal rating are 0 apart, whatever a processor leaves in the last digit.
+        value = None if found.value is None else round(found.value, 9) + 0.0
+        gap = Rating(value, found.low, found.high, n_prompts, entrant=name)
         (row,) = rows_of_ratings([gap], GAP)
         rows.append(replace(row, rank=None, shown_above=(below,) if is_better else ()))
     return rows
@@ -230,7 +232,7 @@ def _gap(evidence: Evidence) -> list[RatingRow]:
 def neighbours(rows: Iterable[RatingRow]) -> list[tuple[str, str]]:
     """Return each entrant rated by Bradley-Terry with the one rated next below it, best first."""
     rated = sorted(
-        (-row.rating, row.entrant_id)
+        (-round(row.rating, 6), row.entrant_id)
         for row in rows
         if row.method == BRADLEY_TERRY and row.rating is not None
     )

@@ -117,7 +117,10 @@ def _elo_numbers(result: Rating, *, note: str | None) -> dict[str, Any]:
 
 
 def rows_of_ratings(ratings: Iterable[Rating], method: str) -> list[RatingRow]:
-    """Return rows best first, those without a rating last; equal ratings share the better rank."""
+    """Return rows best first, those without a rating last; equal ratings share the better rank.
+
+    What a processor rounds differently does not change the order: equal ones stay as they come.
+    """
     listed = list(ratings)
     known = [each.value for each in listed if each.value is not None]
     rows = [
@@ -137,7 +140,7 @@ def rows_of_ratings(ratings: Iterable[Rating], method: str) -> list[RatingRow]:
         )
         for each in listed
     ]
-    return sorted(rows, key=lambda row: (row.rating is None, -(row.rating or 0.0)))
+    return sorted(rows, key=lambda row: (row.rating is None, -round(row.rating or 0.0, 9)))
 
 
 def anchor_shift(
