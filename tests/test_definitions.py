@@ -154,9 +154,9 @@ def test_a_broken_config_says_where_it_stood_what_is_wrong(half_broken: SmallPro
         assert f"    {path}:{node.metadata['line']}: " in (node.description or "")
         lines[name] = (node.metadata["line"], node.group_name)
     assert lines == {
-        "twin": (1, "twin_0_config_problem"),
-        "mistyped__": (2, "mistyped___0_config_problem"),
-        "cut_off": (2, "cut_off_0_config_problem"),
+        "twin": ("1", "twin_0_config_problem"),
+        "mistyped__": ("2", "mistyped___0_config_problem"),
+        "cut_off": ("2", "cut_off_0_config_problem"),
     }
 
 

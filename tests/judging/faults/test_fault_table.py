@@ -302,7 +302,7 @@ TABLE = (
          Then((1, 4, 0), tally={"failed": 0, "batches": 1, "answered": 4}, left="no verdict",
               verdicts=[Verdict.PERMANENT], also=refused_as_named)),
     # One that nobody can answer stops the run, and is asked by the next.
-    Rule({f"row_{name}_error": rf"^1 .*{name}_error: " for name in
+    Rule({f"row_{name}_error": rf": 1 requests .*{name}_error: " for name in
           ("authentication", "billing", "permission", "not_found")},
          stopped(JudgeFailure.FATAL, [DONE], "the first"), settled(2, 5, tally={"submitted": 1})),
     # What fails in every round is asked directly: all four, four and one of them, and one more.

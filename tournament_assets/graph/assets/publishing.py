@@ -162,7 +162,7 @@ def run_artifacts(
         metadata={
             "directory": written.folder,
             "report": written.folder / "report.html",
-            "files": len(written.fingerprints),
+            "files": len(written.fingerprints) + 1,  # and their checksums
             "bytes": written.n_bytes,
             **known({"cost_usd": manifest["cost"]["total_usd"]}),
             "summary": _summary(inputs.report),

@@ -252,18 +252,22 @@ def audit(
             prompts_unanswered=len(_on_dimension(config, dimension, unanswered)),
         )
     ]
-    if any(asked(row) for row in rows) and not any(row.pairs_judged for row in rows):
-        raise JudgeError(
-            f"{step.where}: not one pair has two replies with a verdict; expected some; nothing is "
-            "published; see `tournament rejudge --dry-run` for what the replies lack, and correct "
-            "the rubric or the judge"
-        )
+    _refuse_silence(rows, where=step.where)
     missingness = check_missingness(rows, max_spread=config.checks.max_missing_spread)
     return Made(
         rows,
         metadata=_audit_metadata(config, rows, missingness),
         checks=[_missingness_check(missingness, where=step.where)],
     )
+
+
+def _refuse_silence(rows: Sequence[CoverageRow], *, where: str) -> None:
+    if any(asked(row) for row in rows) and not any(row.pairs_judged for row in rows):
+        raise JudgeError(
+            f"{where}: not one pair has two replies with a verdict; expected some; nothing is "
+            "published; see `tournament rejudge --dry-run` for what the replies lack, and correct "
+            "the rubric or the judge"
+        )
 
 
 def _answers(responses: pd.DataFrame) -> list[GeneratedResponse]:
