@@ -69,15 +69,18 @@ def test_axe_finds_nothing_on_any_page_of_the_site(
     with ThreadingHTTPServer(
         ("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(site))
     ) as server:
-        Thread(target=server.serve_forever).start()
-        for written in sorted(site.glob("*.html")):
-            page.goto(f"http://127.0.0.1:{server.server_port}/{written.name}")
-            assert find_violations(page) == [], written.name
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, written.name
-        page.goto(f"http://127.0.0.1:{server.server_port}/index.html?q=ledger")
-        expect(page.locator("#mkdocs-search-results article").first).to_contain_text("ledger")
-        page.context.close()
-        server.shutdown()
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            for written in sorted(site.glob("*.html")):
+                page.goto(f"http://127.0.0.1:{server.server_port}/{written.name}")
+                assert find_violations(page) == [], written.name
+                wide = page.evaluate("document.documentElement.scrollWidth")
+                assert wide <= width, written.name
+            page.goto(f"http://127.0.0.1:{server.server_port}/index.html?q=ledger")
+            expect(page.locator("#mkdocs-search-results article").first).to_contain_text("ledger")
+            page.context.close()
+        finally:
+            server.shutdown()
 
 
 @with_mkdocs

@@ -134,7 +134,7 @@ def test_the_config_of_the_readme_is_read_and_priced(shell: Shell) -> None:
 
 def test_battles_are_rated_and_the_ui_and_the_labels_are_served(shell: Shell) -> None:
     rated = shell.run("tournament battles rate mine/runs/headline_*/battles.parquet")
-    assert "Bradley" in rated
+    assert "24 battles" in rated
     port = free_port()
     shell.folder /= "mine"
     with shell.serving(
