@@ -35,12 +35,12 @@ from tournament_assets.graph.local_runs import (
     PROCESS_TAG,
     close_runs_of_dead_processes,
     noticed_interrupts,
+    open_instance,
 )
 from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.recipe_book import RecipeBook
 from tournament_assets.graph.rows import axis_names
 from tournament_assets.graph.run_options import RunOptions, asks_again
-from tournament_assets.graph.run_records import open_instance
 from tournament_assets.graph.run_summaries import RunSummary, summarise_run
 from tournament_assets.graph.table import row_of, rows_of
 from tournament_assets.judging.batch_service import TokenCounter

@@ -4,6 +4,7 @@ import json
 import math
 import platform
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tests.projects import (
 )
 from tournament_assets.cli.battles import battles_group
 from tournament_assets.graph.automation.jobs import Stage
+from tournament_assets.graph.local_runs import open_instance
 from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.judging.costs.prices import load_newest_prices, newest_prices_hash
 from tournament_assets.loopback.running import LoopbackServer
@@ -246,6 +248,15 @@ def test_the_headline_judges_the_whole_bank_and_warms_the_cache_first(
     assert asked.messages == sum(math.ceil(2 * len(frame) / 10) for frame in verdicts.values())
     submitted = made.metadata["judge_requests", ""]["requests_submitted_now"]
     assert asked.requests + asked.messages == submitted
+
+
+def test_many_first_runs_at_once_share_a_fresh_home(tmp_path: Path) -> None:
+    def count(_: int) -> int:
+        with open_instance(tmp_path) as instance:
+            return len(instance.get_runs())
+
+    with ThreadPoolExecutor(6) as threads:
+        assert [*threads.map(count, range(6))] == [0] * 6
 
 
 def test_the_api_key_is_written_nowhere(

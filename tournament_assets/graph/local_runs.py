@@ -10,8 +10,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import dagster as dg
+from filelock import FileLock
 
 from tournament_assets.ledger.leases import has_died
 
@@ -20,6 +22,15 @@ PROCESS_TAG = "tournament/process"
 
 _POOLS = ("NullPool", "QueuePool", "SingletonThreadPool", "StaticPool")
 """SQLAlchemy's pools log whatever arrives while they close a connection, and raise it."""
+
+
+def open_instance(home: Path) -> dg.DagsterInstance:
+    """Open the instance of a home, one process at a time.
+
+    Dagster does not expect that two make the tables of a fresh home at once.
+    """
+    with FileLock(home / "opening.lock"):
+        return dg.DagsterInstance.from_config(str(home))
 
 
 def close_runs_of_dead_processes(instance: dg.DagsterInstance) -> None:
