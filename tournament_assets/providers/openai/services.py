@@ -89,6 +89,7 @@ class OpenAiChat(ServiceAnswers):
         self._seconds = connection.timeout_seconds
         cap = connection.cap or (NEW_CAP if base_url == OWN_URL else OLD_CAP)
         self._dialects: dict[str, Dialect] = {}
+        self._models: list[str] | None = None
         self._first_dialect = Dialect(
             cap, is_settled=bool(connection.cap), optional=connection.unasked | {SCHEMA}
         )
@@ -156,13 +157,15 @@ class OpenAiChat(ServiceAnswers):
         return self._tidy(self._unlisted(model, status) + listed)
 
     def list_models(self) -> list[str]:
-        """Return the names of the server's models; empty if it does not say.
+        """Return the names of the server's models, asked for once; empty if it does not say.
 
         Raises:
             JudgeError: If the key is refused, or the server cannot be reached.
         """
-        with self._translated_errors("list the models"):
-            return _read_models(self._get("/models")[1])
+        if self._models is None:
+            with self._translated_errors("list the models"):
+                self._models = _read_models(self._get("/models")[1])
+        return self._models
 
     def _get(self, path: str) -> tuple[int | None, str]:
         """Return the status of a refusal, and the answer; only a refused key raises an error."""
