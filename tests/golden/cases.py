@@ -99,7 +99,7 @@ def run_samples(folder: Path, **more: Any) -> Numbers:
 
     with chat_server() as chat:
         chat.reply = reply
-        served: Any = {"loader": "openai_api", "base_url": {"url": chat.url}, "model": MODEL}
+        served: Any = {"loader": "openai_api", "base_url": chat.url, "model": MODEL}
         served["max_new_tokens"] = 64
         sampling = {**served, "entrant_id": "sampling", "temperature": 0.9}
         entrants = [*RECORDED[::2], sampling, {**served, "entrant_id": "greedy"}]

@@ -42,7 +42,7 @@ def describe(project: SmallProject, chat: ChatServer, **changes: Any) -> None:
     served = {
         "entrant_id": "served",
         "loader": "openai_api",
-        "base_url": {"url": chat.url},
+        "base_url": chat.url,
         "model": MODEL,
         "max_new_tokens": 64,
         "max_concurrency": 3,
@@ -173,7 +173,7 @@ def test_a_budget_is_estimated_and_kept_and_a_larger_one_goes_on(
 def test_a_server_that_is_not_there_is_told_before_the_run(
     project: SmallProject, chat: ChatServer
 ) -> None:
-    describe(project, chat, base_url={"url": "http://127.0.0.1:1/v1"})
+    describe(project, chat, base_url="http://127.0.0.1:1/v1")
     with pytest.raises(InputError, match=r"http://127\.0\.0\.1:1;"):
         project.run("pilot")
 

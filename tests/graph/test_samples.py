@@ -56,7 +56,7 @@ def played(
         chat.reply = lucky
         served = {
             "loader": "openai_api",
-            "base_url": {"url": chat.url},
+            "base_url": chat.url,
             "model": MODEL,
             "max_new_tokens": 64,
         }

@@ -19,12 +19,12 @@ def test_two_bars_split_the_interval_of_the_difference() -> None:
     apart = comparison_bars(ratings, {("ada", "bob"): True}, {("ada", "bob"): 80.0}, {})
     together = comparison_bars(ratings, {("ada", "bob"): False}, {("ada", "bob"): 120.0}, {})
 
-    assert apart.ends == {
+    assert apart == {
         "ada": pytest.approx((1410.0, 1490.0)),
         "bob": pytest.approx((1310.0, 1390.0)),
     }
-    assert not _overlaps(*apart.ends.values())
-    assert _overlaps(*together.ends.values())
+    assert not _overlaps(*apart.values())
+    assert _overlaps(*together.values())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts the threads that /proc names")
@@ -53,9 +53,8 @@ def test_unequal_intervals_still_show_every_claim() -> None:
 
     bars = comparison_bars(ratings, better, reach, {})
 
-    assert bars.misdrawn == ()
     for pair, is_better in better.items():
-        assert _overlaps(bars.ends[pair[0]], bars.ends[pair[1]]) is not is_better
+        assert _overlaps(bars[pair[0]], bars[pair[1]]) is not is_better
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -73,25 +72,13 @@ def test_a_reader_who_judges_by_overlap_is_told_what_the_claims_say(seed: int) -
     wrong = [
         pair
         for pair, is_better in better.items()
-        if _overlaps(bars.ends[pair[0]], bars.ends[pair[1]]) is is_better
+        if _overlaps(bars[pair[0]], bars[pair[1]]) is is_better
     ]
-    assert sorted(wrong) == sorted(bars.misdrawn)
     assert len(wrong) <= 0.05 * len(better)
-    assert all(low <= ratings[name] <= high for name, (low, high) in bars.ends.items())
-
-
-def test_a_pattern_that_no_bars_can_show_is_counted() -> None:
-    # Two chains of which every link is better, and nothing across: intervals cannot be so.
-    ratings = {"a": 1480.0, "b": 1470.0, "c": 1330.0, "d": 1320.0}
-    better = dict.fromkeys(combinations(ratings, 2), False)
-    better["a", "c"] = better["b", "d"] = True
-
-    bars = comparison_bars(ratings, better, dict.fromkeys(better, 100.0), {})
-
-    assert 1 <= len(bars.misdrawn) <= 2
+    assert all(low <= ratings[name] <= high for name, (low, high) in bars.items())
 
 
 def test_an_entrant_without_a_joint_interval_keeps_its_own() -> None:
     bars = comparison_bars({"ada": 1400.0}, {}, {}, {"ada": 30.0})
 
-    assert bars.ends["ada"] == pytest.approx((1400 - 30 / 2**0.5, 1400 + 30 / 2**0.5))
+    assert bars["ada"] == pytest.approx((1400 - 30 / 2**0.5, 1400 + 30 / 2**0.5))

@@ -255,6 +255,19 @@ def test_decisions_order_and_a_circle_shares_its_places() -> None:
     assert {each.more_prompts for each in found.claims} == {None}
 
 
+def test_letters_come_in_the_order_of_the_ratings_within_a_circle() -> None:
+    judgments = simulate_judgments([0.0, 1.0, 2.0, 3.0], n_prompts=40, seed=0)
+    circle = [("ada", "dee"), ("dee", "cyd"), ("cyd", "ada")]
+    first = [("bob", other) for other in ("ada", "cyd", "dee")]
+    found = stand(judgments, ENTRANTS, decided=[*circle, *first])
+    assert {each.entrant: (each.rank, each.group) for each in found.entrants} == {
+        "bob": (1, "a"),
+        "dee": (2, "b"),
+        "cyd": (2, "c"),
+        "ada": (2, "d"),
+    }
+
+
 def test_without_a_decision_the_order_is_that_of_the_ratings_and_nobody_is_better() -> None:
     judgments = simulate_judgments([0.0, 1.0, 2.0, 3.0], n_prompts=40, seed=0)
     found = stand(judgments, ENTRANTS, decided=())

@@ -15,7 +15,7 @@ ENTRANTS = [
         "entrant_id": "served",
         "loader": "openai_api",
         "model": "tiny",
-        "base_url": {"url": "http://127.0.0.1:9/v1"},
+        "base_url": "http://127.0.0.1:9/v1",
     },
     {"entrant_id": "own", "loader": "vanilla_hf", "weights": {"path": "weights"}},
 ]

@@ -30,10 +30,16 @@ from tournament_assets.reports.figures.figures import (
     win_rate_matrix_figure,
 )
 from tournament_assets.reports.figures.forest import draw_forest
-from tournament_assets.reports.figures.ladder import draw_ladder, draw_ladders, ladder_span
+from tournament_assets.reports.figures.ladder import (
+    draw_ladder,
+    draw_ladders,
+    ladder_span,
+    misdrawn,
+)
+from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 
-from .builders import leader_row, pair_row
+from .builders import leader_row, page_of, pair_row, render_html
 
 BAD_MATH = "$\\frac$"
 """matplotlib would refuse it if it took it for mathematics."""
@@ -246,9 +252,30 @@ def test_a_ladder_shows_comparison_bars_and_no_intervals() -> None:
         ]
         labels = [text.get_text() for text in figure.legends[0].get_texts()]
         assert len(labels) == 2
-        assert "letter" in labels[0]
+        assert "but" not in labels[0]
     texts = [text.get_text() for text in draw_ladder(rows, "factuality").axes[0].texts]
     assert any("1400\N{EN DASH}1500" in text for text in texts)
+
+
+def test_what_bars_cannot_show_is_counted() -> None:
+    circle = [
+        leader_row(name, rating, interval=(1300.0, 1500.0), bar=bar, above=[below])
+        for name, rating, bar, below in (
+            ("ada", 1450.0, (1440.0, 1460.0), "cy"),
+            ("bob", 1420.0, (1410.0, 1445.0), "ada"),
+            ("cy", 1400.0, (1390.0, 1405.0), "bob"),
+        )
+    ]
+    # One overlaps somebody better, and one lies apart on the wrong side.
+    assert misdrawn(circle) == [("ada", "bob"), ("bob", "cy")]
+    legend = draw_ladder(circle, "factuality").legends[0].get_texts()[0].get_text()
+    assert legend.endswith("but for 2 pairs")
+    page = page_of(
+        {"factuality": {row.entrant_id: row.rating or 0.0 for row in circle}},
+        tables={"leaderboard": make_table(LeaderboardRow, circle)},
+    )
+    said = "Bars cannot show every claim: of ada and bob and 1 more pair on factuality, go by the"
+    assert said in render_html(page)
 
 
 def test_an_interval_does_not_stretch_the_axis_of_a_ladder() -> None:

@@ -106,3 +106,8 @@ def test_what_next_names_the_cheapest_alone_and_each_dimension_once() -> None:
 
 def test_a_decided_dimension_needs_nothing_next() -> None:
     assert next_steps([stated("use", {"ada": ("bob", "cyd"), "bob": (), "cyd": ()})], ()) == ()
+
+
+def test_who_did_not_answer_is_looked_at_before_more_is_asked() -> None:
+    found = [stated("use", {"ada": (), "bob": ()})]
+    assert next_steps(found, (), ["bob"]) == ("See why bob did not answer, and run again.",)

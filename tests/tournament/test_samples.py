@@ -79,7 +79,7 @@ def test_a_tournament_that_answers_once_is_what_it_was(project: SmallProject) ->
 
 def test_who_has_one_answer_is_asked_once() -> None:
     local = {"entrant_id": "e", "loader": "vanilla_hf", "weights": {"path": "w"}}
-    served = {"entrant_id": "e", "loader": "openai_api", "base_url": {"url": "http://h/v1"}}
+    served = {"entrant_id": "e", "loader": "openai_api", "base_url": "http://h/v1"}
     bought = {"entrant_id": "e", "loader": "anthropic_api", "model": "claude-opus-5-5"}
     recorded = {"entrant_id": "e", "loader": "recorded", "responses": {"path": "r.jsonl"}}
     hot = {"temperature": 0.7}
@@ -110,7 +110,7 @@ def test_every_sample_of_a_bought_or_served_model_is_a_request_of_its_own() -> N
             "entrant_id": "e",
             "loader": "openai_api",
             "model": "m",
-            "base_url": {"url": "http://h/v1"},
+            "base_url": "http://h/v1",
             "temperature": 0.7,
         }
     )

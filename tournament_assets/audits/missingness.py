@@ -18,7 +18,7 @@ line and the manifest agree.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tournament_assets.judging.requests.verdict_parsing import FailureClass
@@ -495,9 +495,12 @@ def _answer_outages(rows: Rows, check: MissingnessCheck) -> list[Outage]:
     found = []
     for words, names in by_words.items():
         short = f"{join_names(names)} {'each ' if len(names) > 1 else ''}{words}"
-        found.append(Outage("answers", None, tuple(names), f"{short}. {uneven}{advice}", short))
+        found.append(Outage("answers", None, tuple(names), f"{short}. {uneven}".rstrip(), short))
         uneven = ""
-    return found
+    return [
+        *found[:-1],
+        *(replace(each, sentence=f"{each.sentence} {advice}") for each in found[-1:]),
+    ]
 
 
 def mostly_same_text(same_text: int, pairs: int) -> bool:

@@ -337,7 +337,7 @@ def _find_layout(
         source=column("source"),
         entrant=entrant,
         responses=responses,
-        left_out=tuple(name for name in names if name not in used.union(responses)),
+        left_out=tuple(name for name in all_names if name not in used.union(responses)),
     )
 
 

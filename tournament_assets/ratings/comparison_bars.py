@@ -5,11 +5,10 @@ since both share the prompts' luck. A comparison bar is made for the eye instead
 come from splitting the joint interval of every difference between its two entrants by least squares
 (the idea of quasi-variances: Firth and de Menezes, https://doi.org/10.1093/biomet/91.1.65), and are
 then changed as little as possible so that bars are apart exactly where one entrant is better. Not
-every pattern of claims can be drawn so; what cannot is counted.
+every pattern of claims can be drawn so; what cannot is said beside the picture.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,26 +19,13 @@ _NO_DISTANCE = 1e-7
 """Below it the conditions of a programme contradict one another."""
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonBars:
-    """One bar for each entrant.
-
-    Attributes:
-        ends: Lower and upper end in Elo points, by entrant.
-        misdrawn: Pairs whose bars overlap although one is better, or are apart although none is.
-    """
-
-    ends: Mapping[str, tuple[float, float]]
-    misdrawn: tuple[tuple[str, str], ...]
-
-
 def comparison_bars(
     ratings: Mapping[str, float],
     better: Mapping[tuple[str, str], bool],
     reach: Mapping[tuple[str, str], float],
     own: Mapping[str, float],
-) -> ComparisonBars:
-    """Return bars for some entrants.
+) -> dict[str, tuple[float, float]]:
+    """Return the lower and upper end of each entrant's bar, in Elo points.
 
     Args:
         ratings: In Elo points.
@@ -57,16 +43,10 @@ def comparison_bars(
     apart = np.array([*better.values()], dtype=np.bool_)
     points = np.array([*ratings.values()])
     down, up = _adjusted(points, widths, first, second, apart)
-    is_apart = points[first] - down[first] > points[second] + up[second]
-    return ComparisonBars(
-        ends={
-            name: (float(points[index] - down[index]), float(points[index] + up[index]))
-            for index, name in enumerate(names)
-        },
-        misdrawn=tuple(
-            pair for pair, wrong in zip(better, is_apart != apart, strict=True) if wrong
-        ),
-    )
+    return {
+        name: (float(points[index] - down[index]), float(points[index] + up[index]))
+        for index, name in enumerate(names)
+    }
 
 
 def _split(

@@ -194,7 +194,8 @@ def stand_entrants(
         matches.entrants,
         differences,
         is_better,
-        ratings=[-float(rank) for rank in ranks],
+        # Within a rank, letters come in the order of the ratings, as rows do.
+        ratings=(-(ranks + order.ranks / (1 + len(rated)))).tolist(),
         is_ranked=order.is_placed,
     )
     return Standings(_standings(rated, separated, ranks, settled), claims, circles)

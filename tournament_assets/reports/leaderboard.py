@@ -137,7 +137,7 @@ def _with_bars(
             for row in rows
             if row.high is not None and row.low is not None
         },
-    ).ends
+    )
     return [
         replace(row, bar_low=bars[row.entrant_id][0], bar_high=bars[row.entrant_id][1])
         if row.entrant_id in bars

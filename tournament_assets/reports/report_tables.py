@@ -284,6 +284,7 @@ class Ladder:
         lines: The entrants with their bars, best on the first dimension first.
         ticks: Places and Elo points of the axis.
         caption: The caption; by default that of the first screen's ladder.
+        remarks: Sentences behind the caption.
     """
 
     dimensions: tuple[str, ...]
@@ -291,6 +292,7 @@ class Ladder:
     lines: tuple[tuple[str, tuple[LadderBar, ...]], ...]
     ticks: tuple[tuple[float, str], ...]
     caption: str = ""
+    remarks: tuple[str, ...] = ()
 
     @property
     def most_letters(self) -> int:

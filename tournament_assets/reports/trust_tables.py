@@ -12,7 +12,7 @@ from tournament_assets.tournament.formatting import (
     format_share,
     join_names,
 )
-from tournament_assets.trust.lights import TrustState
+from tournament_assets.trust.lights import TrustState, remedy_of
 from tournament_assets.trust.measures import CIRCLES, MEASURES, UNJUDGED
 
 _NAMED_LIGHTS = 3
@@ -302,13 +302,14 @@ def _behind(row: MeasureRow) -> str:
 
 
 def _unlit_sentences(rows: Sequence[MeasureRow]) -> list[str]:
-    """Describe in one sentence what was measured on no dimension."""
+    """Describe what was measured on no dimension, in a sentence for each way to measure it."""
     measured = {row.measure for row in _measured(rows)}
-    unmeasured = [row for row in rows if row.measure not in measured]
-    titles = [MEASURES[name].title for name in dict.fromkeys(row.measure for row in unmeasured)]
-    remedies = dict.fromkeys((row.note or "").partition("; ")[2] for row in unmeasured)
-    said = "; ".join([join_names(titles), *filter(None, remedies)])
-    return [f"Not measured, so neither green nor red: {said}."] if titles else []
+    titles: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.measure not in measured:
+            titles.setdefault(remedy_of(row), {})[MEASURES[row.measure].title] = None
+    said = ("; ".join(filter(None, (join_names([*of]), way))) for way, of in titles.items())
+    return [f"Not measured, so neither green nor red: {each}." for each in said]
 
 
 def _measured(rows: Sequence[MeasureRow]) -> list[MeasureRow]:

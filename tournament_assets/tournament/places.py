@@ -90,7 +90,7 @@ class ResponsesPlace(Location):
 
 
 class ServerAddress(Frozen):
-    """Where a server answers; exactly one of `url` and `env` is given.
+    """Where a server answers: its base URL alone, or the variable that holds it.
 
     Attributes:
         url: Its base URL, such as `http://127.0.0.1:8000/v1`.
@@ -99,6 +99,11 @@ class ServerAddress(Frozen):
 
     url: str | None = None
     env: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_url(cls, given: object) -> object:
+        return {"url": given} if isinstance(given, str) else given
 
     @model_validator(mode="after")
     def _exactly_one(self) -> "ServerAddress":

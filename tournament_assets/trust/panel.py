@@ -117,8 +117,8 @@ def first_slot(evidence: JudgeEvidence) -> Estimate:
 def flips(evidence: JudgeEvidence) -> Estimate:
     """Return the share of pairs that flip to the first slot, of those that flip to either."""
     found, half = evidence.bias.flips_to_first, evidence.bias.half_flips
-    were = "pair was" if half == 1 else "pairs were"
-    more = f"; {half} more {were} a tie in one order only" if half else ""
+    were = "was" if half == 1 else "were"
+    more = f" ({half} more {were} a tie in one order only)" if half else ""
     if not found.n:
         return _missing(f"no pair flipped between the responses{more}")
     return _with_note(

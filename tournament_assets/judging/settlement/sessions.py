@@ -60,8 +60,8 @@ JUDGE_REMEDY = (
     "`tournament rejudge`"
 )
 SERVER_REMEDY = (
-    "see that the service answers and the judge's base_url and key are right, and run again: what "
-    "was answered is kept"
+    "see that the service answers and that base_url and key are right, and run again: what was "
+    "answered is kept"
 )
 
 

@@ -6,6 +6,7 @@ intervals of single ratings stand beside them as numbers.
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from tournament_assets.reports.claims import judges_of
@@ -22,7 +23,7 @@ from tournament_assets.reports.figures.canvas import (
 )
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.formatting import format_interval, format_rating
+from tournament_assets.tournament.formatting import format_interval, format_plural, format_rating
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,6 +48,24 @@ def ladder_span(rows: Sequence[LeaderboardRow]) -> tuple[float, float]:
         if getattr(row, name) is not None
     ]
     return axis_span(ends)
+
+
+def misdrawn(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:
+    """Return the pairs of a dimension whose bars do not show what is claimed of them.
+
+    No bars can draw every pattern of claims, above all not one that goes in a circle.
+    """
+    bars = [
+        (row, row.bar_low, row.bar_high)
+        for row in rows
+        if row.bar_low is not None and row.bar_high is not None
+    ]
+    return [
+        (one.entrant_id, other.entrant_id)
+        for (one, low, high), (other, other_low, other_high) in combinations(bars, 2)
+        if (low > other_high, other_low > high)
+        != (other.entrant_id in one.shown_above, one.entrant_id in other.shown_above)
+    ]
 
 
 def axis_span(ends: Sequence[float]) -> tuple[float, float]:
@@ -113,7 +132,7 @@ def draw_ladder(
     for place, row in enumerate(rows):
         _write_numbers(axes, row, place=place, palette=palette)
     label_axis(axes, "Elo points", judges_of(rows), palette=palette)
-    _add_legend(figure, palette=palette)
+    _add_legend(figure, n_misdrawn=len(misdrawn(rows)), palette=palette)
     return figure
 
 
@@ -156,7 +175,12 @@ def draw_ladders(
             [short_label(name) if is_first else "" for name in names], parse_math=False
         )
         label_axis(axes, "Elo points", "", palette=palette)
-    _add_legend(figure, palette=palette, judges=judges_of(every_row))
+    _add_legend(
+        figure,
+        n_misdrawn=sum(len(misdrawn(rows)) for rows in rows_by_dimension.values()),
+        palette=palette,
+        judges=judges_of(every_row),
+    )
     return figure
 
 
@@ -254,11 +278,13 @@ def _unrated(row: LeaderboardRow) -> str:
     return str(row.note).partition(":")[0]
 
 
-def _add_legend(figure: "Figure", *, palette: Palette, judges: str = "") -> None:
+def _add_legend(figure: "Figure", *, n_misdrawn: int, palette: Palette, judges: str = "") -> None:
     from matplotlib.patches import Patch
 
+    but = f", but for {format_plural(n_misdrawn, 'pair')}" if n_misdrawn else ""
+    bar = f"comparison bar: overlaps others where neither is better{but}"
     handles = [
-        Patch(facecolor=palette.sampling, label="comparison bar: overlapping ones share a letter"),
+        Patch(facecolor=palette.sampling, label=bar),
         Patch(facecolor=palette.band, edgecolor=palette.grid, label="the first one's bar"),
     ]
     legend = figure.legend(

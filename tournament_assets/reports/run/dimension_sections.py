@@ -62,6 +62,7 @@ from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
     format_count_of,
+    format_plural,
     format_rating,
     format_share,
     format_usd,
@@ -249,7 +250,9 @@ def undecided_section(
         for name, rows in leaderboard.items()
     }
     pairs = {name: open_pairs(each) for name, each in found.items()}
-    counts = [f"{len(each)} pairs on {name}" for name, each in pairs.items() if each]
+    counts = [
+        f"{format_plural(len(each), 'pair')} on {name}" for name, each in pairs.items() if each
+    ]
     return ReportSection(
         "Undecided and equivalent",
         (

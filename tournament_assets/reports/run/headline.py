@@ -1,6 +1,6 @@
 """The report's first sentence, over all dimensions, and what to do next."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tournament_assets.reports.claims import Outcome, Statements
 from tournament_assets.reports.figures.figures import EntrantEconomy
@@ -52,12 +52,19 @@ def scope_sentence(n_dimensions: int, *, confidence: float) -> str:
 
 
 def next_steps(
-    statements: Sequence[Statements], economies: Sequence[EntrantEconomy]
+    statements: Sequence[Statements],
+    economies: Sequence[EntrantEconomy],
+    broken: Collection[str] = (),
 ) -> tuple[str, ...]:
     """Return what would decide, and who is as good as the first for less, where that is known.
 
     Of each dimension the pair that takes the fewest prompts is named, and the cheapest entrant.
+
+    Args:
+        broken: Entrants that did not answer; as long as there are any, more prompts decide nothing.
     """
+    if broken:
+        return (f"See why {join_names([*broken])} did not answer, and run again.",)
     needed = [found for found in map(_needed, statements) if found]
     costs = {each.entrant_id: each.usd for each in economies if each.usd is not None}
     cheaper = [f"{name} on {join_names(on)}" for name, on in _cheapest(statements, costs).items()]

@@ -15,7 +15,12 @@ from tournament_assets.audits.missingness import broken_entrants
 from tournament_assets.reports.battle_pages import BattlePages, BattleTables, lay_out_battles
 from tournament_assets.reports.claims import Statements, answer_sentence
 from tournament_assets.reports.figures.figures import EntrantEconomy
-from tournament_assets.reports.figures.ladder import ladder_span, ladder_ticks, place_on_ladder
+from tournament_assets.reports.figures.ladder import (
+    ladder_span,
+    ladder_ticks,
+    misdrawn,
+    place_on_ladder,
+)
 from tournament_assets.reports.leaderboard import format_places
 from tournament_assets.reports.rendering import render_page, render_template
 from tournament_assets.reports.report_tables import Ladder, LadderBar, ReportSection
@@ -32,6 +37,7 @@ from tournament_assets.tournament.formatting import (
     format_interval,
     format_plural,
     format_rating,
+    join_names,
 )
 
 DATE_MARK = "<!-- date -->"
@@ -155,10 +161,11 @@ def _opening(
     found = [
         Statements.of(rows, win_rates[name], dimension=name) for name, rows in leaderboard.items()
     ]
+    broken = broken_entrants(audit)
     return {
         "headline": headline(found) if len(found) > 1 else "",
-        "next_steps": next_steps(found, economies),
-        "cards": entrant_cards(leaderboard, found, economies, broken=broken_entrants(audit)),
+        "next_steps": next_steps(found, economies, broken),
+        "cards": entrant_cards(leaderboard, found, economies, broken=broken),
         "scope": scope_sentence(len(found), confidence=confidence),
     }
 
@@ -190,6 +197,20 @@ def _ladder(leaderboard: Leaders) -> Ladder:
             for name in dict.fromkeys(row.entrant_id for row in every_row)
         ),
         ticks=ladder_ticks(span),
+        remarks=tuple(
+            _misdrawn_remark(pairs, name, among=len(rows))
+            for name, rows in leaderboard.items()
+            if (pairs := misdrawn(rows))
+        ),
+    )
+
+
+def _misdrawn_remark(pairs: Sequence[tuple[str, str]], dimension: str, *, among: int) -> str:
+    what = "letters" if among <= _MOST_LETTERED else "win grid"
+    more = f" and {format_plural(len(pairs) - 1, 'more pair')}" if len(pairs) > 1 else ""
+    return (
+        f"Bars cannot show every claim: of {join_names(pairs[0])}{more} on {dimension}, "
+        f"go by the {what}."
     )
 
 

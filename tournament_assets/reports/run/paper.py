@@ -9,7 +9,7 @@ from typing import Any
 
 from tournament_assets.reports.claims import STOPS_EARLY
 from tournament_assets.reports.figures.canvas import to_pdf
-from tournament_assets.reports.figures.ladder import draw_ladders
+from tournament_assets.reports.figures.ladder import draw_ladders, misdrawn
 from tournament_assets.reports.leaderboard import leaderboard_latex
 from tournament_assets.reports.rendering import render_sentences
 from tournament_assets.tournament.asset_rows import LeaderboardRow
@@ -64,6 +64,7 @@ def paper_files(
         "percent": percent,
         "chance": f"{min(100.0, missed):.0f}",
         "within": settings.equivalent_within,
+        "misdrawn": sum(len(misdrawn(rows)) for rows in leaderboard.values()),
     }
     return {
         "leaderboard.tex": leaderboard_latex(leaderboard).encode(),
