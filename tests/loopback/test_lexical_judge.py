@@ -210,12 +210,14 @@ def test_two_models_err_more_than_all_others() -> None:
     assert shares("loopback-lexical") == shares("anything")
     assert shares("loopback-lexical")["A"] == pytest.approx(0.06, abs=0.05)
     assert shares("loopback-hasty")["A"] == pytest.approx(0.4, abs=0.1)
-    level = user_text("Perhaps it is scurvy.", "It is scurvy.", fence="level")
-    words = {
-        model: last_word(judge_lexically(level, dimension=None, model=f"loopback-{model}"))
+    close = user_text("Perhaps it is scurvy.", "It is scurvy.", fence="level")
+    replies = {
+        model: judge_lexically(close, dimension=None, model=f"loopback-{model}")
         for model in ("lexical", "coarse")
     }
+    words = {model: last_word(reply) for model, reply in replies.items()}
     assert words == {"lexical": "A", "coarse": "TIE"}
+    assert "they are equal." in replies["coarse"]
 
 
 def test_all_five_parts_are_read() -> None:
@@ -288,10 +290,10 @@ speech = st.lists(
 @pytest.mark.parametrize(
     ("dimension", "recorded"),
     [
-        ("factuality", "b117ad4bbe973e22c751e5bb865d71bab6fd1be5d2230d285a0a82575750a632"),
-        ("calibration", "3228bb859064f053b7e0a2dbe1958dfdb1181922f4a863fe51734d8160b934bb"),
-        ("clinical_utility", "d7f1dac3979009da25e0abe3317dc1f1d1b4774fe6e712b66748143bb15cccfa"),
-        (None, "cd7068a7a6c7b4c345221d48a2c1fda03f3c540149ffe4341bad2b3a3cc0f3b5"),
+        ("factuality", "5d7cd4fc86dabd53627fc4a5a171391f819a8cc26aec8d2e45fd6bc86cd02de1"),
+        ("calibration", "d6b6224596279f32231deb3d401288e7d74e1436a4895ba7d509878f63b8cc34"),
+        ("clinical_utility", "80664c0be3547985d757bea0a81a8546da062569c4a3a3f444e133abc692ba7f"),
+        (None, "cd3bbb3c63c958787cd5d5b6b03e141fc6e4641091a1107f3c0b0893d78f4981"),
     ],
 )
 def test_replies_are_to_the_byte_what_they_were_when_they_were_recorded(

@@ -418,7 +418,7 @@ def judge_lexically(user_text: str, *, dimension: str | None, model: str = "") -
     )
     quality = (dimension or "the whole").replace("_", " ")
     if abs(lead) < temper.tie_margin:
-        return f"{reasoning} On {quality} they are level.\nVERDICT: TIE"
+        return f"{reasoning} On {quality} they are equal.\nVERDICT: TIE"
     winner = "A" if lead > 0 else "B"
     return f"{reasoning} On {quality} response {winner} is ahead.\nVERDICT: {winner}"
 
