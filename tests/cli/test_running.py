@@ -1,5 +1,6 @@
 import gc
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -52,25 +53,82 @@ def test_a_pilot_prints_its_leaderboard_and_where_the_report_is(project: SmallPr
     assert browsing_command(project.config_path) in output
 
 
-@pytest.mark.parametrize(
-    ("arguments", "is_said"),
-    [(["run", "--config", "x", "--mode", "pilot"], True), (["run", "--help"], False)],
-)
-def test_what_is_loaded_is_said_before_it_is(arguments: list[str], is_said: bool) -> None:
+def test_what_is_loaded_is_said_before_it_is(project: SmallProject) -> None:
     script = (
         "import sys; from tournament_assets.cli import main\n"
-        "sys.modules |= dict.fromkeys(('dagster', 'pandas', 'numpy', 'torch'))\n"
-        f"main({arguments!r})"
+        "sys.modules |= dict.fromkeys(('dagster', 'torch'))\n"
+        f"main(['run', '--config', {str(project.config_path)!r}])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stderr.startswith("loading Dagster") is is_said
+    assert done.stderr.startswith("mode: pilot; --mode names another\nloading Dagster")
     assert "halted; None in sys.modules" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run"], "demo.yaml and tournament1.yaml"),
+        (["run", "--mode"], "'--mode' requires an argument"),
+        (["run", "--nonsense"], "'--nonsense'"),
+        (["run", "--n-perms", "0"], "'--n-perms'"),
+        (["run", "--config", "absent.yaml"], "absent.yaml: the config cannot be read"),
+        (["run", "--config", "configs/demo.yaml", "--mode", "final"], "'final'; expected one of"),
+        (["rejudge", "--config", "configs/demo.yaml"], "'--mode'"),
+        (["estimate"], "tournament1.yaml"),
+        (["doctor", "--cofnig", "x"], "'--cofnig'"),
+        (["audit", "--limit", "many"], "'many'"),
+        (["fair-comparison"], "tournament1.yaml"),
+        (["ledger", "import", "--config", "configs/demo.yaml"], "FILES"),
+        (["gate"], "'RUN'"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_refused_before_dagster_is_loaded(arguments: list[str], words: str) -> None:
+    script = (
+        "import sys; from tournament_assets.cli import main\n"
+        "heavy = {'dagster', 'torch', 'sqlalchemy'}\n"
+        "if sys.argv[1] in ('run', 'estimate', 'doctor') and 'demo' not in str(sys.argv):\n"
+        "    heavy |= {'numpy', 'pandas', 'pyarrow'}\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    assert not heavy & {*sys.modules}, heavy & {*sys.modules}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "TOURNAMENT_PROJECT": ""},
+    )
+    assert done.returncode == 2, done.stderr
+    assert words in done.stderr
+
+
+def test_the_only_config_of_a_project_and_its_pilot_need_not_be_named(
+    project: SmallProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.folder)
+    result = CliRunner().invoke(main, ["estimate", "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["mode"] == "pilot"
+    assert "config: configs/small.yaml" in result.stderr
+    assert "mode: pilot" in result.stderr
+    named = CliRunner().invoke(main, ["estimate", "--mode", "headline", "--json"])
+    assert "mode:" not in named.stderr
+    monkeypatch.chdir(project.folder / "rubrics")
+    code, output = run("estimate")
+    assert code == 2
+    assert "holds no .yaml file" in output
+    monkeypatch.setenv("TOURNAMENT_PROJECT", str(project.folder))
+    assert run("estimate")[0] == 0
 
 
 def test_help_names_every_command_and_loads_none() -> None:
     script = (
         "import sys; from tournament_assets.cli import main\n"
         "main(['--help'], standalone_mode=False)\n"
+        "main(['run', '--help'], standalone_mode=False)\n"
         "assert not {'dagster', 'pandas', 'numpy', 'torch', 'pydantic'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
@@ -119,7 +177,6 @@ def test_an_unknown_mode_ends_with_exit_code_2(project: SmallProject) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ["run"],
         ["audit"],
         ["judge-server"],
         [],

@@ -44,9 +44,6 @@ _CORE: dict[str, tuple[str, str]] = {
 _COMMANDS = _CORE | named_rows_of_extras("commands")
 """Each command's module and help line: only a command that is called is imported."""
 
-_SAYS_WHAT_IT_LOADS = ("run", "rejudge")
-"""Commands that take seconds to load what they need, and print lines of progress."""
-
 _errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -78,13 +75,6 @@ class _Commands(click.Group):
             module, _, name = _COMMANDS[cmd_name][0].partition(":")
             self.add_command(getattr(import_module(f"tournament_assets.{module}"), name), cmd_name)
         return super().get_command(ctx, cmd_name)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] in _SAYS_WHAT_IT_LOADS and not set(ctx.help_option_names) & {*args}:
-            _errors.print("loading Dagster and the tournament …", markup=False)
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

@@ -3,24 +3,24 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tournament_assets.audits.fair_comparison import COMPARED, is_in_ratings
 from tournament_assets.cli.options import (
+    Later,
     config_option,
     json_option,
     markdown_option,
     mode_option,
     show_report,
 )
-from tournament_assets.definitions import build_plan
 from tournament_assets.graph.assets import reports
 from tournament_assets.graph.assets.prompts import selected_prompts
 from tournament_assets.graph.assets.ratings import ratings
 from tournament_assets.graph.assets.responses import entrant_responses
 from tournament_assets.graph.assets.verdicts import judge_verdicts
-from tournament_assets.launching import StoredTables
 from tournament_assets.project.config_files import load_config
 from tournament_assets.reports.audit_tables import (
     AuditReport,
@@ -38,6 +38,11 @@ from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import short
 from tournament_assets.trust.measures import LIGHT_TABLES, lights_of
+
+if TYPE_CHECKING:
+    from tournament_assets import definitions, launching
+else:
+    definitions, launching = Later("definitions"), Later("launching")
 
 
 @click.command("audit")
@@ -86,8 +91,8 @@ def audit_command(
 
 def _read_audit(config_path: Path, mode: Mode) -> AuditReport:
     """Read both stored audits, without computing anything anew."""
-    plan = build_plan(load_config(config_path), os.environ)
-    stored = StoredTables(plan, mode, environment=os.environ)
+    plan = definitions.build_plan(load_config(config_path), os.environ)
+    stored = launching.StoredTables(plan, mode, environment=os.environ)
     coverage = stored.of_mode(reports.audit.__name__)
     findings = stored.of_mode(reports.prompt_audit.__name__)
     panels = [stored.by_name(each) for each in LIGHT_TABLES]
@@ -157,8 +162,8 @@ def load_fair_report(
         InputError: If the config cannot be used, nothing is stored, or these entrants cannot be
             left out.
     """
-    plan = build_plan(load_config(config_path), environment)
-    stored = StoredTables(plan, mode, environment=environment)
+    plan = definitions.build_plan(load_config(config_path), environment)
+    stored = launching.StoredTables(plan, mode, environment=environment)
     left_out = tuple(dict.fromkeys(excluded))
     verdicts = stored.by_name(judge_verdicts.__name__)
     if left_out:

@@ -3,11 +3,11 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from tournament_assets.cli.options import config_option, mode_option
-from tournament_assets.launching import opened_ledger
+from tournament_assets.cli.options import Later, config_option, mode_option
 from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.runs.transfers import (
     export_judgments,
@@ -15,6 +15,11 @@ from tournament_assets.runs.transfers import (
     missing_responses,
     recover_replies,
 )
+
+if TYPE_CHECKING:
+    from tournament_assets import launching
+else:
+    launching = Later("launching")
 
 _LISTED = 5
 
@@ -35,7 +40,7 @@ def ledger_group() -> None:
 )
 def ledger_export_command(config_path: Path, mode: str, out: Path) -> None:
     """Write all replies that the ledger holds to a mode's requests, one file per dimension."""
-    with opened_ledger(config_path, os.environ) as (plan, ledger):
+    with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
         written = export_judgments(plan, mode, out, ledger=ledger)
     for path, count in written.items():
         click.echo(f"{path}: {count} replies")
@@ -52,7 +57,7 @@ def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
     and texts; what does not match is counted. A gateway's message in place of the judge's reply is
     kept as a failure: see `tournament rejudge`.
     """
-    with opened_ledger(config_path, os.environ) as (plan, ledger):
+    with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
         reports = import_files(files, plan, ledger=ledger)
     for report in reports:
         lost = f", {report.unmatched} that match nothing asked today" if report.unmatched else ""
@@ -73,7 +78,7 @@ def ledger_recover_command(config_path: Path, judge_model: str | None) -> None:
     the config names. A batch that answers a request of this tournament is taken back with all its
     replies.
     """
-    with opened_ledger(config_path, os.environ) as (plan, ledger):
+    with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
         report = recover_replies(
             plan,
             ledger=ledger,

@@ -1,8 +1,10 @@
 """Options that several commands share, and how their reports are shown."""
 
 import json
+import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +19,74 @@ from tournament_assets.reports.report_tables import (
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError
 
+
+class Later:
+    """A module of this package that is imported when a name of it is first used.
+
+    What is wrong with a command's options is said before the seconds that Dagster takes to load.
+
+    Args:
+        name: Such as `launching`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(f"tournament_assets.{self._name}"), name)
+
+
+def say_loading() -> None:
+    """Say what the next seconds are for, unless it is loaded already."""
+    if sys.modules.get("dagster") is None:
+        click.echo("loading Dagster and the tournament …", err=True)
+
+
+def _find_config(context: click.Context, _: click.Parameter, given: Path | None) -> Path:
+    """Return the config that is named, or the project's only one.
+
+    Raises:
+        click.UsageError: If none is named and the project has none, or several.
+    """
+    if given is not None:
+        return given
+    folder = Path(os.environ.get("TOURNAMENT_PROJECT", ""), "configs")
+    found = sorted(folder.glob("*.yaml"))
+    if len(found) == 1:
+        click.echo(f"config: {found[0]}, the only one here; --config names another", err=True)
+        return found[0]
+    held = " and ".join(path.name for path in found) or "no .yaml file"
+    raise click.UsageError(
+        f"no config is named, and {folder} holds {held}; expected --config FILE"
+        + ("" if found else "; tournament init writes a project"),
+        context,
+    )
+
+
+def _say_mode(context: click.Context, option: click.Parameter, mode: str) -> str:
+    """Say which mode is taken where none is named."""
+    source = context.get_parameter_source(str(option.name))
+    if source is click.core.ParameterSource.DEFAULT:
+        click.echo(f"mode: {mode}; --mode names another", err=True)
+    return mode
+
+
 config_option = click.option(
     "--config",
     "config_path",
     type=click.Path(path_type=Path),
-    required=True,
-    help="The tournament's YAML, such as configs/demo.yaml.",
+    callback=_find_config,
+    help="The tournament's YAML, such as configs/demo.yaml; by default the only one in configs/.",
+)
+_MODES = (
+    "pilot: a stratified part of the bank, cheap. headline: the whole bank. Or one of the config's "
+    "own modes."
 )
 mode_option = click.option(
-    "--mode",
-    metavar="MODE",
-    required=True,
-    help="pilot: a stratified part of the bank, cheap. headline: the whole bank. Or one of the "
-    "config's own modes.",
+    "--mode", metavar="MODE", default="pilot", show_default=True, callback=_say_mode, help=_MODES
 )
+named_mode_option = click.option("--mode", metavar="MODE", required=True, help=_MODES)
+"""For what asks again and costs twice as much."""
 json_option = click.option("--json", "as_json", is_flag=True, help="Print every number, as JSON.")
 markdown_option = click.option(
     "--markdown",

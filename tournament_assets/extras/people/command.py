@@ -3,12 +3,12 @@
 import os
 import webbrowser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import click
 
-from tournament_assets.cli.options import config_option
+from tournament_assets.cli.options import Later, config_option
 from tournament_assets.extras.people.assets import label_worths
 from tournament_assets.extras.people.label_records import LabelRecords, LabelSample, clean_rater
 from tournament_assets.extras.people.labelling.page import LabelDesk, write_label_page
@@ -31,11 +31,15 @@ from tournament_assets.extras.people.votes import (
 )
 from tournament_assets.graph.assets.verdicts import judge_verdicts
 from tournament_assets.judging.requests.pairs import PairToJudge
-from tournament_assets.launching import StoredTables, opened_ledger
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.errors import Problems
+
+if TYPE_CHECKING:
+    from tournament_assets import launching
+else:
+    launching = Later("launching")
 
 _PORT = 8791
 _SAMPLE = 120
@@ -121,7 +125,7 @@ def label_group(
     names = [clean_rater(name) for name in raters]
     if out is not None and len(names) != 1:
         raise click.UsageError("--out writes the page of one rater: give one --rater.")
-    with opened_ledger(config_path, os.environ) as (plan, ledger):
+    with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
         pairs = pairs_to_label(plan, mode, dimension, ledger=ledger)
         records = LabelRecords.of(ledger)
         sample = _draw(plan, mode, dimension, pairs, ledger=records, **drawing)
@@ -222,7 +226,7 @@ def _draw_next(
 
 
 def _verdicts(plan: TournamentPlan, mode: str, dimension: str) -> AnyTable:
-    stored = StoredTables(plan, mode, environment=os.environ)
+    stored = launching.StoredTables(plan, mode, environment=os.environ)
     tables = stored.by_name(judge_verdicts.__name__, [dimension])
     stored.raise_if_missing()
     return tables[dimension]
@@ -290,7 +294,7 @@ def label_import_command(
     --random says that the labelled pairs are a random draw, and they become the sample.
     """
     problems = Problems()
-    with opened_ledger(config_path, os.environ) as (plan, ledger):
+    with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
         records = LabelRecords.of(ledger)
         if format_name == "votes":
             for path in files:

@@ -3,10 +3,11 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from tournament_assets.cli.options import config_option, json_option, show_report
+from tournament_assets.cli.options import Later, config_option, json_option, show_report
 from tournament_assets.extras.planning.planner import plan_prompts
 from tournament_assets.extras.planning.tables import (
     DimensionPlan,
@@ -14,10 +15,14 @@ from tournament_assets.extras.planning.tables import (
     plan_files,
     plan_json,
 )
-from tournament_assets.launching import estimate_tournament, opened_ledger
 from tournament_assets.run_comparison.run_reading import read_finished_runs
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.config import Mode
+
+if TYPE_CHECKING:
+    from tournament_assets import launching
+else:
+    launching = Later("launching")
 
 
 @click.command("plan")
@@ -84,8 +89,8 @@ def plan_tournament(
         InputError: If the config, the bank, a rubric, a recorded file or the pilot cannot be used.
     """
     (run,) = read_finished_runs([pilot]) if pilot else (None,)
-    estimate = estimate_tournament(
+    estimate = launching.estimate_tournament(
         config_path, mode, environment=environment, judge_model=judge_model
     )
-    with opened_ledger(config_path, environment) as (plan, _ledger):
+    with launching.opened_ledger(config_path, environment) as (plan, _ledger):
         return plan_prompts(estimate, plan, pilot=run)
