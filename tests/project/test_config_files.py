@@ -174,7 +174,7 @@ def test_comments_and_layout_do_not_change_the_fingerprint(path: Path) -> None:
         (
             "  - entrant_id: cyd",
             "  - entrant_id: ada",
-            "23: entrant 'ada' is listed twice; "
+            "23: entrants.2.entrant_id: entrant 'ada' is listed twice; "
             "expected every entrant_id once; rename or remove one",
         ),
     ],
@@ -233,11 +233,11 @@ def test_a_file_that_is_not_yaml_names_the_line(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kind"), [("", "NoneType"), ("- a\n- b\n", "list"), ("just words\n", "str")]
+    ("text", "kind"), [("", "empty"), ("- a\n- b\n", "a list"), ("just words\n", "a text")]
 )
 def test_a_file_that_holds_no_mapping_is_refused(path: Path, text: str, kind: str) -> None:
     (problem,) = problems_of(path, text)
-    assert re.match(rf"1: .* {kind};", problem)
+    assert re.match(rf"1: .* {kind}[; ]", problem)
 
 
 def test_a_file_that_is_not_there_is_named(path: Path) -> None:

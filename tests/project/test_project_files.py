@@ -180,8 +180,8 @@ def test_every_rubric_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         load_rubrics(config, Project(tmp_path, {}))
     first, second = caught.value.problems
     assert re.match(r"b\.txt:1: .*'Judge\.'", first)
-    assert second.startswith(f"{tmp_path / 'c.txt'}: ")
-    assert second.endswith(" dimensions.missing.rubric")
+    assert second.startswith("dimensions.missing.rubric: ")
+    assert str(tmp_path / "c.txt") in second
 
 
 def test_own_instructions_are_read_with_every_rubric(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_instructions_that_cannot_be_used_are_named_once_beside_the_rubrics(tmp_
         load_rubrics(config, Project(tmp_path, {}))
     first, second = caught.value.problems
     assert re.match(r"own\.txt:2: .*'VERDICT: A'", first)
-    assert second.startswith(f"{tmp_path / 'b.txt'}: ")
+    assert second.startswith("dimensions.b.rubric: ")
 
 
 ABSENT = Location(env="BASE_WEIGHTS", source="the hub")

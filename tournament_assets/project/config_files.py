@@ -3,7 +3,8 @@
 The YAML is its own file, or part of the `defs.yaml` of a Dagster component.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -53,6 +54,27 @@ def load_config(path: Path) -> ConfigFile:
     if document.values.get("type") == _COMPONENT:
         return _load_component(document, path)
     return _validate(document, path, find_project(path))
+
+
+def with_lines(path: Path, problems: Iterable[str]) -> list[str]:
+    """Return problems of a config that is valid, each with the line of the key it begins with.
+
+    Args:
+        path: The config.
+        problems: Those that begin with no key of it are returned as they are.
+    """
+    document = read_yaml(path, what="the config")
+    if document.values.get("type") == _COMPONENT:
+        attributes = document.values["attributes"]
+        if isinstance(attributes["config"], str):
+            return with_lines(find_host(path) / attributes["config"], problems)
+        document = document.within("attributes", "config")
+    return [
+        f"{path}:{document.line_named_in(each)}: {each}"
+        if re.split(r"\W", each)[0] in document.values
+        else each
+        for each in problems
+    ]
 
 
 def find_host(path: Path) -> Path:

@@ -14,7 +14,7 @@ from tournament_assets.project.config_files import ConfigFile
 from tournament_assets.project.project_files import Project
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.entrants import RecordedEntrant
-from tournament_assets.tournament.errors import Problems
+from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.judges import Judge, Rubric
 from tournament_assets.tournament.prompts import (
     Prompt,
@@ -37,6 +37,12 @@ class TournamentPlan:
     config: TournamentConfig
     config_path: Path
     project: Project
+
+    @property
+    def shown_path(self) -> Path:
+        """The config's file as a person would type it: from the working folder, if inside it."""
+        path, here = self.project.folder / self.config_path, Path.cwd()
+        return path.relative_to(here) if path.is_relative_to(here) else path
 
     @property
     def tournament_id(self) -> str:
@@ -98,7 +104,10 @@ def select_prompts(config: TournamentConfig, mode: Mode, bank: Sequence[Prompt])
     if drawn.strata is None and drawn.share is None:
         return draw_samples(bank, n_samples)
     strata = share_of_each(bank, drawn.share) if drawn.share is not None else drawn.strata or {}
-    chosen = draw_stratified(bank, strata=strata, seed=drawn.draw_seed)
+    try:
+        chosen = draw_stratified(bank, strata=strata, seed=drawn.draw_seed)
+    except InputError as error:
+        raise InputError(f"modes.{mode}.strata: {problem}" for problem in error.problems) from None
     return draw_samples(chosen, n_samples)
 
 

@@ -52,18 +52,23 @@ class Project:
         """The SQLAlchemy URL of the ledger."""
         return self.environment.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(self.folder)
 
-    def resolve(self, location: Location, *, what: str) -> Path:
+    def resolve(
+        self, location: Location, *, what: str, key: str = "", is_file: bool = False
+    ) -> Path:
         """Return the file or folder that a config names.
 
         Args:
             what: What it is, for messages.
+            key: Where the config names it, for messages; an entrant is called by its id.
+            is_file: Whether a folder is refused.
 
         Raises:
             InputError: If its environment variable is not set, or nothing is there.
         """
+        where = key or what
         if isinstance(location, ResponsesPlace) and location.asset is not None:
             raise InputError(
-                f"{what}: they are the asset {location.asset!r}, which is not defined here; "
+                f"{where}: they are the asset {location.asset!r}, which is not defined here; "
                 "expected a Dagster project that defines it, with this tournament as its component "
                 "(tournament_assets.TournamentComponent); run it there, or name a file"
             )
@@ -75,7 +80,7 @@ class Project:
             value = self.environment.get(location.env)
             if not value:
                 raise InputError(
-                    f"{what}: the environment variable {location.env} is not set; "
+                    f"{where}: the environment variable {location.env} is not set; "
                     f"expected its path{hint} and export {location.env}=/its/path"
                 )
             path = self.folder / Path(value).expanduser()
@@ -83,10 +88,11 @@ class Project:
         else:
             path = self.folder / Path(str(location.path)).expanduser()
             named = repr(location.path)
-        if not path.exists():
+        if not path.exists() or (is_file and path.is_dir()):
+            found = "is a folder" if path.exists() else "does not exist"
             raise InputError(
-                f"{what}: {named} points to {path}, which does not exist; "
-                f"expected {what} there{hint}"
+                f"{where}: {named} points to {path}, which {found}; "
+                f"expected {'a file, ' if is_file else ''}{what}, there{hint}"
             )
         return path
 
@@ -111,7 +117,9 @@ def load_bank(config: TournamentConfig, project: Project) -> list[Prompt]:
     Raises:
         InputError: With every problem of every line, or if the bank is missing.
     """
-    path = project.resolve(config.prompt_bank, what="the prompt bank")
+    path = project.resolve(
+        config.prompt_bank, what="the prompt bank", key="prompt_bank", is_file=True
+    )
     return parse_prompt_bank(read_json_lines(path), gold_dimensions=config.gold_dimensions)
 
 
@@ -164,8 +172,8 @@ def _read_text(path: Path, *, what: str, key: str) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
-            f"{path}: {what} cannot be read ({type(error).__name__}); "
-            f"expected a UTF-8 text file; write one, or correct {key}"
+            f"{key}: {what}, {path}, cannot be read ({type(error).__name__}); "
+            "expected a UTF-8 text file; write one, or correct its path"
         ) from None
 
 
@@ -212,7 +220,12 @@ def places_of(entrant: AnyEntrant, project: Project) -> list[Path]:
         InputError: If one is missing.
     """
     return [
-        project.resolve(place, what=f"{entrant.entrant_id}'s {name}")
+        project.resolve(
+            place,
+            what=f"{entrant.entrant_id}'s {name}",
+            key=f"entrants.{entrant.entrant_id}.{name}",
+            is_file=name == "responses",
+        )
         for name, place in entrant.files.items()
     ]
 
@@ -268,14 +281,15 @@ def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) ->
         what = _weights_of(", ".join(owners))
         needs_template = not own.issuperset(owners)
         try:
-            folder = project.resolve(location, what=what)
+            folder = project.resolve(location, what=what, key=f"entrants.{owners[0]}.weights")
             problems.extend(check_weights(folder, name=what, needs_template=needs_template))
         except InputError as error:
             problems.extend(error.problems)
     for location, owners in adapters.items():
         what = f"the adapter of {', '.join(owners)}"
         try:
-            problems.extend(check_adapter(project.resolve(location, what=what), name=what))
+            folder = project.resolve(location, what=what, key=f"entrants.{owners[0]}.adapter")
+            problems.extend(check_adapter(folder, name=what))
         except InputError as error:
             problems.extend(error.problems)
     for (adapter, needed), owners in shards.items():
@@ -286,7 +300,9 @@ def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) ->
     for entrant in entrants:
         if (named := _template_of(entrant)) is not None:
             try:
-                project.resolve(named, what=f"the chat template of {entrant.entrant_id}")
+                what = f"the chat template of {entrant.entrant_id}"
+                key = f"entrants.{entrant.entrant_id}.chat_template"
+                project.resolve(named, what=what, key=key)
             except InputError as error:
                 problems.extend(error.problems)
     return problems

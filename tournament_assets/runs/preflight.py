@@ -10,12 +10,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
 from upath import UPath
 
 from tournament_assets.generation.devices import device_problem
 from tournament_assets.judging.costs.prices import load_newest_prices
+from tournament_assets.project.config_files import with_lines
 from tournament_assets.project.existing_work import known_responses, load_bank_and_selection
 from tournament_assets.project.plan import TournamentPlan, select_prompts
 from tournament_assets.project.project_files import (
@@ -80,7 +82,7 @@ def refuse_bad_input(
     Raises:
         InputError: With every problem found.
     """
-    problems = Problems()
+    problems, placed = Problems(), partial(with_lines, plan.shown_path)
     bank: list[Prompt] = []
     with problems.collected():
         bank = load_bank(plan.config, plan.project)
@@ -105,7 +107,7 @@ def refuse_bad_input(
         budget_problem = missing_budget_problem(plan, mode, is_allowed=needs_no_budget)
         if budget_problem is not None:
             problems.add(budget_problem)
-    problems.raise_if_any()
+    problems.raise_if_any(placed)
     if _will_generate(plan, mode, ledger_url):
         asked = {
             f"entrant {each.entrant_id!r}": asked_as_a_judge(each, judges).asking(each.model)
@@ -117,7 +119,7 @@ def refuse_bad_input(
         of_judges = list(_model_problems(plan, named))
         if not (allows_partial and len(of_judges) < len(judges)):
             problems.extend(of_judges)
-    problems.raise_if_any()
+    problems.raise_if_any(placed)
 
 
 def _will_generate(plan: TournamentPlan, mode: Mode, ledger_url: str | None) -> bool:

@@ -5,7 +5,7 @@
     └── WorkError             the input was good, the work failed
         ├── InterruptedWorkError  somebody stopped it; what was paid for is kept
         ├── GenerationError   a model could not be loaded or did not answer
-            ├── JudgeError        a service refused, failed or answered nonsense
+        ├── JudgeError            a service refused, failed or answered nonsense
         │   └── JudgeWaitingError  what was asked is paid and kept, and its time has not come
         ├── BudgetError       the plan costs more than may be spent
         ├── VerdictParseError a judge's reply holds no readable verdict
@@ -16,7 +16,7 @@ The command line turns `InputError` into exit code 2, `WorkError` into exit code
 `InterruptedWorkError` into 130.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 
@@ -152,15 +152,20 @@ class Problems:
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def raise_if_any(self) -> None:
+    def raise_if_any(
+        self, placed: Callable[[Sequence[str]], Sequence[str]] = lambda problems: problems
+    ) -> None:
         """Raise them all.
+
+        Args:
+            placed: Adds to problems where they are.
 
         Raises:
             InputError: If any problem was noted.
         """
         if self._n_others:
             raise InputError(
-                [*self._found, f"… and {self._n_others} more problems of the same file"]
+                [*placed(self._found), f"… and {self._n_others} more problems of the same file"]
             )
         if self._found:
-            raise InputError(self._found)
+            raise InputError(placed(self._found))

@@ -213,7 +213,8 @@ def draw_stratified(
         if available[source] < wanted:
             problems.add(
                 f"stratum {source!r} asks for {wanted} prompts and the bank has "
-                f"{available[source]}; expected at most that many; lower the stratum or add prompts"
+                f"{available[source]} of this source; expected at most that many of one of "
+                f"{', '.join(sorted(available))}; lower the number or add prompts"
             )
     problems.raise_if_any()
     generator = np.random.default_rng(seed)

@@ -44,6 +44,21 @@ class YamlDocument:
             place = place[:-1]
         return self.lines.get(place, 1)
 
+    def line_named_in(self, problem: str) -> int:
+        """Return the line of the key that a problem begins with.
+
+        An item of a list may be called by its position, or as in `entrants.base.model`.
+        """
+        place: KeyPath = ()
+        values = self.values
+        for key in problem.partition(" ")[0].rstrip(":").split("."):
+            part = _item_called(key, values) if isinstance(values, list) else key
+            if part is None or not isinstance(values, (dict, list)):
+                break
+            place = (*place, part)
+            values = values[part] if isinstance(values, list) else values.get(part)  # type: ignore[index]
+        return self.line_of(place)
+
     def within(self, *place: str) -> "YamlDocument":
         """Return what stands under some keys as a document of its own, with its original lines."""
         values = self.values
@@ -73,7 +88,10 @@ class YamlDocument:
         Raises:
             InputError: With every problem, in the order of the lines.
         """
-        problems = [(self.line_of(place), message) for place, message in others]
+        problems = [
+            (self.line_of(place), _with_key(".".join(map(str, place)), message))
+            for place, message in others
+        ]
         try:
             validated = model.model_validate(self.values)
         except ValidationError as error:
@@ -84,7 +102,8 @@ class YamlDocument:
                 inside = (other[: len(place)] == place != other for other in places)
                 if detail["type"] != "too_short" or not any(inside):
                     shown, message = _explain(detail, model, what)
-                    problems.append((self.line_of(shown), message))
+                    line = self.line_of(shown) if shown else self.line_named_in(message)
+                    problems.append((line, message))
         if problems:
             raise InputError(f"{self.name}:{line}: {message}" for line, message in sorted(problems))
         return validated
@@ -108,8 +127,11 @@ def read_yaml(path: Path | Traversable, *, what: str) -> YamlDocument:
         ) from error
     document = parse_yaml(text, str(path))
     if not isinstance(document.values, dict):
-        found = type(document.values).__name__
-        raise InputError(f"{path}:1: {what} holds {found}; expected a mapping")
+        kinds = {type(None): "is empty", list: "is a list", str: "is a text"}
+        found = kinds.get(type(document.values), f"is {document.values!r}")
+        raise InputError(
+            f"{path}:1: {what} {found}; expected keys with values, such as `name: value`"
+        )
     return document
 
 
@@ -133,12 +155,7 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
         else:
             values = None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line if mark is not None else text.count("\n", 0, getattr(error, "position", 0))
-        reason = getattr(error, "problem", None) or getattr(error, "reason", None)
-        raise InputError(
-            f"{name}:{line + 1}: {reason or 'not YAML'}; expected valid YAML"
-        ) from None
+        raise InputError(f"{name}:{_explain_syntax(error, text)}") from None
     if repeated:
         raise InputError(f"{name}:{problem}" for problem in repeated)
     return YamlDocument(name, values, lines)
@@ -171,6 +188,69 @@ def _collect_lines(
             _collect_lines(item, (*place, index), lines, repeated, seen)
 
 
+def _item_called(key: str, items: Sequence[Any]) -> int | None:
+    names = [
+        each.get("entrant_id", each.get("name")) if isinstance(each, Mapping) else None
+        for each in items
+    ]
+    if key in names:
+        return names.index(key)
+    return int(key) if key.isdigit() and int(key) < len(items) else None
+
+
+_SYNTAX = {
+    "'\\t'": "a tab stands before a key; expected spaces alone; replace the tab",
+    "mapping values": "a second colon, or a key that is indented more than its neighbours; "
+    "expected keys in one column, and quotes around words with a colon; indent or quote them",
+    "<block end>": "something is indented less or more than its neighbours; expected the keys of a "
+    "mapping, and the items of one list, in one column; indent them alike",
+    "unexpected end of stream": "a quote that is never closed; expected another at the end of the "
+    "words; close it",
+}
+"""What YAML's reader says of common mistakes, and what to say instead."""
+
+
+def _explain_syntax(error: Exception, text: str) -> str:
+    """Return the line of what is not YAML, and what is wrong there."""
+    mark = getattr(error, "problem_mark", None)
+    reason = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML")
+    begun = getattr(error, "context_mark", None)
+    if "end of stream" in reason and begun is not None:
+        mark = begun
+    line = mark.line if mark is not None else text.count("\n", 0, getattr(error, "position", 0))
+    for words, said in _SYNTAX.items():
+        if words in reason:
+            return f"{line + 1}: {said}"
+    return f"{line + 1}: {reason}; expected valid YAML"
+
+
+def _with_key(key: str, message: str) -> str:
+    """Return a problem that begins with the key of its place."""
+    return message if key in message else f"{key}: {message}"
+
+
+_FORMS = {
+    r"^[a-z][a-z0-9_]*$": "small letters, digits and _ after a first letter (a-z), such as my_own"
+}
+"""Patterns, and what to say of them."""
+
+
+def _expectation(detail: Any, here: Sequence[Any]) -> str:
+    """Return what pydantic expected, in words of YAML."""
+    kind, limits = str(detail["type"]), detail.get("ctx", {})
+    if kind in ("model_type", "model_attributes_type", "dict_type"):
+        keys = sorted({key for member in here for key in _fields_of(member)})
+        return f"expected keys with values{': ' if keys else ''}{', '.join(keys)}"
+    if kind in ("tuple_type", "list_type"):
+        return "expected a list: a line for each item, after `- `, or [one, another]"
+    if kind == "string_pattern_mismatch":
+        pattern = limits["pattern"]
+        return f"expected {_FORMS.get(pattern, f'a text of the form {pattern}')}"
+    if kind in ("too_short", "string_too_short"):
+        return f"expected at least {limits['min_length']} of them"
+    return str(detail["msg"]).replace("Input should", "expected it to", 1)
+
+
 def _explain(detail: Any, model: type[BaseModel], what: str) -> tuple[KeyPath, str]:
     """Return where one of pydantic's errors stands in the file, and what is wrong."""
     shown, beside, here = _follow(model, tuple(detail["loc"]))
@@ -192,9 +272,9 @@ def _explain(detail: Any, model: type[BaseModel], what: str) -> tuple[KeyPath, s
         return shown, f"{name} is missing; add it"
     message = str(detail["msg"]).removeprefix("Value error, ")
     if kind == "value_error":
-        return shown, f"{name}: {message}"
-    safe = _USER_INFO.sub("//…@", repr(found))
-    return shown, f"{name} is {safe}; {message.replace('Input should', 'expected it to', 1)}"
+        return shown, f"{name}: {message}" if shown else message
+    safe = "empty" if found is None else _USER_INFO.sub("//…@", repr(found))
+    return shown, f"{name} is {safe}; {_expectation(detail, here)}"
 
 
 def _follow(model: type[BaseModel], place: KeyPath) -> tuple[KeyPath, list[Any], list[Any]]:
