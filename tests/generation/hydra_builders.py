@@ -1,6 +1,6 @@
 """Small random OLMo-2 models, random LoRA shards, and prompts to decode with them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import Olmo2Config, Olmo2ForCausalLM
 
 from tournament_assets.generation.hydra.decoded import Decoded, DecodingMode, DecodingSettings
-from tournament_assets.generation.hydra.decoding import decode
+from tournament_assets.generation.hydra.decoding import Replay, decode
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.hydra.shards import (
     PROJECTIONS,
@@ -168,6 +168,21 @@ def solo_settings(
         n_adapters=0 if mode is DecodingMode.BASE else n_adapters,
         eos_ids=eos_ids,
     )
+
+
+class CountingRecorder:
+    """Stands for CUDA graphs, and counts what was recorded."""
+
+    def __init__(self, device: torch.device | None = None) -> None:
+        self.device = device
+        self.n_recorded = 0
+
+    def play_aside(self, play: Callable[[], None]) -> None:
+        play()
+
+    def record(self, play: Callable[[], None]) -> Replay:
+        self.n_recorded += 1
+        return play
 
 
 def answer(

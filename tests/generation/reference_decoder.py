@@ -108,13 +108,15 @@ def speak_slowly(
     n_tokens: int,
     max_new_tokens: int,
     temperature: float | None,
+    is_head: bool = True,
 ) -> list[int]:
-    """Sample from one model; the numbers that a jury would use are drawn and not used."""
+    """Sample from one model; of a head the numbers that a jury would use are drawn, not used."""
     uniform = draw_slowly(prompt)
-    uniform()
     tokens: list[int] = []
+    if is_head:
+        uniform()
     while len(tokens) < max_new_tokens:
-        to_draft, _, _ = uniform(), uniform(), uniform()
+        to_draft, *_ = (uniform() for _ in range(3 if is_head else 1))
         logits = next_logits(model, [*prompt.ids, *tokens], n_tokens)
         tokens.append(invert(softmax(logits, temperature), to_draft))
     return tokens

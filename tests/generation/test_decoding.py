@@ -3,22 +3,29 @@
 import math
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 import torch
 from transformers import Olmo2ForCausalLM
 
 from tournament_assets.generation.hydra.decoded import Decoded, DecodingMode, DecodingSettings
-from tournament_assets.generation.hydra.decoding import RandomNumbers, decode, draw_numbers
+from tournament_assets.generation.hydra.decoding import (
+    CapturedRounds,
+    RandomNumbers,
+    decode,
+    draw_numbers,
+)
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.loading import LoadedEntrant
 from tournament_assets.generation.models.base_models import decoding_threads
-from tournament_assets.generation.models.chat_prompts import EncodedPrompt
 from tournament_assets.generation.responding import generate_responses
-from tournament_assets.tournament.prompts import Prompt, prompt_seed
+from tournament_assets.tournament.prompts import Prompt
 
+from .builders import Settle, describe
 from .hydra_builders import (
     RAGGED,
+    CountingRecorder,
     answer,
     ask,
     build_adapters,
@@ -303,7 +310,9 @@ def test_the_base_model_uses_no_lora_and_draws_no_head(
 ) -> None:
     settings = solo_settings(DecodingMode.BASE)
     for response, prompt in zip(answer(hydra, RAGGED, settings), RAGGED, strict=True):
-        slow = speak_slowly(plain, prompt, n_tokens=N_TOKENS, max_new_tokens=8, temperature=0.98)
+        slow = speak_slowly(
+            plain, prompt, n_tokens=N_TOKENS, max_new_tokens=8, temperature=0.98, is_head=False
+        )
         assert list(response.token_ids) == slow
         assert response.head is None
 
@@ -330,38 +339,44 @@ def test_ghost_tokens_are_never_written(plain: Olmo2ForCausalLM) -> None:
         plain.lm_head.weight.copy_(weights)
 
 
-def test_the_bundled_checkpoint_answers_as_it_does_as_a_plain_entrant(
-    tiny: LoadedEntrant, bank: list[Prompt]
+@pytest.mark.parametrize("temperature", [None, 0.7, 1.5])
+def test_a_plain_olmo2_answers_in_captured_rounds_as_generate_answers(
+    tiny: LoadedEntrant, settle: Settle, bank: list[Prompt], temperature: float | None
 ) -> None:
-    plain = {
-        response.prompt_id: response
-        for batch in generate_responses(tiny, bank[:6], batch_size=6)
-        for response in batch
-    }
-    prompts = [
-        EncodedPrompt(
-            ids=tuple(
-                tiny.tokenizer.apply_chat_template(
-                    [{"role": "user", "content": prompt.text}],
-                    add_generation_prompt=True,
-                    return_dict=True,
-                )["input_ids"]
-            ),
-            seed=prompt_seed(prompt.prompt_id),
+    entrant = settle(describe(temperature=temperature, max_new_tokens=40))
+    recorders: list[CountingRecorder] = []
+
+    def recorder(device: torch.device) -> CountingRecorder:
+        recorders.append(CountingRecorder(device))
+        return recorders[-1]
+
+    captured = CapturedRounds(recorder, compiler="eager")
+    answers = [
+        [response for batch in batches for response in batch]
+        for batches in (
+            generate_responses(entrant, bank[:20], batch_size=4),
+            generate_responses(entrant, bank[:20], batch_size=4, captured=captured),
         )
-        for prompt in bank[:6]
     ]
-    hydra = HydraModel(tiny.model, n_tokens=len(tiny.tokenizer), heads_depth=3)
-    settings = solo_settings(
-        DecodingMode.BASE, temperature=None, max_new_tokens=96, eos_ids=tiny.eos_ids
+    assert sum(each.n_recorded for each in recorders) > 0
+    assert answers[1] == [
+        replace(each, diagnostics={**each.diagnostics, "compiled": True}) for each in answers[0]
+    ]
+    assert {each.finish_reason for each in answers[0]} >= {"stop"}
+
+
+@pytest.mark.parametrize(
+    "settings", [{"stop": ["ab"]}, {"top_k": 5}, {"repetition_penalty": 1.5}], ids=str
+)
+def test_what_only_generate_knows_is_left_to_it(
+    tiny: LoadedEntrant, bank: list[Prompt], settings: dict[str, object]
+) -> None:
+    spec = describe(temperature=0.7, max_new_tokens=4).model_copy(update=settings)
+    captured = CapturedRounds(CountingRecorder, compiler="eager")
+    ((response,),) = generate_responses(
+        replace(tiny, spec=spec), bank[:1], batch_size=1, captured=captured
     )
-    for prompt, response in zip(
-        bank, answer(hydra, prompts, settings, prompt_length=64), strict=False
-    ):
-        text = tiny.tokenizer.decode(response.token_ids, skip_special_tokens=True).strip()
-        expected = plain[prompt.prompt_id]
-        assert (text, response.finish_reason) == (expected.text, expected.finish_reason)
-        assert len(response.token_ids) == expected.response_tokens
+    assert "compiled" not in response.diagnostics
 
 
 def test_a_prompt_always_gets_the_same_numbers_and_another_seed_gets_others() -> None:

@@ -12,17 +12,17 @@ import torch
 from tournament_assets.generation.hydra import drafts
 from tournament_assets.generation.hydra.decoded import Decoded, DecodingMode, DecodingSettings
 from tournament_assets.generation.hydra.decoding import (
+    CapturedRounds,
     DecodedBatch,
-    KeptRounds,
     Replay,
     decode,
-    execution_on,
 )
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.models.base_models import decoding_threads
 
 from .hydra_builders import (
     RAGGED,
+    CountingRecorder,
     ask,
     build_adapters,
     build_model,
@@ -76,8 +76,8 @@ def facts(response: Decoded) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_compiled_regions_write_the_same_tokens(hydra: HydraModel, way: str) -> None:
-    compiled = write(hydra, WAYS[way], execution="compiled", compiler="aot_eager")
-    assert_same(compiled, write(hydra, WAYS[way]))
+    captured = CapturedRounds(CountingRecorder, compiler="aot_eager")
+    assert_same(write(hydra, WAYS[way], captured=captured), write(hydra, WAYS[way]))
 
 
 class CountingCompiler:
@@ -131,7 +131,8 @@ def test_what_is_recorded_is_compiled_before_and_consists_of_the_compiled_region
     compiler = CountingCompiler()
     recorder = FakeRecorder(compiler)
     settings = WAYS["jury"]
-    written = write(hydra, settings, execution="captured", compiler=compiler, recorder=recorder)
+    captured = CapturedRounds(lambda device: recorder, compiler=compiler)
+    written = write(hydra, settings, captured=captured)
     whole = write(hydra, settings)
     assert_same(written, whole)
     rounds = max(len(response.token_ids) for response in whole.responses)
@@ -141,35 +142,22 @@ def test_what_is_recorded_is_compiled_before_and_consists_of_the_compiled_region
     assert set(recorder.calls_recorded) == {4 * 4}
 
 
-class CountingRecorder:
-    """Stands for CUDA graphs, and counts them."""
-
-    def __init__(self) -> None:
-        self.n_recorded = 0
-
-    def play_aside(self, play: Callable[[], None]) -> None:
-        play()
-
-    def record(self, play: Callable[[], None]) -> Replay:
-        self.n_recorded += 1
-        return play
-
-
 @pytest.mark.parametrize("way", [*WAYS, "one head"])
 def test_an_entrant_records_its_rounds_once_however_many_batches_it_has(
     hydra: HydraModel, way: str
 ) -> None:
     one_head = solo_settings(DecodingMode.BYPASS_JURY, max_new_tokens=14, eos_ids=ENDS)
     settings = WAYS.get(way, one_head)
-    recorder, kept = CountingRecorder(), KeptRounds()
+    recorder = CountingRecorder()
+    captured = CapturedRounds(lambda device: recorder, compiler="eager")
     batches = [PROMPTS[start:] + PROMPTS[:start] for start in (0, 3, 5)]
     shape: dict[str, Any] = {"n_rows": len(PROMPTS), "prompt_length": 8}
     for n_batches, batch in enumerate([*batches, batches[0][:2]]):
-        written = decode(hydra, batch, settings, recorder=recorder, kept=kept, **shape)
+        written = decode(hydra, batch, settings, captured=captured, **shape)
         expected = decode(hydra, batch, settings, **shape)
         assert_same(written, expected)
         assert recorder.n_recorded == 1, n_batches
-    decode(hydra, PROMPTS, settings, n_rows=16, prompt_length=8, recorder=recorder, kept=kept)
+    decode(hydra, PROMPTS, settings, n_rows=16, prompt_length=8, captured=captured)
     assert recorder.n_recorded == 2
 
 
@@ -185,16 +173,9 @@ def test_long_prompts_are_read_in_parts_and_mean_the_same(
 def test_a_region_is_compiled_once_for_all_layers_of_a_shape(hydra: HydraModel) -> None:
     compiler = CountingCompiler()
     settings = solo_settings(DecodingMode.BASE, max_new_tokens=5)
-    write(hydra, settings, execution="compiled", compiler=compiler)
+    write(hydra, settings, captured=CapturedRounds(CountingRecorder, compiler=compiler))
     # Two layers of the trunk and its half of a third; the heads' MLPs have an axis more.
     assert compiler.n_compiled == 5
     once = compiler.n_compiled
-    write(hydra, settings, execution="compiled", compiler=compiler)
+    write(hydra, settings, captured=CapturedRounds(CountingRecorder, compiler=compiler))
     assert compiler.n_compiled == once
-
-
-def test_nothing_is_recorded_where_there_is_no_cuda() -> None:
-    assert execution_on("cuda:1", "captured") == "captured"
-    assert execution_on("cpu", "captured") == "eager"
-    assert execution_on("cpu", "compiled") == "compiled"
-    assert execution_on("cuda", "eager") == "eager"

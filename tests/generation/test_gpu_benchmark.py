@@ -2,22 +2,32 @@
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from benchmarks.generation import NOT_RUN, Budget, main
-from benchmarks.generation_checks import law_p_value, same_tokens
-from benchmarks.generation_models import PRESETS
+from benchmarks.generation_checks import (
+    law_p_value,
+    like_eager,
+    likeness,
+    random_prompts,
+    same_tokens,
+    speak,
+)
+from benchmarks.generation_models import PRESETS, build_models
 from tests.generation.hydra_builders import (
     RAGGED,
+    CountingRecorder,
     answer,
     build_adapters,
     build_model,
     poe_settings,
     put_heads_on,
 )
+from tournament_assets.generation.hydra.decoding import CapturedRounds
 
 PAGE = Path(__file__).parents[2] / "benchmarks" / "results" / "gpu.md"
 
@@ -47,7 +57,7 @@ def test_the_committed_page_says_not_run_wherever_a_number_would_stand() -> None
     ways = [key for key in found if len(key) == 2]
     assert {batch for batch, _ in ways} == {"1", "8", "32", "64"}
     assert len(ways) == 4 * 5
-    assert len(found) - len(ways) == 2 + 4 * 2  # two checks of the law, two of each batch
+    assert len(found) - len(ways) == 2 + 4  # two checks of the law, one of each batch
     assert {cell for row in found.values() for cell in row} == {NOT_RUN}
 
 
@@ -63,9 +73,8 @@ def test_a_dry_run_on_a_cpu_checks_and_measures_to_its_end(
     checks = {key[0]: row[0] for key, row in found.items() if len(key) == 1}
     (law,) = (value for name, value in checks.items() if name.startswith("law of the CPU"))
     assert float(law.removeprefix("p = ")) > 1e-4
-    same = [value for name, value in checks.items() if name.startswith("tokens")]
-    assert same.count("100.00%") == 1  # as on the CPU
-    assert same.count(NOT_RUN) == 2  # what only a GPU can do
+    same = [value for name, value in checks.items() if "tokens as" in name]
+    assert same == ["100.00%", NOT_RUN]  # as on the CPU, and what only a GPU can do
 
 
 def test_what_a_budget_leaves_out_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -97,3 +106,21 @@ def test_tokens_count_as_the_same_up_to_the_first_that_differs() -> None:
     shorter = answer(hydra, RAGGED, poe_settings(max_new_tokens=6))
     assert same_tokens(whole, shorter) == 6 / 8
     assert PRESETS["7b"].batches == (1, 8, 32, 64)
+
+
+def test_captured_rounds_may_differ_from_eager_ones_by_rounding_alone() -> None:
+    model, hydra = build_models(PRESETS["tiny"])
+    captured = CapturedRounds(CountingRecorder, compiler="eager")
+    same = like_eager(hydra, captured, n_tokens=12, batch=8, length=8)
+    assert (same.share, same.steps, same.is_rounding) == (1, 0, True)
+    prompts = random_prompts(8, n_tokens=hydra.n_tokens, length=8)
+    whole = answer(hydra, prompts, replace(speak(12), temperature=None), prompt_length=8)
+    (one, two, right, *rest), other = whole[3].token_ids, 5
+    wrong = replace(whole[3], token_ids=(one, two, other, *rest))
+    assert right != other
+    for is_as_good in (False, True):
+        if is_as_good:
+            model.lm_head.weight[other] = model.lm_head.weight[right]
+        found = likeness(hydra, prompts, whole, [*whole[:3], wrong, *whole[4:]])
+        assert found.share == pytest.approx(1 - 10 / 96)
+        assert found.is_rounding == is_as_good

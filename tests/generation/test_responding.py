@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from tournament_assets.generation import responding
+from tournament_assets.generation.hydra.decoding import CapturedRounds
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
 from tournament_assets.generation.models.base_models import Residence
 from tournament_assets.generation.models.chat_prompts import SHORTEST, padded_length
@@ -30,7 +31,7 @@ from tournament_assets.tournament.errors import GenerationError, InputError
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, prompt_seed
 
 from .builders import TINY, Settle, describe
-from .hydra_builders import write_shard
+from .hydra_builders import CountingRecorder, write_shard
 from .hydra_projects import describe_hydra, write_heads
 
 
@@ -327,8 +328,8 @@ def test_a_response_tells_that_compiled_kernels_may_have_rounded_it(
 ) -> None:
     entrant = build(describe_hydra(max_new_tokens=1), files, residence)
     assert "compiled" not in hydra_respond(entrant, bank[:1])[bank[0].prompt_id].diagnostics
-    with torch.compiler.set_stance("force_eager"):
-        ((response,),) = generate_responses(entrant, bank[:1], batch_size=1, execution="compiled")
+    captured = CapturedRounds(CountingRecorder, compiler="eager")
+    ((response,),) = generate_responses(entrant, bank[:1], batch_size=1, captured=captured)
     assert response.diagnostics["compiled"] is True
 
 

@@ -14,12 +14,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSettings
-from tournament_assets.generation.hydra.decoding import decode, start_rounds
+from tournament_assets.generation.hydra.decoding import start_rounds
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.hydra.rounds import Rounds, VerifiedRound, round_up, verify
 from tournament_assets.generation.models.base_models import decoding_threads
 from tournament_assets.generation.models.chat_prompts import EncodedPrompt
-from tournament_assets.tournament.errors import InputError
 
 from .hydra_builders import (
     RAGGED,
@@ -200,12 +199,6 @@ def test_attention_looks_at_as_many_slots_as_a_round_can_reach() -> None:
     assert [rounds.n_slots(number) for number in (0, 24, 25, 56, 57)] == [32, 32, 64, 64, 96]
     assert round_up(256, device=torch.device("cuda")) == 256
     assert round_up(257, device=torch.device("cuda")) == 512
-
-
-def test_rounds_are_recorded_on_a_gpu_only(hydra: HydraModel) -> None:
-    arguments: dict[str, Any] = {"n_rows": 4, "prompt_length": PROMPT_LENGTH}
-    with pytest.raises(InputError, match=r"'captured' .*'cpu'"):
-        decode(hydra, RAGGED, WAYS["jury"], execution="captured", **arguments)
 
 
 def test_a_draft_that_the_verifiers_do_not_want_is_replaced() -> None:

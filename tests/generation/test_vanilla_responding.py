@@ -10,6 +10,7 @@ from scipy.stats import chi2_contingency
 from torch import Tensor
 
 from tournament_assets.generation import responding
+from tournament_assets.generation.hydra.decoding import draw_uniforms
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
 from tournament_assets.generation.models.chat_prompts import encode_chat
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
@@ -18,7 +19,6 @@ from tournament_assets.generation.vanilla_responding import (
     ResponseEnd,
     TokenPicker,
     draw_tokens,
-    draw_uniforms,
 )
 from tournament_assets.tournament.entrants import VanillaHfEntrant
 from tournament_assets.tournament.errors import GenerationError, InputError

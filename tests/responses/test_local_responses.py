@@ -96,7 +96,7 @@ def test_what_generating_took_is_told_in_numbers_that_can_be_plotted(heads: Path
 
 
 def test_the_generators_settings_come_before_the_configs(heads: Path) -> None:
-    wanted = Generator(device="cpu", batch_size=1, dtype="bfloat16", execution="eager")
+    wanted = Generator(device="cpu", batch_size=1, dtype="bfloat16")
     found = complete(heads, describe_hydra(max_new_tokens=4), PROMPTS, generator=wanted)
     told = [response.diagnostics for response in found.responses]
     assert {(each["batch_size"], each["dtype"]) for each in told} == {(1, "bfloat16")}
@@ -127,10 +127,10 @@ def test_kept_responses_of_two_precisions_are_told(heads: Path) -> None:
 
 
 def test_settings_that_are_none_are_refused_together(heads: Path) -> None:
-    wrong = Generator(device="foo", dtype="int8", batch_size=0, memory_share=1.5, execution="fast")
+    wrong = Generator(device="foo", dtype="int8", batch_size=0, memory_share=1.5)
     with pytest.raises(InputError) as caught:
         complete(heads, describe_hydra(max_new_tokens=4), PROMPTS, generator=wrong)
-    assert len(caught.value.problems) == 5
+    assert len(caught.value.problems) == 4
 
 
 class FakeCards:

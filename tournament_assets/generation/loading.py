@@ -151,13 +151,16 @@ class LoadedEntrant:
         end: str = self.tokenizer.decode(list(prompt_ids[-_END:]))
         return cut_thought(text, is_open=end.rstrip().endswith(OPENING))
 
-    def circumstances(self, *, seed: int, batch_size: int) -> dict[str, Any]:
+    def circumstances(
+        self, *, seed: int, batch_size: int, is_compiled: bool = False
+    ) -> dict[str, Any]:
         """Return where and how a response is generated, for its diagnostics."""
         return {
             "device": self.device,
             "dtype": str(self.dtype).removeprefix("torch."),
             "seed": seed,
             "batch_size": batch_size,
+            **({"compiled": True} if is_compiled else {}),
         }
 
 

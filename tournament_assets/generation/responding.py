@@ -28,7 +28,7 @@ from tournament_assets.generation.hydra.decoded import (
     DecodingSettings,
     describe_decoding,
 )
-from tournament_assets.generation.hydra.decoding import KeptRounds, decode
+from tournament_assets.generation.hydra.decoding import CapturedRounds, decode
 from tournament_assets.generation.hydra.hydra_model import (
     HydraModel,
     answer_ids,
@@ -42,8 +42,11 @@ from tournament_assets.generation.models.chat_prompts import (
     encode_prompts,
     padded_length,
 )
-from tournament_assets.generation.vanilla_responding import respond_with_generate
-from tournament_assets.tournament.config import Execution
+from tournament_assets.generation.vanilla_responding import (
+    as_base_model,
+    respond_in_rounds,
+    respond_with_generate,
+)
 from tournament_assets.tournament.errors import GenerationError, InputError
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, fill_in
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
@@ -227,7 +230,7 @@ def generate_responses(
     prompts: Sequence[Prompt],
     *,
     batch_size: int | None,
-    execution: Execution = "eager",
+    captured: CapturedRounds | None = None,
     memory_share: float = SHARE,
 ) -> Iterator[list[GeneratedResponse]]:
     """Answer prompts, the longest first, yielding every batch as soon as it is done.
@@ -239,7 +242,7 @@ def generate_responses(
     Args:
         prompts: The prompts, in any order.
         batch_size: Prompts decoded together; None measures one step and takes as many as fit.
-        execution: How heads decode.
+        captured: Records the rounds of heads and of plain OLMo-2; None executes them eagerly.
         memory_share: Share of the free memory that a batch may fill, if its size is measured.
 
     Returns:
@@ -270,23 +273,26 @@ def generate_responses(
         batch_size = _measure_batch_size(entrant, asked, share=memory_share)
     return respond_in_batches(
         asked,
-        _respond_as(entrant, execution),
+        _respond_as(entrant, captured),
         batch_size=batch_size,
         where=f"{entrant.name}: {entrant.device}",
     )
 
 
-def _respond_as(entrant: LoadedEntrant, execution: Execution) -> Respond:
-    if entrant.hydra is None:
+def _respond_as(entrant: LoadedEntrant, captured: CapturedRounds | None) -> Respond:
+    if entrant.hydra is not None:
+        return partial(respond_as_hydra, entrant, captured=captured)
+    base = None if captured is None else as_base_model(entrant)
+    if captured is None or base is None:
         return partial(respond_with_generate, entrant)
-    return partial(respond_as_hydra, entrant, execution=execution, kept=KeptRounds())
+    return partial(respond_in_rounds, entrant, base, captured)
 
 
 def _measure_batch_size(
     entrant: LoadedEntrant, asked: Sequence[AskedPrompt], *, share: float
 ) -> int:
     brief, longest = _longest_step(entrant, asked)
-    answer = _respond_as(brief, "eager")
+    answer = _respond_as(brief, None)
     device = torch.device(entrant.device)
     rows = choose_batch_size(lambda: answer([longest], 1), device=device, share=share)
     return fit_batch_size([prompt.padded_length for prompt in asked], at_most=rows, device=device)
@@ -329,8 +335,7 @@ def respond_as_hydra(
     batch: Sequence[AskedPrompt],
     batch_size: int,
     *,
-    execution: Execution = "eager",
-    kept: KeptRounds | None = None,
+    captured: CapturedRounds | None = None,
 ) -> list[GeneratedResponse]:
     """Answer the prompts of one batch, all of one padded length.
 
@@ -338,8 +343,7 @@ def respond_as_hydra(
         entrant: An entrant with heads.
         batch: One to `batch_size` prompts.
         batch_size: Rows of the batch; a batch that is not full is filled up.
-        execution: How it decodes.
-        kept: Holds recorded rounds from one batch to the next.
+        captured: Records its rounds, and keeps them from one batch to the next; None for neither.
     """
     spec, heads = entrant.as_hydra()
     decoded = decode(
@@ -348,16 +352,16 @@ def respond_as_hydra(
         decoding_settings(spec, eos_ids=entrant.eos_ids),
         n_rows=batch_size,
         prompt_length=batch[0].padded_length,
-        execution=execution,
-        kept=kept,
+        captured=captured,
     )
     responses = []
     for row, (prompt, own) in enumerate(zip(batch, decoded.responses, strict=True)):
         text = entrant.read(own.token_ids)
         told = entrant.tell_apart(text, prompt.ids)
         diagnostics = {
-            **entrant.circumstances(seed=prompt.seed, batch_size=batch_size),
-            **({} if execution == "eager" else {"compiled": True}),
+            **entrant.circumstances(
+                seed=prompt.seed, batch_size=batch_size, is_compiled=captured is not None
+            ),
             **describe_decoding(own, read=entrant.read, text=text),
             **told.diagnostics,
         }

@@ -70,7 +70,6 @@ class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         dtype: The weights' precision.
         batch_size: Prompts decoded together.
         memory_share: The share of the free memory that a batch may fill.
-        execution: How `custom_poe` entrants decode.
     """
 
     device: str = Field(
@@ -92,11 +91,6 @@ class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         default=0.7,
         description="Of the device's free memory that a batch may fill, where the config says "
         "batch_size: auto.",
-    )
-    execution: str | None = Field(
-        default=None,
-        description="How custom_poe entrants decode: eager, compiled or captured; by default "
-        "generation.execution of the config.",
     )
 
 

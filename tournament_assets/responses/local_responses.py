@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tournament_assets.generation.devices import (
     DTYPE_NAMES,
@@ -23,7 +23,7 @@ from tournament_assets.generation.devices import (
 )
 from tournament_assets.generation.models.entrant_weights import EntrantFiles, count_parameters
 from tournament_assets.reports.progress_bars import GenerationProgress
-from tournament_assets.tournament.config import Execution, GenerationConfig
+from tournament_assets.tournament.config import GenerationConfig
 from tournament_assets.tournament.entrants import LocalEntrant
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, answer_key
@@ -72,10 +72,6 @@ class GeneratorAccess(Protocol):
     def memory_share(self) -> float:
         """Of the free memory that a batch may fill."""
 
-    @property
-    def execution(self) -> str | None:
-        """How heads decode, by name; None for what the config says."""
-
 
 @dataclass(frozen=True, slots=True)
 class Generator:
@@ -85,7 +81,6 @@ class Generator:
     dtype: str = "auto"
     batch_size: int | None = None
     memory_share: float = 0.7
-    execution: str | None = None
 
 
 def complete_responses(
@@ -212,7 +207,7 @@ def _generate(
     work: Work,
     before: AbstractSet[str],
 ) -> str:
-    from tournament_assets.generation.hydra.decoding import execution_on
+    from tournament_assets.generation.hydra.decoding import CapturedRounds
     from tournament_assets.generation.loading import build_entrant
     from tournament_assets.generation.models.base_models import RESIDENCE, name_of, precision_on
     from tournament_assets.generation.responding import generate_responses
@@ -239,13 +234,14 @@ def _generate(
     )
     work.warnings += loaded.warnings
     fingerprints = {answer_key(prompt): prompt.fingerprint for prompt in missing}
+    is_captured = config.execution == "captured" and place.device.startswith("cuda")
     with GenerationProgress(entrant.entrant_id, total=len(missing), log=log) as progress:
         began = time.monotonic()
         batches = generate_responses(
             loaded,
             missing,
             batch_size=generator.batch_size or config.rows_per_batch,
-            execution=execution_on(place.device, generator.execution or config.execution),
+            captured=CapturedRounds() if is_captured else None,
             memory_share=generator.memory_share,
         )
         batch_began = time.monotonic()
@@ -279,11 +275,6 @@ def _refuse_settings(generator: GeneratorAccess) -> None:
         problems.add(
             f"the generator's dtype is {generator.dtype!r}; expected one of "
             f"{', '.join(DTYPE_NAMES)}"
-        )
-    if generator.execution not in (None, *get_args(Execution)):
-        problems.add(
-            f"the generator's execution is {generator.execution!r}; expected one of "
-            f"{', '.join(get_args(Execution))}"
         )
     problems.raise_if_any()
 

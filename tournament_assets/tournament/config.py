@@ -241,9 +241,6 @@ class RatingsConfig(Frozen):
         return Resampling(self.n_bootstraps, self.bootstrap_seed, self.confidence)
 
 
-Execution = Literal["eager", "compiled", "captured"]
-
-
 class GenerationConfig(Frozen):
     """How responses are generated; nothing here is part of what an entrant is.
 
@@ -251,12 +248,11 @@ class GenerationConfig(Frozen):
         batch_size: Prompts decoded together, or `auto`: as many as the free memory has room for.
             Batch sizes differ in rounding now and then; with a fixed one, another machine of the
             same kind can reproduce responses to the bit.
-        execution: How `custom_poe` entrants decode. `eager`, the default on every device: torch's
-            own kernels, one after the other. `compiled` fuses the small ones by `torch.compile`,
-            which needs Triton on a GPU and a C++ compiler on a CPU; fused kernels round differently
-            now and then, and diagnostics say `compiled`. `captured` also records them as CUDA
-            graphs and replays these; it is `eager` on another device. Neither has been run on a
-            GPU: let `benchmarks/generation.py` show on yours what it gains and changes.
+        execution: How `custom_poe` and plain OLMo-2 entrants decode. `eager`, the default: torch's
+            own kernels, one after the other. `captured` fuses the small ones, which needs Triton,
+            and replays all as CUDA graphs; fused kernels round differently now and then, and
+            diagnostics say `compiled`. It is `eager` on any device but CUDA. It has not been run on
+            a GPU: let `benchmarks/generation.py` show on yours what it gains and changes.
         n_samples: How often every entrant answers each prompt, with random numbers of its own each
             time. The first answer of one entrant meets the first of another, and so on; ratings
             average over the answers to a prompt, and intervals are of prompts.
@@ -265,7 +261,7 @@ class GenerationConfig(Frozen):
     """
 
     batch_size: Annotated[int, Field(ge=1)] | Literal["auto"] = 16
-    execution: Execution = "eager"
+    execution: Literal["eager", "captured"] = "eager"
     n_samples: int = Field(default=1, ge=1, le=1000)
     budget: BudgetConfig = BudgetConfig()
 

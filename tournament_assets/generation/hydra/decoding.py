@@ -6,20 +6,21 @@ and the jury verifies one next token a round.
 
 A response does not depend on the others in its batch. Its random numbers are drawn from its
 prompt's own generator before decoding: one to pick the head, then three for each position, to
-draft, to accept and to replace. The shapes of all tensors depend on `n_rows`, `prompt_length` and
+draft, to accept and to replace; for the base model one for each position, which is what `generate`
+is given. The shapes of all tensors depend on `n_rows`, `prompt_length` and
 the settings alone: unused rows are filled with copies of the last prompt. On a CPU a response does
 not depend on its row either, to the last bit, if the MLP's inner width is a multiple of 32, as in
 the published OLMo-2 models: torch computes the last few values of a tensor by other instructions.
 
 A round consists of about a thousand small kernels, which Python launches more slowly than a fast
-GPU runs them, so a CUDA graph can record the kernels once and replay them (see `rounds`). The
-operations between matrix products can be compiled into few kernels. Neither recording nor compiling
-has been run on a GPU yet; tests on a CPU replay traced rounds to the same bits, and check that
-compiled rounds write the same tokens.
+GPU runs them. Captured rounds compile the operations between matrix products into few kernels,
+record all kernels as a CUDA graph once, and replay it (see `rounds`). That has not been run on a
+GPU yet; tests on a CPU replay traced rounds to the same bits, and check that compiled rounds write
+the same tokens.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,16 +39,7 @@ from tournament_assets.generation.hydra.rounds import Rounds, round_up
 from tournament_assets.generation.hydra.shards import HeadSelection
 from tournament_assets.generation.models.base_models import decoding_threads
 from tournament_assets.generation.models.chat_prompts import EncodedPrompt, pad_right
-from tournament_assets.tournament.config import Execution
-from tournament_assets.tournament.errors import InputError, Problems
-
-
-def execution_on(device: str, wanted: str) -> Execution:
-    """Return how rounds are executed on a device; they are recorded on CUDA only."""
-    if wanted == "captured" and torch.device(device).type == "cuda":
-        return "captured"
-    return "compiled" if wanted == "compiled" else "eager"
-
+from tournament_assets.tournament.errors import Problems
 
 Replay = Callable[[], None]
 
@@ -137,7 +129,8 @@ class RandomNumbers:
 
     Attributes:
         heads: For the drawn head, shape (n_prompts,).
-        positions: To draft, to accept and to replace, shape (n_prompts, n_positions, 3).
+        positions: To draft, to accept and to replace, shape (n_prompts, n_positions, 3); for the
+            base model to draft alone, shape (n_prompts, n_positions, 1).
     """
 
     heads: Tensor
@@ -148,28 +141,33 @@ class RandomNumbers:
         return (self.heads * n_heads).long()
 
 
-def draw_numbers(seeds: Sequence[int], *, n_positions: int) -> RandomNumbers:
-    """Draw each prompt's numbers from a generator of its own.
+def draw_uniforms(seeds: Sequence[int], *, n_positions: int) -> Tensor:
+    """Draw every prompt's random numbers from a generator of its own, one per position.
 
     A longer response begins with the same numbers as a shorter one.
 
     Args:
         seeds: One per prompt, e.g. `prompt_seed(prompt_id)`.
-        n_positions: The most positions of a response.
+        n_positions: Tokens of the longest response.
 
     Returns:
-        Numbers in float64 on the CPU.
+        Numbers in [0, 1), float64 on the CPU, shape (n_prompts, n_positions).
     """
     rows = [
-        torch.rand(
-            1 + 3 * n_positions,
-            generator=torch.Generator().manual_seed(seed),
-            dtype=torch.float64,
-        )
+        torch.rand(n_positions, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         for seed in seeds
     ]
-    numbers = torch.stack(rows)
-    return RandomNumbers(heads=numbers[:, 0], positions=numbers[:, 1:].reshape(-1, n_positions, 3))
+    return torch.stack(rows)
+
+
+def draw_numbers(seeds: Sequence[int], *, n_positions: int, is_base: bool = False) -> RandomNumbers:
+    """Draw each prompt's numbers; `is_base`: for the base model, which has no head to draw."""
+    if is_base:
+        uniforms = draw_uniforms(seeds, n_positions=n_positions)
+        return RandomNumbers(heads=torch.zeros(len(seeds)), positions=uniforms[..., None])
+    uniforms = draw_uniforms(seeds, n_positions=1 + 3 * n_positions)
+    positions = uniforms[:, 1:].reshape(-1, n_positions, 3)
+    return RandomNumbers(heads=uniforms[:, 0], positions=positions)
 
 
 _UNSEEN_ON_CUDA = 16
@@ -197,46 +195,35 @@ def decode(
     *,
     n_rows: int,
     prompt_length: int,
-    execution: Execution = "eager",
-    compiler: Compiler = "inductor",
-    recorder: Recorder | None = None,
-    kept: "KeptRounds | None" = None,
+    captured: "CapturedRounds | None" = None,
 ) -> DecodedBatch:
     """Write one response to each prompt of a batch.
 
     Args:
         prompts: One to `n_rows` prompts.
-        n_rows: Rows of the batch. Equal `n_rows`, `prompt_length` and `execution` give equal
-            responses.
+        n_rows: Rows of the batch. Equal `n_rows` and `prompt_length` give equal responses.
         prompt_length: Tokens that prompts are padded to.
-        execution: How rounds are executed; results are the same but for rounding.
-        compiler: The backend of `torch.compile` that fuses the operations between matrix products,
-            unless rounds are eager.
-        recorder: Records rounds; None records CUDA graphs where rounds are captured.
-        kept: Holds recorded rounds from one batch of an entrant to the next.
+        captured: Records rounds, and holds them from one batch of an entrant to the next; None
+            executes them eagerly. Results are the same but for rounding.
 
     Raises:
         InputError: With everything that does not fit, before anything is computed.
         GenerationError: If the model's logits are not numbers.
     """
     _check(model, prompts, settings, n_rows=n_rows, prompt_length=prompt_length)
-    if execution == "captured" and recorder is None:
-        recorder = _cuda_recorder(model.device)
     rows = [*prompts, *[prompts[-1]] * (n_rows - len(prompts))]
     n_unseen = _UNSEEN_ON_CUDA if model.device.type == "cuda" else 1
-    if execution != "eager":
-        model = model.with_regions(compile_regions(compiler))
     with (
         torch.inference_mode(),
         decoding_threads(model.n_parameters),
-        _room_for_shapes(execution),
+        _room_for_shapes() if captured else nullcontext(),
     ):
-        if recorder is None:
+        play: Callable[[int], None]
+        if captured is None:
             rounds = start_rounds(model, rows, settings, prompt_length=prompt_length)
-            play: Callable[[int], None] = rounds.play
+            play = rounds.play
         else:
-            kept = kept or KeptRounds()
-            rounds, play = kept.start(model, rows, settings, recorder, prompt_length=prompt_length)
+            rounds, play = captured.start(model, rows, settings, prompt_length=prompt_length)
         for number in range(settings.max_new_tokens):
             play(rounds.n_slots(number))
             if number + 1 < settings.max_new_tokens and (number + 1) % n_unseen:
@@ -258,24 +245,41 @@ def decode(
     return DecodedBatch(responses=responses, witnesses=rounds.witnesses[: len(prompts)].clone())
 
 
-class KeptRounds:
-    """The rounds that were recorded last, and the memory that they play in.
+class CapturedRounds:
+    """Compiles and records rounds, and keeps the last with the memory that they play in.
 
     A batch of as many rows and slots and the same settings plays in it, and nothing is recorded
     again; another batch takes its place. The longest prompts come first, so an entrant records
-    each number of slots once for each padded length.
+    each number of slots once for each number of slots that its caches have.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        recorder: Callable[[torch.device], Recorder] = CudaRecorder,
+        *,
+        compiler: Compiler = "inductor",
+    ) -> None:
+        """Prepare to record.
+
+        Args:
+            recorder: Makes what records on a device: one for each memory that rounds play in.
+            compiler: The backend of `torch.compile` that fuses the operations between matrix
+                products.
+        """
+        self._recorder = recorder
+        self._compiler = compiler
         self._key: tuple[object, ...] | None = None
         self._kept: tuple[Rounds, RecordedRounds] | None = None
+
+    def forget(self) -> None:
+        """Free the memory that rounds played in, and what was recorded there."""
+        self._kept = None
 
     def start(
         self,
         model: HydraModel,
         prompts: Sequence[EncodedPrompt],
         settings: DecodingSettings,
-        recorder: Recorder,
         *,
         prompt_length: int,
     ) -> tuple[Rounds, RecordedRounds]:
@@ -283,9 +287,11 @@ class KeptRounds:
         n_slots = round_up(prompt_length + settings.max_new_tokens, device=model.device)
         key = (len(prompts), n_slots, settings)
         if self._kept is None or self._key != key:
-            self._kept = None  # its memory is free before the next is taken
-            rounds = start_rounds(model, prompts, settings, prompt_length=prompt_length)
-            self._kept, self._key = (rounds, RecordedRounds(rounds.play, recorder)), key
+            self.forget()  # its memory is free before the next is taken
+            fused = model.with_regions(compile_regions(self._compiler))
+            rounds = start_rounds(fused, prompts, settings, prompt_length=prompt_length)
+            recorded = RecordedRounds(rounds.play, self._recorder(model.device))
+            self._kept, self._key = (rounds, recorded), key
         else:
             rounds = self._kept[0]
             ids, progress, heads, numbers = _inputs(model, prompts, settings, prompt_length)
@@ -293,24 +299,12 @@ class KeptRounds:
         return self._kept
 
 
-def _cuda_recorder(device: torch.device) -> Recorder:
-    if device.type != "cuda":
-        raise InputError(
-            f"execution is 'captured' and the model is on {str(device)!r}; expected a CUDA device; "
-            "use 'compiled' or 'eager'"
-        )
-    return CudaRecorder(device)
-
-
 _SHAPES = 64
 """Shapes of one region, for trunk and heads in each batch size; torch's default limit is 8."""
 
 
 @contextmanager
-def _room_for_shapes(execution: Execution) -> Iterator[None]:
-    if execution == "eager":
-        yield
-        return
+def _room_for_shapes() -> Iterator[None]:
     import torch._dynamo  # half a second, which eager decoding does not need
 
     with torch._dynamo.config.patch(recompile_limit=_SHAPES):
@@ -347,7 +341,11 @@ def _inputs(
     prompt_length: int,
 ) -> tuple[Tensor, Progress, Tensor, Tensor]:
     """Return the padded prompts, their progress, drawn heads and random numbers, on the device."""
-    drawn = draw_numbers([row.seed for row in prompts], n_positions=settings.max_new_tokens)
+    drawn = draw_numbers(
+        [row.seed for row in prompts],
+        n_positions=settings.max_new_tokens,
+        is_base=settings.mode is DecodingMode.BASE,
+    )
     progress = Progress(
         [row.ids for row in prompts],
         max_new_tokens=settings.max_new_tokens,

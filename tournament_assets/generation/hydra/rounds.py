@@ -188,7 +188,8 @@ class Rounds:
             drafter: One that has read the prompts.
             progress: Progress at the last token of each prompt.
             heads: The drawn head of each row, shape (n_rows,).
-            numbers: Random numbers of each row and position, shape (n_rows, n_positions, 3).
+            numbers: Random numbers of each row and position, shape (n_rows, n_positions, 3), or 1
+                without a jury.
             prompt_length: Tokens that prompts are padded to.
         """
         self.heads = heads
@@ -302,10 +303,11 @@ class Rounds:
         ]
 
     def _next_numbers(self) -> Tensor:
-        """Pick the random numbers of the next position, shape (n_rows, 3)."""
+        """Pick the random numbers of the next position, shape (n_rows, 3 or 1)."""
         # Nothing is kept beyond the last position, so any number will do there.
-        positions = self._progress.n_written.clamp(max=self._numbers.shape[1] - 1)
-        return self._numbers.gather(1, positions[:, None, None].expand(-1, -1, 3))[:, 0]
+        _, n_positions, n_each = self._numbers.shape
+        positions = self._progress.n_written.clamp(max=n_positions - 1)
+        return self._numbers.gather(1, positions[:, None, None].expand(-1, -1, n_each))[:, 0]
 
     def _write(self, column: Tensor, new: Tensor) -> None:
         column.index_copy_(0, self._number, new[None])
