@@ -237,7 +237,7 @@ def test_what_was_paid_is_spent_and_a_budget_that_is_used_up_still_lets_it_be_ra
     assert judge_server.log.requests == asked
 
 
-def test_the_estimate_says_that_what_is_too_dear_at_max_tokens_goes_out_in_slices(
+def test_the_estimate_says_how_many_waits_it_takes_where_not_all_fits_at_max_tokens(
     project: SmallProject,
 ) -> None:
     project.merge_config(judging={"budget": {"usd": 1000.0}})
@@ -247,12 +247,12 @@ def test_the_estimate_says_that_what_is_too_dear_at_max_tokens_goes_out_in_slice
     assert told.planned_usd is not None
     assert told.planned_usd < most
     assert format_usd(most) in budget_sentence(told)
-    assert "slices" not in budget_sentence(told)
+    assert told.waits == 1
     project.merge_config(judging={"budget": {"usd": most * 0.8}})
     sliced = estimate(project)
     assert sliced.budget_problem is None
-    assert " slices " in budget_sentence(sliced)
-    assert " 19 of 24 " in budget_sentence(sliced)
+    assert sliced.waits == 2
+    assert " about 2 batches" in budget_sentence(sliced)
 
 
 def test_the_loopback_judge_has_no_budget_and_no_cache_to_pay_for(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from tournament_assets.judging.costs.estimates import (
     measure_workload,
     observe_replies,
 )
-from tournament_assets.judging.costs.prices import ModelPrice, Spending
+from tournament_assets.judging.costs.prices import ModelPrice, Spending, most_usd
 from tournament_assets.judging.requests.requests import JudgeRequest, JudgeRequests
 
 from .builders import PAIR, RUBRIC, SETTINGS, keys_of, requests_for
-from .prices import OPUS, SONNET, spending
+from .prices import OPUS, PRICES, SONNET, spending
 
 rates = st.one_of(st.none(), st.floats(0, 1))
 
@@ -92,6 +92,22 @@ def test_a_prefix_too_short_to_be_cached_is_paid_in_full_at_any_hit_rate() -> No
     uncached = short.cost_usd(OPUS, discount=0.5, hit_rate=None)
     assert short.cost_usd(OPUS, discount=0.5, hit_rate=1.0) == uncached
     assert short.dearest_usd(OPUS, discount=0.5) == uncached
+
+
+@pytest.mark.parametrize(
+    ("n_pairs", "n_answered", "ahead"), [(0, 0, 0), (5, 0, 1), (24, 0, 5), (60, 0, 10), (60, 12, 1)]
+)
+def test_the_most_that_some_may_cost_counts_those_asked_ahead_at_the_full_price(
+    n_pairs: int, n_answered: int, ahead: int
+) -> None:
+    requests = requests_for(n_pairs, settings=replace(SETTINGS, judge_model="opus"))
+    answered = answers_to(*[each.request_key for each in requests[:n_answered]])
+    options: dict[str, Any] = {"find_answered": answered, "prices": PRICES}
+    with_trial = measure_workload(requests, has_trial=True, **options)
+    assert with_trial.ahead == ahead
+    each = [most_usd(request, PRICES, "batch") or 0.0 for request in requests[n_answered:]]
+    dearest = sum(sorted(each)[len(each) - ahead :])
+    assert with_trial.most_usd == pytest.approx(sum(each) + dearest)
 
 
 def test_asking_directly_costs_twice_as_much() -> None:

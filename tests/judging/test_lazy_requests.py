@@ -20,6 +20,7 @@ from tournament_assets.judging.requests.requests import (
     custom_id,
     request_keys,
     with_larger_cap,
+    with_smaller_cap,
 )
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.judging.requests.verdict_parsing import VERDICT_SCHEMA
@@ -214,6 +215,12 @@ def test_a_question_with_more_room_keeps_its_key_and_everything_else() -> None:
     assert larger.request_key == request.request_key
     assert larger.params == {**request.params, "max_tokens": 2048}
     assert request.params["max_tokens"] == 1024
+    smaller = with_smaller_cap(request, 300)
+    assert (smaller.request_key, smaller.params["max_tokens"]) == (request.request_key, 300)
+    assert with_smaller_cap(request, 3000).params == request.params
+    # Thinking has its own budget, which services want to be below the cap.
+    thinking: Any = {**larger.params, "thinking": {"type": "enabled", "budget_tokens": 1024}}
+    assert with_smaller_cap(replace(larger, params=thinking), 300).params["max_tokens"] == 1324
 
 
 def test_requests_are_a_sequence_like_any_other() -> None:

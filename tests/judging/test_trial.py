@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest
+from tournament_assets.judging.costs.prices import BudgetTerms
 from tournament_assets.judging.settlement.records import verdicts_of
 from tournament_assets.judging.settlement.trial import FIRST_SLICE, Trial
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 from .bench import Bench
-from .builders import SCOPE, failures, reply_row, requests_for
+from .builders import SCOPE, SETTINGS, START, failures, reply_row, requests_for
 from .fake_judge import FakeJudge
+from .prices import PRICES
 from .test_direct_requests import WithoutBatches
 
 AHEAD: dict[str, Any] = {"prewarm_wait_seconds": 30.0}
@@ -95,6 +97,20 @@ def test_second_questions_stop_where_the_bulk_is_silent_after_a_good_trial() -> 
     tally = bench.settle(requests_for(120), **AHEAD)
     assert (tally.submitted, tally.second_questions) == (240, 0)
     assert bench.settle(requests_for(120), **AHEAD).submitted == 0
+
+
+def test_replies_that_a_lower_cap_cut_off_are_all_asked_for_again() -> None:
+    cut: dict[str, Any] = {"text": "", "stop_reason": "max_tokens"}
+
+    def answer(request: SubmittedRequest) -> ReplyRow:
+        is_whole = request.params["max_tokens"] >= SETTINGS.max_tokens
+        return reply_row(request.custom_id, **({} if is_whole else cut))
+
+    bench = Bench(answer=answer)
+    terms = BudgetTerms(PRICES, None, "month", START, is_tight=True)
+    tally = bench.settle(requests_for(120), terms=terms, **AHEAD)
+    assert (tally.submitted, tally.second_questions) == (240 + 230, 230)
+    assert bench.settle(requests_for(120)).submitted == 0
 
 
 @pytest.mark.parametrize("channel", ["batches", "direct"])

@@ -166,6 +166,32 @@ def test_the_plan_is_held_against_the_budget_at_no_hits_at_all() -> None:
     assert estimate(budget=budget(dearest + 1.75 - 0.001)).budget_problem is not None
 
 
+@pytest.mark.parametrize(
+    ("ahead", "left", "waits"),
+    [(10, 150.0, 1), (10, 41.9, 2), (10, 30.0, 3), (0, 41.9, 2), (0, 30.0, 4), (10, 0.0, None)],
+)
+def test_the_number_of_waits_follows_from_what_is_set_aside_and_what_is_billed(
+    ahead: int, left: float, waits: int | None
+) -> None:
+    # Of each request 1.47 cents are billed; 2.34 are set aside once some replies are known, and
+    # 5.26 before.
+    works = [replace(each, most_usd=50.0, ahead=ahead) for each in (FACTUALITY, CALIBRATION)]
+    made = estimate(workloads=dict(zip("ab", works, strict=True)), budget=budget(left + 1.75))
+    assert made.waits == waits
+    assert replace(made, batch_discount=1.0).waits is None
+    assert replace(made, budget=None).waits is None
+
+
+def test_what_is_asked_ahead_of_the_batches_pays_the_full_price() -> None:
+    ahead = replace(CALIBRATION, ahead=10)
+    assert ahead.dearest_usd(OPUS, discount=0.5) == pytest.approx(
+        CALIBRATION.dearest_usd(OPUS, discount=0.5) * 1010 / 1000
+    )
+    words = " ".join(printed(estimate(workloads={"a": ahead, "b": ahead})).split())
+    assert re.findall(r"(\d+) requests are asked directly", words) == ["20"]
+    assert "directly" not in printed(estimate(**FREE, workloads={"a": ahead}))
+
+
 def test_a_judge_that_costs_nothing_has_no_prices_no_budget_and_no_warnings() -> None:
     free = estimate(**FREE)
     assert "costs nothing" in printed(free)

@@ -287,6 +287,20 @@ def test_with_all_in_flight_no_more_is_sent_than_the_budget_holds_at_its_most(
         assert PRICES.add_up(at.ledger.spending_since()).usd <= limit
 
 
+@pytest.mark.parametrize(("share", "is_lowered"), [(1.0, False), (0.8, True)])
+def test_caps_are_lowered_where_the_budget_does_not_hold_all_dimensions_at_their_most(
+    tmp_path: Path, share: float, *, is_lowered: bool
+) -> None:
+    with bench(tmp_path) as at:
+        at.ask(mode="headline", budget_usd=share * len(DIMENSIONS) * 1.01 * most_of_one())
+        caps = {
+            request.params["max_tokens"]
+            for batch in at.server.store.list_newest_first()
+            for request in batch.iterate_requests()
+        }
+    assert caps == {460, 461, 462} if not is_lowered else max(caps) < 460
+
+
 def test_pieces_wait_for_each_other_and_come_back_in_their_order() -> None:
     together = threading.Barrier(3, timeout=30)
 

@@ -71,6 +71,7 @@ def estimate_totals(estimate: JudgingEstimate) -> dict[str, float | None]:
         "usd_observed": None if observed is None else estimate.total_usd(observed),
         "usd_all_hits": estimate.total_usd(1.0),
         "usd_at_max_tokens": estimate.most_usd,
+        "waits": estimate.waits,
         "observed_hit_rate": observed,
         "usd_spent_this_month": None if estimate.month.unpriced else estimate.month.usd,
         "usd_budget": None if budget is None else budget.limit_usd,

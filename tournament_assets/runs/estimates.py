@@ -219,6 +219,7 @@ class _JudgeToPrice:
             prices=self._terms.prices,
             counter=counter,
             channel=self._channel,
+            has_trial=self._channel == "batch" and self._plan.config.mode(scope.mode).prewarm,
         )
 
     def estimate(self, mode: Mode) -> JudgingEstimate:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -229,8 +229,8 @@ def check_affordable(
     terms: BudgetTerms,
     ledger: "Ledger",
     since: datetime,
-) -> None:
-    """Return if everything to be asked fits into the budget together.
+) -> bool:
+    """Return if everything to be asked fits into the budget together: whether at most, too.
 
     Args:
         asked: Lists of requests, each to one model.
@@ -238,11 +238,14 @@ def check_affordable(
         ledger: Where all tournaments' bills are.
         since: When the run began whose replies give the expected length of the next ones.
 
+    Returns:
+        Whether it fits even if every reply takes all of `max_tokens`.
+
     Raises:
         BudgetError: If it does not fit, or the price of a model is not known.
     """
     if terms.limit_usd is None:
-        return  # nobody needs to know what it costs
+        return True  # nobody needs to know what it costs
     models: list[str] = []
     workloads: list[Workload] = []
     planned: list[float | None] = []
@@ -254,7 +257,11 @@ def check_affordable(
         tokens = observe_run(ledger, model, effort, since=since, on_responses=terms.on_responses)
         most = max(request.params["max_tokens"] for request in requests)
         workload = measure_workload(
-            requests, find_answered=_find_none, tokens_per_reply=min(tokens, most)
+            requests,
+            find_answered=_find_none,
+            tokens_per_reply=min(tokens, most),
+            prices=terms.prices,
+            channel=channel,
         )
         price = terms.prices.models.get(model)
         discount = terms.prices.discount(channel)
@@ -262,17 +269,17 @@ def check_affordable(
         workloads.append(workload)
         models.append(model)
     budget = find_budget(terms, workloads, ledger=ledger) if workloads else None
-    if budget is not None:
-        known = [dollars for dollars in planned if dollars is not None]
-        to_ask = sum(workload.to_ask for workload in workloads)
-        noun = "request" if to_ask == 1 else "requests"
-        budget.check(
-            sum(known) if len(known) == len(planned) else None,
-            what=f"asking {to_ask:,} {noun} of {', '.join(dict.fromkeys(models))}",
-            model=next(
-                (m for m, usd in zip(models, planned, strict=True) if usd is None), models[0]
-            ),
-        )
+    if budget is None:
+        return True
+    known = [dollars for dollars in planned if dollars is not None]
+    to_ask = sum(workload.to_ask for workload in workloads)
+    noun = "request" if to_ask == 1 else "requests"
+    budget.check(
+        sum(known) if len(known) == len(planned) else None,
+        what=f"asking {to_ask:,} {noun} of {', '.join(dict.fromkeys(models))}",
+        model=next((m for m, usd in zip(models, planned, strict=True) if usd is None), models[0]),
+    )
+    return sum(each.most_usd or 0.0 for each in workloads) <= budget.left_usd
 
 
 def _find_none(_keys: Iterable[str]) -> frozenset[str]:
@@ -397,6 +404,7 @@ def ask_together(
             scope=each.scope,
             ledger=ledger,
             reply_format=reply_format,
+            max_tokens=each.judge.max_tokens,
         )
         for each in work
     }
@@ -414,7 +422,8 @@ def ask_together(
         if not options.rejudge:
             if not allows_unbudgeted:
                 _refuse_unbudgeted(work, plan)
-            _refuse_unaffordable(work, left, terms, ledger)
+            is_tight = not _fits_at_most(work, left, terms, ledger)
+            terms = replace(terms, is_tight=is_tight)
         services: dict[object, AsksDirectly] = {}
         for one in judges:
             if one.door not in services:
@@ -501,15 +510,19 @@ def _refuse_unbudgeted(work: Iterable[JudgeWork], plan: TournamentPlan) -> None:
             raise BudgetError(problem)
 
 
-def _refuse_unaffordable(
+def _fits_at_most(
     work: Sequence[JudgeWork],
     left: Mapping[JudgingScope, WorkLeft],
     terms: BudgetTerms,
     ledger: "Ledger",
-) -> None:
-    """Refuse scopes that fit the budget one by one but not together."""
-    if terms.limit_usd is None or len(work) == 1:
-        return
+) -> bool:
+    """Whether all scopes fit the budget together even at `max_tokens`.
+
+    Raises:
+        BudgetError: If they fit one by one but not together.
+    """
+    if terms.limit_usd is None:
+        return True
     asked: list[Selection] = []
     for each in work:
         positions = KeyPositions(each.requests)
@@ -517,7 +530,7 @@ def _refuse_unaffordable(
         asked.append(Selection(each.requests, unanswered))
     in_batches = all(each.judge.row.channel == "batch" for each in work)
     channel: Channel = "batch" if in_batches else "direct"
-    check_affordable(asked, channel, terms=terms, ledger=ledger, since=datetime.now(UTC))
+    return check_affordable(asked, channel, terms=terms, ledger=ledger, since=datetime.now(UTC))
 
 
 def _refuse_to_repay(

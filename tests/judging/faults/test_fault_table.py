@@ -361,7 +361,11 @@ CASES = [
     for protocol in ("anthropic", "openai_batch")
     if rule.of in (None, protocol)
 ]
-IN_THE_TESTS_OF_BUDGETS = {"reply_long", "direct_reply_long"}
+IN_THE_TESTS_OF_BUDGETS = {
+    f"{channel}{name}"
+    for channel in ("", "direct_")
+    for name in ("reply_long", "reply_thinks", "reply_thinks_twice")
+}
 
 
 @pytest.mark.parametrize(("protocol", "faults", "said", "rule"), CASES)

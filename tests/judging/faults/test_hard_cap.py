@@ -12,11 +12,17 @@ from typing import Any
 
 import pytest
 
-from tests.judging.builders import SETTINGS, Progress, quick, requests_for
+from tests.judging.builders import PAIR, SETTINGS, Progress, quick, requests_for
+from tests.judging.faults.conftest import connect
 from tests.loopback.faults.servers import FaultyServer
 from tests.postgresql import PostgresServer
 from tournament_assets.judging.batch_service import Channel, TokenUsage
-from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices, most_usd
+from tournament_assets.judging.costs.prices import (
+    BudgetTerms,
+    PriceList,
+    load_newest_prices,
+    most_usd,
+)
 from tournament_assets.judging.requests.requests import JudgeRequests
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import (
@@ -28,9 +34,11 @@ from tournament_assets.judging.settlement.settlement import ask_directly, settle
 from tournament_assets.ledger import Ledger
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.errors import BudgetError, JudgeWaitingError
+from tournament_assets.tournament.judges import ConfiguredPrice, Rubric
 
 OPUS = "claude-opus-5-5"
 PRICES = load_newest_prices()
+AT_A_GATEWAY = load_newest_prices({OPUS: ConfiguredPrice(input=4.0, output=20.0)})
 
 
 def asked(n_pairs: int, dimension: str = "0", *, max_tokens: int = 2000) -> JudgeRequests:
@@ -47,8 +55,8 @@ def most_of(requests: JudgeRequests, channel: Channel = "batch") -> float:
     return sum(most_usd(request, PRICES, channel) or 0.0 for request in requests)
 
 
-def terms(limit_usd: float | None) -> BudgetTerms:
-    return BudgetTerms(PRICES, limit_usd, "month", datetime.now(UTC))
+def terms(limit_usd: float | None, prices: PriceList = PRICES) -> BudgetTerms:
+    return BudgetTerms(prices, limit_usd, "month", datetime.now(UTC))
 
 
 def billed_usd(server: FaultyServer) -> float:
@@ -74,21 +82,32 @@ class Payer:
 
     ledger_url: str
     server: FaultyServer
+    protocol: str = "anthropic"
+
+    @property
+    def prices(self) -> PriceList:
+        return PRICES if self.protocol == "anthropic" else AT_A_GATEWAY
 
     def settle(
-        self, requests: JudgeRequests, limit_usd: float, *, dimension: str = "0", **policy: Any
+        self,
+        requests: JudgeRequests,
+        limit_usd: float,
+        *,
+        dimension: str = "0",
+        is_tight: bool = False,
+        **policy: Any,
     ) -> Tally:
         """Ask as a run of the program does, with connections of its own."""
         with (
             closing(Ledger(self.ledger_url)) as ledger,
-            closing(AnthropicBatches(base_url=self.server.url, api_key="any")) as service,
+            closing(connect(self.protocol, self.server)) as service,
         ):
             session = JudgingSession(
                 scope=JudgingScope("tiny", "pilot", dimension),
                 ledger=ledger,
                 service=service,
                 progress=Progress(),
-                terms=terms(limit_usd),
+                terms=replace(terms(limit_usd, self.prices), is_tight=is_tight),
                 **quick(**policy),
             )
             return settle_requests(session, requests)
@@ -261,3 +280,72 @@ def test_what_another_run_has_under_way_holds_its_part_of_the_budget(sqlite_url:
         with pytest.raises(JudgeWaitingError, match=r"1 \(pilot\)"):
             payer.settle(asked(2, "2"), limit, dimension="2")
         assert server.log.requests == len(requests)
+
+
+LONG_RUBRIC = Rubric("factuality", "1", "# version: 1\n" + "Judge what is true. " * 450)
+
+
+def long_requests(n_pairs: int) -> JudgeRequests:
+    """Build requests as long as those of a real tournament: 2,300 tokens of rubric, 500 of texts.
+
+    Both responses of a pair have the same length, as most of what is judged has.
+    """
+    pairs = [
+        replace(
+            PAIR,
+            prompt_id=f"p{number}",
+            prompt_text=f"Question {number}?",
+            response_a=f"It is vitamin C, says {number}. " * (25 + number % 20),
+            response_b=f"It is vitamin D, says {number}. " * (25 + number % 20),
+        )
+        for number in range(n_pairs)
+    ]
+    return JudgeRequests(pairs, LONG_RUBRIC, replace(SETTINGS, judge_model=OPUS, max_tokens=4096))
+
+
+@pytest.mark.parametrize("protocol", ["anthropic", "openai_batch"])
+def test_a_budget_of_half_as_much_again_as_the_bill_needs_two_waits(
+    tmp_path: Path, protocol: str
+) -> None:
+    bill, sizes, wanted = pay_for_long_requests(tmp_path / "ample", "reply_thinks", protocol)
+    assert sizes == [110]
+    limit = 1.5 * bill
+    spent, sizes, replies = pay_for_long_requests(
+        tmp_path / "tight", "reply_thinks", protocol, limit
+    )
+    assert 0.9 * bill < spent <= limit
+    assert (len(sizes), sum(sizes)) == (2, 110)
+    assert replies == wanted
+
+
+def test_a_reply_that_a_lower_cap_cut_off_is_asked_for_once_more_under_twice_the_full_one(
+    tmp_path: Path,
+) -> None:
+    bill, sizes, wanted = pay_for_long_requests(tmp_path / "ample", "reply_thinks_twice")
+    assert sizes == [110]
+    spent, sizes, replies = pay_for_long_requests(
+        tmp_path / "tight", "reply_thinks_twice", limit_usd=1.5 * bill
+    )
+    assert spent <= 1.5 * bill
+    cut = {key for key, texts in replies.items() if len(texts) == 2}
+    assert 0 < len(cut) == sizes[-1] < 6
+    assert {key: texts[-1:] for key, texts in replies.items()} == wanted
+
+
+def pay_for_long_requests(
+    folder: Path, thinks: str, protocol: str = "anthropic", limit_usd: float | None = None
+) -> tuple[float, list[int], dict[str, list[str | None]]]:
+    """Return what was spent, the sizes of the batches in order, and the replies by request."""
+    url, requests = f"sqlite:///{folder}", long_requests(60)
+    faults = [f"{thinks}:always", f"direct_{thinks}:always", "hit_rate:0.5"]
+    with FaultyServer(processing_seconds=0, faults=faults) as server:
+        tally = Payer(url, server, protocol).settle(
+            requests, limit_usd or 1000.0, is_tight=limit_usd is not None, prewarm_wait_seconds=30.0
+        )
+        sizes = [batch.n_requests for batch in server.store.list_newest_first()][::-1]
+    assert tally.answered == len(requests)
+    replies: dict[str, list[str | None]] = {}
+    with closing(Ledger(url)) as ledger:
+        for each in ledger.iterate_replies([request.request_key for request in requests]):
+            replies.setdefault(each.request_key, []).append(each.text)
+        return spent_usd(ledger), sizes, replies

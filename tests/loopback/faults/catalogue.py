@@ -98,6 +98,8 @@ _REPLY_KINDS = (
         verdict_quoted="a response's own, opposite verdict is quoted before the reasoning",
         usage_huge="the usage names more output tokens than 64 bits hold",
         reply_long="the reply takes all of max_tokens, and is billed for it",
+        reply_thinks="it thinks for 200 to 400 tokens first, and is cut off at max_tokens",
+        reply_thinks_twice="likewise; one in 32 thinks three times as long",
     ),
 )
 _KINDS = (

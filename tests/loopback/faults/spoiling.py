@@ -1,6 +1,7 @@
 """What faults do to messages, to rows of results and to whole readings."""
 
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -87,11 +88,26 @@ def spoil_message(
     if fault == "reply_long":
         # Mostly by thinking, which is billed and not shown: a megabyte of prose proves no more.
         return {**message, "usage": {**message["usage"], "output_tokens": max_tokens}}
+    if fault.startswith("reply_thinks"):
+        return _think(message, max_tokens, is_heavy=fault == "reply_thinks_twice")
     if fault == "thinking_first":
         thinking = f"At first sight:\nVERDICT: {reply.opposite}"
         block = {"type": "thinking", "thinking": thinking, "signature": ""}
         return {**message, "content": [block, *message["content"]]}
     return {**message, "content": [{"type": "text", "text": _spoil_text(text, reply, fault)}]}
+
+
+def _think(message: dict[str, Any], max_tokens: int, *, is_heavy: bool) -> dict[str, Any]:
+    # As long for the same reply to the same request, whoever asks.
+    usage, n_read = message["usage"], message["usage"]["input_tokens"]
+    n_thoughts = 200 + zlib.crc32(f"{message['content']}{n_read}".encode()) % 200
+    if is_heavy and n_read % 32 == 9:
+        n_thoughts *= 3
+    n_tokens = usage["output_tokens"] + n_thoughts
+    if n_tokens <= max_tokens:
+        return {**message, "usage": {**usage, "output_tokens": n_tokens}}
+    cut = {"content": [], "stop_reason": "max_tokens"}
+    return {**message, **cut, "usage": {**usage, "output_tokens": max_tokens}}
 
 
 def _spoil_text(text: str, reply: Reply, fault: str) -> str:

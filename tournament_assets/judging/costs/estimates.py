@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from heapq import nlargest
 
 from tournament_assets.judging.batch_service import Channel, MessageParams, TokenCounter
 from tournament_assets.judging.costs.prices import (
@@ -21,6 +22,9 @@ ASSUMED_OUTPUT_TOKENS = 450.0
 """Assumed tokens of a reply if the ledger holds too few replies to learn from."""
 SAMPLED_REQUESTS = 20
 """How many requests of a dimension the service counts if it is asked to."""
+MOST_AHEAD, ONE_AHEAD_IN = 10, 10
+"""One request in so many is asked directly before the others, and so many at the most."""
+_MOST_WAITS = 99
 MIN_OBSERVED_REPLIES = 30
 """From this many replies on, a model's observed replies replace the assumption."""
 
@@ -74,6 +78,7 @@ class Workload:
         distinct: Distinct requests among the others; equal texts are asked once.
         answered: Those that the ledger holds already.
         under_way: Those that were sent and will be collected.
+        ahead: Those still to be sent that are asked directly, before the batches.
         prefix_tokens: Tokens of the system prefix, the same in every request.
         message_tokens: Tokens of all messages that are still to be sent, without the prefix.
         distinct_message_tokens: Tokens of the messages of all distinct requests.
@@ -98,6 +103,7 @@ class Workload:
     most_usd: float | None = None
     counted: int = 0
     correction: float = 1.0
+    ahead: int = 0
 
     @property
     def to_ask(self) -> int:
@@ -125,7 +131,25 @@ class Workload:
             reads = self.to_ask - writes
             prefix = self.prefix_tokens * (writes * price.cache_write_1h + reads * price.cache_read)
         dollars = prefix + self.message_tokens * price.input + self.output_tokens * price.output
-        return dollars * discount / 1_000_000
+        return dollars * self._discounted(discount) / 1_000_000
+
+    def _discounted(self, discount: float) -> float:
+        """Return the discount on average: those asked ahead pay the full price."""
+        share = self.ahead / self.to_ask if self.to_ask else 0.0
+        return discount + (1.0 - discount) * share
+
+    def reserved_usd(self, price: ModelPrice, *, discount: float) -> float:
+        """Return about how many dollars are set aside for all of it once some replies are known.
+
+        These are the prefix as it was billed, a token for each character of the messages, and
+        replies twice as long as expected; never more than at `max_tokens`.
+        """
+        dollars = (
+            self.to_ask * self.prefix_tokens * max(price.input, price.cache_write_1h)
+            + self.message_tokens * CHARACTERS_PER_TOKEN * price.input
+            + 2 * self.output_tokens * price.output
+        ) * self._discounted(discount)
+        return min(dollars / 1_000_000, self.most_usd or float("inf"))
 
     def dearest_usd(self, price: ModelPrice, *, discount: float) -> float:
         """Return the cost in dollars if the cache is never hit: never less than without a cache."""
@@ -135,7 +159,8 @@ class Workload:
 
     def as_if_new(self) -> "Workload":
         """Return the same workload as if nothing had been asked yet."""
-        return replace(self, answered=0, under_way=0, message_tokens=self.distinct_message_tokens)
+        tokens = self.distinct_message_tokens
+        return replace(self, answered=0, under_way=0, ahead=0, message_tokens=tokens)
 
 
 def mean_request_usd(workloads: Iterable[Workload], price: ModelPrice, *, discount: float) -> float:
@@ -267,6 +292,12 @@ class JudgingEstimate:
         )
 
     @property
+    def ahead(self) -> int:
+        """Those that are asked directly, before the batches, by judges that cost something."""
+        paid = [each for each in self.by_judge if not each.is_free]
+        return sum(workload.ahead for each in paid for workload in each.workloads.values())
+
+    @property
     def planned_usd(self) -> float | None:
         """The cost to plan for: no request finds its prefix in the cache. None if unknown."""
         return _sum_known(each._own_planned_usd for each in self.by_judge)
@@ -315,6 +346,36 @@ class JudgingEstimate:
             for each in self.by_judge
             for workload in each.workloads.values()
         )
+
+    @property
+    def waits(self) -> int | None:
+        """About how many batches go out one after another, each when the one before is billed.
+
+        None if unknown, or if there is no budget, nothing in batches or no room at all.
+        """
+        planned, most = self.planned_usd, self.most_usd
+        paid = [each for each in self.by_judge if not each.is_free and each.price is not None]
+        if self.budget is None or not planned or not most or not self.budget.left_usd:
+            return None
+        if all(each.batch_discount == 1.0 for each in paid):
+            return None
+        left = self.budget.left_usd
+        if most <= left:
+            return 1
+        known = sum(
+            workload.reserved_usd(each.price, discount=each.batch_discount)
+            for each in paid
+            if each.price is not None
+            for workload in each.workloads.values()
+        )
+        # Without a trial nothing is known before the first batch.
+        reserved, share = known if self.ahead else most, 1.0
+        for n_waits in range(1, _MOST_WAITS):
+            sent = min(share, left / reserved)
+            left, share, reserved = left - sent * planned, share - sent, known
+            if share <= 0 or left <= 0:
+                return n_waits
+        return _MOST_WAITS
 
     @property
     def response_problem(self) -> str | None:
@@ -368,6 +429,7 @@ def measure_workload(
     prices: PriceList | None = None,
     counter: TokenCounter | None = None,
     channel: Channel = "batch",
+    has_trial: bool = False,
 ) -> Workload:
     """Measure the workload of a list of requests, looking at each once and keeping its key.
 
@@ -380,6 +442,7 @@ def measure_workload(
         counter: Counts the tokens of a sample of the requests that are still to be sent, evenly
             spread over them; the others are corrected by what it says.
         channel: How they would be sent, for the most that each may cost.
+        has_trial: Whether some are asked directly before the batches, and pay the full price.
 
     Raises:
         JudgeError: If the counter does not say.
@@ -403,6 +466,14 @@ def measure_workload(
         counted, correction = _correct(requests, open_keys, counter)
         message_tokens = {key: round(tokens * correction) for key, tokens in message_tokens.items()}
         all_tokens = sum(message_tokens.values())
+    open_usd = [most.get(key) for key in message_tokens if key not in answered and key not in sent]
+    ahead = 0
+    if has_trial and len(open_usd) > 1:
+        wanted = min(MOST_AHEAD, -(-len(message_tokens) // ONE_AHEAD_IN)) - len(answered)
+        ahead = min(max(1, wanted), len(open_usd))
+    if prices is not None:
+        more = 1.0 / prices.discount(channel) - 1.0
+        open_usd += [more * usd for usd in nlargest(ahead, (each or 0.0 for each in open_usd))]
     return Workload(
         presentations=presentations + identical,
         identical=identical,
@@ -413,11 +484,10 @@ def measure_workload(
         message_tokens=all_tokens - sum(message_tokens[key] for key in answered | sent),
         distinct_message_tokens=all_tokens,
         tokens_per_reply=tokens_per_reply,
-        most_usd=_sum_known(
-            most.get(key) for key in message_tokens if key not in answered and key not in sent
-        ),
+        most_usd=_sum_known(open_usd),
         counted=counted,
         correction=correction,
+        ahead=ahead,
     )
 
 

@@ -280,6 +280,8 @@ class BudgetTerms:
         setting: Which line of the config sets the limit.
         max_tokens: The most tokens of a reply, used where a request's highest cost was not
             recorded.
+        is_tight: Whether it may not all fit at `max_tokens`, so that caps are lowered to what
+            replies take.
     """
 
     prices: PriceList
@@ -289,6 +291,7 @@ class BudgetTerms:
     on_responses: bool = False
     setting: str = "judging.budget.usd"
     max_tokens: int = 8192
+    is_tight: bool = False
 
     @property
     def counts_from(self) -> datetime:
@@ -449,12 +452,22 @@ def month_start(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
-def most_usd(request: ModelRequest, prices: PriceList, channel: Channel) -> float | None:
+def most_usd(
+    request: ModelRequest,
+    prices: PriceList,
+    channel: Channel,
+    *,
+    prefix_tokens: int | None = None,
+) -> float | None:
     """Return the most that a request can cost, in US dollars; None if it has no price.
 
     No token is shorter than a byte, so the request cannot have more tokens than bytes as it
     travels; all of its prefix may be written to the cache; and no reply has more tokens than
     `max_tokens`, which a provider that keeps its word never exceeds.
+
+    Args:
+        prefix_tokens: What a request with the same prefix and another message was billed for
+            reading; the prefix alone has fewer tokens.
     """
     params = request.params
     if is_free_model(params["model"]):
@@ -465,9 +478,12 @@ def most_usd(request: ModelRequest, prices: PriceList, channel: Channel) -> floa
         return None
     system = params.get("system")
     prefix = len(canonical_json(system).encode()) if isinstance(system, list) else 0
+    message = size - prefix
+    if prefix_tokens is not None and prefix_tokens < prefix:
+        prefix, message = prefix_tokens, len(canonical_json(params["messages"]).encode())
     dollars = (
         prefix * max(price.cache_write_1h, price.input)
-        + (size - prefix) * price.input
+        + message * price.input
         + params["max_tokens"] * price.output
     )
     return float(dollars * prices.discount(channel) / 1_000_000)

@@ -260,7 +260,21 @@ def effort_of(params: Mapping[str, Any]) -> str | None:
 
 def with_larger_cap(request: AnyRequest) -> AnyRequest:
     """Return the same request with twice the reply cap; it keeps its key."""
-    params: MessageParams = {**request.params, "max_tokens": 2 * request.params["max_tokens"]}
+    return _with_cap(request, 2 * request.params["max_tokens"])
+
+
+def with_smaller_cap(request: AnyRequest, n_tokens: int) -> AnyRequest:
+    """Return the same request with a cap of some tokens, besides those that it gives to thinking.
+
+    It keeps its key: a reply that is not cut off is the same under any cap.
+    """
+    given: Mapping[str, Any] = request.params
+    n_tokens += given.get("thinking", {}).get("budget_tokens", 0)
+    return _with_cap(request, min(n_tokens, request.params["max_tokens"]))
+
+
+def _with_cap(request: AnyRequest, max_tokens: int) -> AnyRequest:
+    params: MessageParams = {**request.params, "max_tokens": max_tokens}
     return replace(request, params=params)
 
 

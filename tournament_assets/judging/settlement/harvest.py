@@ -208,6 +208,8 @@ def record_part(session: JudgingSession, nonce: str, part: Sequence[tuple[str, R
         if failed:
             session.ledger.record_failures(nonce, failed)
         session.on_rows(part)
+        for _, row in final:
+            session.seen.add(row)
         tally.harvested += len(final)
         tally.failed += len(failed)
         tally.answered = min(tally.answered + len(final), tally.total)

@@ -15,11 +15,12 @@ from typing import Any, Generic, Protocol, TypeVar
 from tournament_assets.judging.batch_service import (
     AsksDirectly,
     Channel,
+    Reply,
     ReplyRow,
     TakesBatches,
     takes_batches,
 )
-from tournament_assets.judging.costs.prices import BudgetTerms
+from tournament_assets.judging.costs.prices import BudgetTerms, most_usd
 from tournament_assets.judging.requests.requests import ModelRequest
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
 from tournament_assets.judging.settlement.records import (
@@ -155,6 +156,40 @@ class UnreadResults:
     reason: str
 
 
+_MARGIN_TOKENS = 64
+_FEW = 5
+
+
+@dataclass(slots=True)
+class SeenReplies:
+    """The sizes of the replies to requests that differ in their message alone.
+
+    Attributes:
+        n_replies: How many there are.
+        longest: Tokens of the longest, thinking included.
+        least_read: The fewest tokens that a request had; None if unknown.
+    """
+
+    n_replies: int = 0
+    longest: int = 0
+    least_read: int | None = None
+
+    def add(self, reply: Reply) -> None:
+        """Look at one more."""
+        usage = reply.usage
+        if usage is not None and usage.output_tokens and usage.read_tokens:
+            self.n_replies += 1
+            self.longest = max(self.longest, usage.output_tokens)
+            self.least_read = min(self.least_read or usage.read_tokens, usage.read_tokens)
+
+    @property
+    def cap(self) -> int | None:
+        """A cap that the next reply will hardly reach, the closer the more there are."""
+        if not self.n_replies:
+            return None
+        return self.longest + max(_MARGIN_TOKENS, _FEW * self.longest // self.n_replies)
+
+
 @dataclass(slots=True, kw_only=True)
 class JudgingSession:
     """One settlement: whose work it is, how it is to be done, and what was done so far.
@@ -190,6 +225,7 @@ class JudgingSession:
             ask together share it, so that together they do not exceed the limit.
         writing: Held while rows are written down and counted.
         tally: What was done so far.
+        seen: What the replies so far were like.
         unread: Ended batches whose results break off, by nonce.
         paid_again: Requests whose unread results were written off in this settlement.
         lease: The right to submit the scope's work, while `hold_lease` holds it.
@@ -220,6 +256,7 @@ class JudgingSession:
     places: Callable[[], AbstractContextManager[Any]] = nullcontext
     writing: threading.Lock = field(default_factory=threading.Lock)
     tally: Tally = field(default_factory=Tally)
+    seen: SeenReplies = field(default_factory=SeenReplies)
     unread: dict[str, UnreadResults] = field(default_factory=dict)
     paid_again: set[str] = field(default_factory=set)
     lease: Lease = field(init=False)
@@ -238,6 +275,20 @@ class JudgingSession:
             "expected the service that they were sent to: name it again, and run until they are "
             "collected"
         )
+
+    def most_usd(self, request: ModelRequest, channel: Channel) -> float | None:
+        """Return the most that a request can cost; None if it has no price, or none is needed."""
+        # Requests for verdicts have one prefix in common; those for responses need not.
+        prefix_tokens = None if self.reply_format is None else self.seen.least_read
+        if self.terms is None:
+            return None
+        return most_usd(request, self.terms.prices, channel, prefix_tokens=prefix_tokens)
+
+    @property
+    def lower_cap(self) -> int | None:
+        """The cap of requests in batches where the budget is tight; None for that of the config."""
+        is_tight = self.terms is not None and self.terms.is_tight
+        return self.seen.cap if is_tight and self.reply_format is not None else None
 
     def check_model(self, model: str) -> None:
         """Return if requests can be sent to a model, as far as the service says.

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby, islice
 from queue import SimpleQueue
@@ -29,6 +29,7 @@ from tournament_assets.judging.requests.requests import (
     ModelRequest,
     Selection,
     custom_id,
+    with_smaller_cap,
 )
 from tournament_assets.judging.requests.verdict_parsing import (
     ReplyFormat,
@@ -55,6 +56,7 @@ from tournament_assets.judging.settlement.records import (
 from tournament_assets.judging.settlement.sessions import (
     SERVER_REMEDY,
     JudgingSession,
+    SeenReplies,
     Tally,
     hold_lease,
 )
@@ -80,6 +82,7 @@ class WorkLeft:
         unreadable: The last reply to each request that is to be asked once more, by key.
         open_batches: Batches that were begun and not closed.
         trial: What the last reply to each request was like.
+        seen: What their sizes were.
     """
 
     total: int
@@ -88,6 +91,7 @@ class WorkLeft:
     unreadable: Mapping[str, StoredReply]
     open_batches: tuple[OpenBatch, ...]
     trial: Trial
+    seen: SeenReplies = field(default_factory=SeenReplies)
 
     @property
     def is_done(self) -> bool:
@@ -116,16 +120,26 @@ def find_work_left(
     scope: JudgingScope,
     ledger: JudgingLedger,
     reply_format: ReplyFormat | None,
+    max_tokens: int = 0,
 ) -> WorkLeft:
-    """Look up in the ledger what a settlement would do; nothing is sent."""
+    """Look up in the ledger what a settlement would do; nothing is sent.
+
+    Args:
+        max_tokens: The cap of a reply: one that was cut off by a lower one says nothing of the
+            judge, and is always asked for again.
+    """
     unanswered = dict.fromkeys(request_keys)
     total = len(unanswered)
     unreadable: dict[str, StoredReply] = {}
-    trial = Trial(total, reply_format)
+    trial, seen = Trial(total, reply_format), SeenReplies()
     replies = ledger.iterate_replies(unanswered.keys())
     for key, attempts in groupby(replies, key=lambda reply: reply.request_key):
         *_, last = attempts
         unanswered.pop(key, None)
+        seen.add(last)
+        if reply_format is not None and _is_cut_early(last, max_tokens):
+            unreadable[key] = last
+            continue
         verdict = trial.add(last)
         # One that was asked more often and has a readable reply needs nothing more, nor does one
         # that was unreadable twice.
@@ -138,6 +152,16 @@ def find_work_left(
         unreadable=unreadable,
         open_batches=tuple(ledger.open_batches(scope)),
         trial=trial,
+        seen=seen,
+    )
+
+
+def _is_cut_early(reply: StoredReply, max_tokens: int) -> bool:
+    """Whether a reply was cut off by a lower cap: of batches alone, and at first."""
+    return (
+        (reply.channel, reply.attempt, reply.stop_reason) == ("batch", 1, "max_tokens")
+        and reply.usage is not None
+        and reply.usage.output_tokens < max_tokens
     )
 
 
@@ -487,6 +511,7 @@ class _Settlement:
         """Resume what is under way; return what is then to be asked."""
         session = self._session
         left = self._find_work_left()
+        session.seen = left.seen
         session.tally.total = left.total
         session.tally.answered = left.answered
         session.progress.advance(session.tally.answered, session.tally.total)
@@ -507,6 +532,7 @@ class _Settlement:
             scope=self._session.scope,
             ledger=self._session.ledger,
             reply_format=self._session.reply_format,
+            max_tokens=self._requests[0].params["max_tokens"] if self._requests else 0,
         )
         return left.without(self._session.tally.withheld | self._given_up)
 
@@ -619,6 +645,8 @@ class _Settlement:
                     max_bytes=session.max_batch_bytes,
                 )
             )
+            if session.lower_cap is not None and attempt == _FIRST:
+                part = [with_smaller_cap(each, session.lower_cap) for each in part]
             created = create_batches(session, part, attempt=attempt)
             uncollected += created.batches
             requests = requests[created.n_requests :]

@@ -21,7 +21,6 @@ from tournament_assets.judging.batch_service import (
     ReplyRow,
     SubmittedRequest,
 )
-from tournament_assets.judging.costs.prices import most_usd
 from tournament_assets.judging.requests.requests import (
     NONCE_LENGTH,
     ModelRequest,
@@ -259,7 +258,7 @@ def write_intent(
     nonce, begun_at = secrets.token_hex(NONCE_LENGTH // 2), session.clock.now()
     model = requests[0].params["model"]
     terms = session.terms
-    most = [None if terms is None else most_usd(each, terms.prices, channel) for each in requests]
+    most = [session.most_usd(each, channel) for each in requests]
     known = [dollars for dollars in most if dollars is not None]
     n_requests = session.ledger.record_intent(
         session.lease,
@@ -293,7 +292,7 @@ def wait_for_room(
     budget = None if terms is None else session.ledger.draw_up_budget(terms)
     if terms is None or budget is None:
         return
-    most = most_usd(request, terms.prices, channel)
+    most = session.most_usd(request, channel)
     model, cap = request.params["model"], request.params["max_tokens"]
     what = f"the next request of {model}, at max_tokens {cap:,},"
     # Nobody else will read what the service withholds from this very run.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from tournament_assets.judging.batch_service import Reply
+from tournament_assets.judging.costs.estimates import MOST_AHEAD, ONE_AHEAD_IN
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat, read_reply
 from tournament_assets.judging.settlement.harvest import REFUSED, is_final
 from tournament_assets.judging.settlement.sessions import JudgingSession
@@ -13,7 +14,7 @@ FIRST_SLICE = 50
 """The most requests of a trial: so many are lost, at the most, to a judge that cannot be read."""
 _ONE_IN = 5
 """More than one silent reply in five fails a trial: judges that work are silent once in twenty."""
-_IN_A_ROW = 10
+_IN_A_ROW = MOST_AHEAD
 """So many verdicts without a failure end a trial early. Of judges that are readable half of the
 time, one in a thousand gets so far; asking fifty outside a batch would cost a small run a tenth."""
 _MAX_REFUSED = 3
@@ -90,7 +91,7 @@ class Trial:
 
     @property
     def _needed(self) -> int:
-        return min(_IN_A_ROW, -(-self.n_requests // _IN_A_ROW))
+        return min(_IN_A_ROW, -(-self.n_requests // ONE_AHEAD_IN))
 
     @property
     def n_next(self) -> int:
