@@ -17,11 +17,11 @@ _SHOWN = 20
 def verify_command(context: click.Context, folder: Path) -> None:
     """Compute the numbers of the run directory RUN again from its verdicts.
 
-    First every file is held against the checksums that were written with the run. Then counts, win
-    shares, ratings, intervals, claims, bars, Elo and battles are computed by other code than wrote
-    them, and compared with the run's CSV, JSON, Parquet and npz files to a millionth, and with the
-    tables of the pages and of LaTeX to the last printed digit. What is not computed, such as the
-    measures of the judge and the sentences, is only known to be unchanged. It sends no request.
+    First every file is held against the checksums that were written with the run. Then its numbers
+    are computed by other code than wrote them: what the data files hold to the ninth digit or the
+    last, what pages and LaTeX print to the digit printed, by row and column or by the words of a
+    sentence. A number that another file has too is compared with it. What nothing is compared with,
+    such as times, hashes and p-values, is counted for each file. It sends no request.
     Exit code 1: a number is wrong, or a file changed.
 
     \b
@@ -30,7 +30,7 @@ def verify_command(context: click.Context, folder: Path) -> None:
     unchanged = check_sums(folder)
     click.echo(f"{unchanged.file}: {unchanged.n:,} files, {len(unchanged.wrong)} changed")
     wrong = [*unchanged.wrong]
-    n = 0
+    n = left = 0
     try:
         run = read_run(folder)
         require_same_settings(run)
@@ -38,15 +38,17 @@ def verify_command(context: click.Context, folder: Path) -> None:
         for name in verification.files:
             checked = verification.check(name)
             wrong += checked.wrong
-            n += checked.n
-            click.echo(f"{name}: {checked.n:,} numbers computed again, {len(checked.wrong)} wrong")
+            n, left = n + checked.n, left + checked.n_left
+            more = f"; not recomputed: {checked.n_left:,}" if checked.n_left else ""
+            click.echo(f"{name}: {checked.n:,} recomputed, {len(checked.wrong)} wrong{more}")
     finally:
         for each in wrong[:_SHOWN]:
             click.echo(f"  {each.file}: {each.place}: {each.found}; expected {each.expected}")
         if len(wrong) > _SHOWN:
             click.echo(f"  and {len(wrong) - _SHOWN} more")
     click.echo(
-        f"{n:,} numbers are what the verdicts give; all else is as the run wrote it."
+        f"{n:,} values are what the verdicts give; not recomputed: {left:,} numbers (times, "
+        "hashes, effects of style and more), which are as the run wrote them."
         if not wrong
         else f"{len(wrong):,} wrong or changed"
     )

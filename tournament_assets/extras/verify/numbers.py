@@ -1,13 +1,19 @@
 """A number of a file, and what it should be."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-_CLOSE = 1e-6
+_CLOSE, _EXACT = 1e-9, 1e-14
 """Tolerance between two ways of computing a number, relative to it or to 1."""
 _PRINTED = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?")
+UNKNOWN: Final = object()
+"""Expected where nothing is computed again."""
+
+
+class Exact(float):
+    """A number that takes few steps, so that other code gets it to the last digit or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +28,12 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One file: how much of it was checked, and what is wrong."""
+    """One file: how much of it was checked, what is wrong, and how many numbers nobody checked."""
 
     file: str
     n: int
     wrong: tuple[Wrong, ...]
+    n_left: int = 0
 
 
 Number = tuple[str, Any, Any]
@@ -34,15 +41,30 @@ Number = tuple[str, Any, Any]
 
 A text as the file prints it is compared with all numbers that are expected in it.
 """
+Places = Mapping[tuple[Any, ...], Any]
+"""What a file holds, or should hold, by key, row and column."""
+
+
+def side_by_side(found: Places, expected: Places) -> Iterator[Number]:
+    """Yield everything that a file holds beside what it should hold."""
+    for place in {**found, **expected}:
+        at = ", ".join(map(str, place))
+        yield at, found.get(place), expected.get(place, UNKNOWN)
 
 
 def agree(found: Any, expected: Any) -> bool:
-    """Whether a file says what is expected of it."""
+    """Whether a file says what is expected of it.
+
+    A text with a number must be the shortest that is read as this number.
+    """
     if isinstance(expected, tuple):
         return _prints(str(found), [each for each in expected if each is not None])
-    if found is None or expected is None or isinstance(expected, str | bool):
+    if found is None or not isinstance(expected, int | float) or isinstance(expected, bool):
         return bool(found == expected)
-    return bool(abs(float(found) - expected) <= _CLOSE * max(1.0, abs(expected)))
+    if isinstance(found, str) and found not in (f"{float(found)}", f"{float(found):.0f}"):
+        return False
+    close = _EXACT if isinstance(expected, Exact) else _CLOSE
+    return bool(abs(float(found) - expected) <= close * max(1.0, abs(expected)))
 
 
 def _prints(text: str, expected: Sequence[float]) -> bool:
@@ -52,6 +74,6 @@ def _prints(text: str, expected: Sequence[float]) -> bool:
         return False
     steps = (10.0 ** -len(each.partition(".")[2]) for each in found)
     return all(
-        abs(float(one) - other) <= step / 2 + _CLOSE
+        abs(float(one) - other) <= step / 2 + 1e-6
         for one, other, step in zip(found, expected, steps, strict=True)
     )

@@ -363,6 +363,62 @@ class Recomputed:
             for i, name in enumerate(names)
         }
 
+    @cached_property
+    def sandwich(self) -> dict[str, tuple[float, float]]:
+        """Intervals of the ratings from how much whole prompts differ in what they say."""
+        names = [name for name in self.entrants if self.ratings[name] is not None]
+        members = [self._place[name] for name in names]
+        tables = self._by_prompt[:, members][:, :, members]
+        tables = tables[tables.sum(axis=(1, 2)) > 0]
+        n = len(tables)
+        if n < 2:
+            return {}
+        points = np.array([self.ratings[name] for name in names], dtype=np.float64)
+        chance = 1 / (1 + 10 ** ((points - points[:, None]) / 400))
+        met = tables + tables.transpose(0, 2, 1)
+        weight = met.sum(axis=0) * chance * (1 - chance)
+        bread = np.linalg.pinv(np.diag(weight.sum(axis=1)) - weight)
+        scores = (tables - met * chance).sum(axis=2) @ bread
+        errors = np.sqrt((scores**2).sum(axis=0) * n / (n - 1)) * _POINTS
+        reach = errors * float(stdtrit(n - 1, 0.5 + self._confidence / 2))
+        return {
+            name: (float(point - far), float(point + far))
+            for name, point, far in zip(names, points, reach, strict=True)
+        }
+
+    @cached_property
+    def davidson(self) -> tuple[dict[str, float], float]:
+        """Ratings with a rate of ties of their own, and the tie parameter."""
+        names = [name for name in self.entrants if self.ratings[name] is not None]
+        index = {name: place for place, name in enumerate(names)}
+        wins = np.zeros((len(names), len(names)))
+        ties = wins.copy()
+        for each in self.meetings:
+            if each.a in index and each.b in index:
+                i, j = index[each.a], index[each.b]
+                if each.share == 0.5:
+                    ties[i, j] += each.weight
+                    ties[j, i] += each.weight
+                elif each.share > 0.5:
+                    wins[i, j] += each.weight
+                else:
+                    wins[j, i] += each.weight
+        met = wins + wins.T + ties
+
+        def surprise(at: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            half = (at[:-1, None] - at[:-1]) / 2
+            tie = math.exp(at[-1]) if ties.any() else 0.0
+            scale = 2 * np.cosh(half) + tie
+            total = (wins * half).sum() + ties.sum() / 2 * at[-1] - (met * np.log(scale)).sum() / 2
+            slope = ((wins - wins.T) / 2 - met * np.sinh(half) / scale).sum(axis=1)
+            more = ties.sum() / 2 - (met * tie / scale).sum() / 2
+            return -total, -np.append(slope, more)
+
+        start = np.zeros(len(names) + 1)
+        found = minimize(surprise, start, jac=True, method="BFGS", options={"gtol": 1e-8}).x
+        points = self.initial + _POINTS * (found[:-1] - found[:-1].mean())
+        return dict(zip(names, points.tolist(), strict=True)), math.exp(found[-1]) * ties.any()
+
     def _more_prompts(self, value: float, low: float, high: float, confidence: float) -> int | None:
         n, half = len(self.prompts), (high - low) / 2
         quantile = float(stdtrit(max(1, n - 1), 0.5 + confidence / 2))
@@ -632,6 +688,28 @@ def counts_of(pairs: Iterable[SettledPair]) -> dict[tuple[str, str], dict[str, f
         if met:
             own["share"] = gained / met
     return found
+
+
+def share_by_prompt(
+    units: Sequence[tuple[str, bool]], confidence: float
+) -> tuple[float, float | None, float | None]:
+    """Return a share with Wilson's interval on the effective number of units between prompts."""
+    n, rate = len(units), sum(has for _, has in units) / len(units)
+    by_prompt: dict[str, list[bool]] = {}
+    for prompt, has in units:
+        by_prompt.setdefault(prompt, []).append(has)
+    n_prompts = len(by_prompt)
+    if n_prompts < 2:
+        return rate, None, None
+    effective = float(n_prompts)
+    if 0 < rate < 1:
+        spread = sum((sum(own) - rate * len(own)) ** 2 for own in by_prompt.values())
+        variance = spread * n_prompts / (n_prompts - 1) / n**2
+        effective = min(n, rate * (1 - rate) / variance) if variance else float(n)
+    t = float(stdtrit(n_prompts - 1, 0.5 + confidence / 2)) ** 2 / effective
+    reach = math.sqrt(rate * (1 - rate) * t + t * t / 4) / (1 + t)
+    middle = (rate + t / 2) / (1 + t)
+    return rate, middle - reach, middle + reach
 
 
 def in_common(pairs: Sequence[SettledPair], n_entrants: int) -> list[SettledPair]:

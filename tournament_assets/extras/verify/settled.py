@@ -49,6 +49,8 @@ class RunFolder:
         manifest: The content of `manifest.json`.
         settings: How the battles were rated, according to their files.
         pairs: Every pair by dimension, in the order of the verdict files.
+        verdicts: The lines that the pairs are from.
+        prompts: The texts of the prompts.
         responses: Each entrant's responses in the pairs, by prompt and sample.
     """
 
@@ -56,6 +58,8 @@ class RunFolder:
     manifest: Mapping[str, Any]
     settings: Mapping[str, Any]
     pairs: Mapping[str, Sequence[SettledPair]]
+    verdicts: Mapping[str, Sequence[Mapping[str, Any]]]
+    prompts: Mapping[str, str]
     responses: Mapping[str, Mapping[tuple[str, int], str]]
 
     @property
@@ -92,42 +96,44 @@ def _read_run(folder: Path) -> RunFolder:
             f"{folder / 'manifest.json'}: not the manifest of a run; expected the directory of a "
             "finished run, such as runs/pilot_20261104T101500Z"
         )
-    pairs = {
-        dimension: _pairs_of(folder / "verdicts" / f"{dimension}.jsonl")
-        for dimension in manifest["dimensions"]
-    }
+    paths = {each: folder / "verdicts" / f"{each}.jsonl" for each in manifest["dimensions"]}
+    verdicts = {dimension: _rows_of(path) for dimension, path in paths.items()}
+    pairs = {each: _pairs_of(paths[each], rows) for each, rows in verdicts.items()}
     settings = json.loads(pq.read_schema(folder / "battles.parquet").metadata[b"rating_settings"])
+    prompts: dict[str, str] = {}
     responses: dict[str, dict[tuple[str, int], str]] = {}
-    with _opened(folder / "matches" / "matches.jsonl") as file:
-        for line in file:
-            row = json.loads(line)
-            key = row["prompt_id"], row["sample"]
-            for side in "ab":
-                responses.setdefault(row[f"entrant_{side}"], {})[key] = row[f"response_{side}"]
-    return RunFolder(folder, manifest, settings, pairs, responses)
+    for row in _rows_of(folder / "matches" / "matches.jsonl"):
+        key = row["prompt_id"], row["sample"]
+        prompts[row["prompt_id"]] = row["prompt_text"]
+        for side in "ab":
+            responses.setdefault(row[f"entrant_{side}"], {})[key] = row[f"response_{side}"]
+    return RunFolder(folder, manifest, settings, pairs, verdicts, prompts, responses)
 
 
-def _pairs_of(path: Path) -> list[SettledPair]:
-    found = []
+def _rows_of(path: Path) -> list[Mapping[str, Any]]:
     with _opened(path) as file:
-        for number, line in enumerate(file, start=1):
-            row = json.loads(line)
-            pair = SettledPair(
-                row["prompt_id"],
-                row["sample"],
-                row["source"],
-                row["entrant_a"],
-                row["entrant_b"],
-                row["outcome"],
-                row["share"],
-                row["weight"],
+        return [json.loads(line) for line in file]
+
+
+def _pairs_of(path: Path, rows: Sequence[Mapping[str, Any]]) -> list[SettledPair]:
+    found = []
+    for number, row in enumerate(rows, start=1):
+        pair = SettledPair(
+            row["prompt_id"],
+            row["sample"],
+            row["source"],
+            row["entrant_a"],
+            row["entrant_b"],
+            row["outcome"],
+            row["share"],
+            row["weight"],
+        )
+        if not _agrees(pair, row["winner"]):
+            raise InputError(
+                f"{path}:{number}: outcome {pair.outcome!r} with share {pair.share!r} and "
+                f"winner {row['winner']!r}; expected three that agree"
             )
-            if not _agrees(pair, row["winner"]):
-                raise InputError(
-                    f"{path}:{number}: outcome {pair.outcome!r} with share {pair.share!r} and "
-                    f"winner {row['winner']!r}; expected three that agree"
-                )
-            found.append(pair)
+        found.append(pair)
     return found
 
 

@@ -1,31 +1,51 @@
 """Compares a finished run's files, cell by cell, with numbers recomputed from its verdicts."""
 
 import csv
+import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
-from itertools import combinations
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from tournament_assets.extras.verify.numbers import Checked, Number, Wrong, agree
+from tournament_assets.extras.verify.numbers import (
+    UNKNOWN,
+    Checked,
+    Exact,
+    Number,
+    Places,
+    Wrong,
+    agree,
+    side_by_side,
+)
 from tournament_assets.extras.verify.printed_numbers import PrintedNumbers
+from tournament_assets.extras.verify.printed_sentences import page_numbers
 from tournament_assets.extras.verify.printed_tables import (
-    PrintedTable,
-    html_tables,
-    latex_tables,
-    markdown_tables,
+    Printed,
+    read_html,
+    read_latex,
+    read_markdown,
 )
 from tournament_assets.extras.verify.recomputation import Recomputed, counts_of
 from tournament_assets.extras.verify.settled import RunFolder
 from tournament_assets.tournament.errors import InputError
 
 Row = Mapping[str, Any]
+_UNPRINTED = {("inputs", "entrants"), ("inputs", "prompt_bank"), ("versions", "commit")}
+_LATEX = tuple(f"tables/{each}.tex" for each in ("leaderboard", "methods", "limitations", "paper"))
+_SEEDS = {
+    "n_permutations": "n_perms",
+    "shuffle_seed": "shuffle_seed",
+    "n_bootstraps": "n_bootstraps",
+    "bootstrap_seed": "bootstrap_seed",
+}
+_SAID = re.compile(r"\d[\d.,]*")
+"""What counts as one number of a text."""
 
 
 class Verification:
@@ -61,239 +81,311 @@ class Verification:
             for dimension, each in self._by_dimension.items()
         }
 
-    @property
+    @cached_property
     def files(self) -> dict[str, Callable[[Path], Iterator[Number]]]:
         """The reader of each file's numbers, by the file's name."""
         first, *others = self.run.pairs
         reports = {"elo_ratings.json": first} | {
             f"elo_ratings_{dimension}.json": dimension for dimension in others
         }
+        leaderboard, pairs = ("dimension", "entrant_id"), ("dimension", "entrant_a", "entrant_b")
+        data: dict[str, tuple[Callable[[Path], Places], Callable[[Places], Places]]] = {
+            "manifest.json": (_json, self._manifest),
+            "battles.jsonl": (lambda path: _by(_json_lines(path)), self._battles),
+            "battles.parquet": (lambda path: _by(_parquet(path)), self._battles),
+            "tables/leaderboard.csv": (lambda path: _by(_csv(path), *leaderboard), self._as_stored),
+            "leaderboard.parquet": (
+                lambda path: _by(_parquet(path), *leaderboard),
+                self._leaderboard,
+            ),
+            "report.json": (_json, self._on_page),
+            "pairwise_winrates.csv": (lambda path: _by(_csv(path), *pairs), self._win_rates),
+            "elo_results.json": (_json, self._elo_results),
+            "elo_per_perm.npz": (_npz, self._orderings),
+            **{
+                name: (_json, partial(self._report_of, dimension))
+                for name, dimension in reports.items()
+            },
+        }
         return {
-            "manifest.json": self._manifest,
-            "battles.jsonl": lambda path: self._battles(_json_lines(path)),
-            "battles.parquet": lambda path: self._battles(_parquet(path)),
-            "tables/leaderboard.csv": lambda path: self._leaderboard(_csv(path)),
-            "leaderboard.parquet": lambda path: self._leaderboard(_parquet(path)),
-            "tables/leaderboard.tex": self._printed(latex_tables),
-            "report.html": self._printed(html_tables),
-            "report.md": self._printed(markdown_tables),
-            "report.json": self._first_screen,
-            "pairwise_winrates.csv": self._win_rates,
-            "elo_results.json": self._elo_results,
-            "elo_per_perm.npz": self._orderings,
-            **{name: self._report_of(dimension) for name, dimension in reports.items()},
+            **{name: partial(_data, *both) for name, both in data.items()},
+            "report.html": self._printed(read_html),
+            "report.md": self._markdown,
+            **dict.fromkeys(_LATEX, self._printed(read_latex)),
             **{f"verdicts/{dimension}.jsonl": _outcomes for dimension in self.run.pairs},
         }
 
     def check(self, name: str, path: Path | None = None) -> Checked:
         """Compare one file with the verdicts; another path may replace the run's own."""
         path = path or self.run.folder / name
-        n, wrong = 0, []
+        n, left, wrong = 0, 0, []
         try:
             for place, found, expected in self.files[name](path):
+                if expected is UNKNOWN:
+                    left += len(_SAID.findall(str(found)))
+                    continue
                 n += 1
                 if not agree(found, expected):
                     wrong.append(Wrong(name, place, _said(found), _said(expected)))
         except Exception as error:  # noqa: BLE001 (a changed byte may break any reader anyhow)
             wrong.append(Wrong(name, "the file", f"{type(error).__name__}: {error}", "readable"))
-        return Checked(name, n, tuple(wrong))
+        return Checked(name, n, tuple(wrong), left)
 
     @cached_property
     def _pages(self) -> PrintedNumbers:
         elo = {dimension: self._primary(dimension) for dimension in self._by_dimension}
-        return PrintedNumbers(self.run, self._by_dimension, self._counts, elo)
+        return PrintedNumbers(self.run, self._by_dimension, self._counts, elo, self._rows)
 
-    def _manifest(self, path: Path) -> Iterator[Number]:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        cost = content["cost"]
-        for dimension, pairs in self.run.pairs.items():
-            yield f"pairs, {dimension}", content["pairs"][dimension], len(pairs)
-        prices = [own["cost_usd"] for own in cost["by_dimension"].values()]
-        total = None if None in prices else sum(prices)
-        yield "cost, total_usd", cost["total_usd"], total
+    @cached_property
+    def _rows(self) -> Mapping[tuple[str, str], Row]:
+        rows = _parquet(self.run.folder / "leaderboard.parquet")
+        return {(row["dimension"], row["entrant_id"]): row for row in rows}
 
-    def _battles(self, rows: list[Row]) -> Iterator[Number]:
+    @cached_property
+    def _page_text(self) -> str:
+        page = read_html((self.run.folder / "report.html").read_text(encoding="utf-8"))
+        cells = [" ".join(row) for table in page.tables for row in table.rows]
+        return "\n".join((" · ".join(page.lines), *cells))
+
+    def _manifest(self, found: Places) -> Places:
+        manifest = self.run.manifest
+        prices = [own["cost_usd"] for own in manifest["cost"]["by_dimension"].values()]
+        texts = {at: value for at, value in found.items() if at[0] in ("inputs", "versions")}
+        expected: dict[tuple[Any, ...], Any] = {
+            **{at: value for at, value in self._on_page(texts).items() if at[:2] not in _UNPRINTED},
+            ("cost", "total_usd"): None if None in prices else sum(prices),
+            **{(other,): self.run.settings[one] for one, other in _SEEDS.items()},
+        }
+        for dimension, rows in self.run.verdicts.items():
+            expected["pairs", dimension] = len(rows)
+            rubric = (self.run.folder / "rubrics" / f"{dimension}.txt").read_text(encoding="utf-8")
+            digest = hashlib.sha256(rubric.strip().encode()).hexdigest()
+            expected["inputs", "rubrics", dimension, "hash"] = digest
+            if not self.run.stops_early:
+                answers = {(row["prompt_id"], row["sample"]) for row in rows}
+                expected["prompts_planned", dimension] = len(answers)
+            if not any("," in (row["settled_by"] or "") for row in rows):
+                asked = [row for row in rows if row["outcome"] != "same_text"]
+                keys = {row[side] for row in asked for side in ("request_key_ab", "request_key_ba")}
+                at = ("cost", "by_dimension", dimension)
+                expected[*at, "requests"] = len(keys)
+                expected[*at, "presentations_identical"] = 2 * (len(rows) - len(asked))
+        return expected
+
+    def _battles(self, found: Places) -> Places:
         settled = [
             (dimension, each)
             for dimension, pairs in self.run.pairs.items()
             for each in pairs
             if each.share is not None
         ]
-        yield "number of rows", len(rows), len(settled)
-        if rows and "rating_settings" in rows[0]:
-            settings = dict(rows[0]["rating_settings"])
-            yield "rating_settings", str(settings), str(self.run.settings)
-        for number, (row, (dimension, pair)) in enumerate(zip(rows, settled, strict=False)):
+        expected: dict[tuple[Any, ...], Any] = {("number of rows",): len(settled)}
+        for number, (dimension, pair) in enumerate(settled):
             share = pair.share or 0.0
-            for column, expected in (
-                ("dimension", dimension),
-                ("question_id", pair.prompt),
-                ("sample", pair.sample),
-                ("model_a", pair.a),
-                ("model_b", pair.b),
-                ("winner", {"a_wins": "model_a", "b_wins": "model_b"}.get(pair.outcome, "tie")),
-                ("inconsistent", pair.outcome == "inconsistent"),
-                ("weight", pair.weight),
-                ("pref", None if share in (0.0, 0.5, 1.0) else 1 - share),
-            ):
-                # In the lines a sample or a weight of 1 is left out.
-                left_out = {"sample": 1, "weight": 1.0}.get(column)
-                yield f"row {number}, {column}", row.get(column, left_out), expected
-
-    def _leaderboard(self, rows: list[Row]) -> Iterator[Number]:
-        yield "number of rows", len(rows), len(self.run.pairs) * len(self.run.entrants)
-        for row in rows:
-            dimension, name = row["dimension"], row["entrant_id"]
-            own, at = self._by_dimension[dimension], f"{dimension}, {name}"
-            low, high = own.intervals[name]
-            expected: dict[str, Any] = {
-                "rating": own.ratings[name],
-                "low": low,
-                "high": high,
-                "win_rate": own.win_shares[name],
-                "n": own.n_settled(name),
+            row = {
+                "dimension": dimension,
+                "question_id": pair.prompt,
+                "sample": pair.sample,
+                "model_a": pair.a,
+                "model_b": pair.b,
+                "winner": {"a_wins": "model_a", "b_wins": "model_b"}.get(pair.outcome, "tie"),
+                "inconsistent": pair.outcome == "inconsistent",
+                "weight": pair.weight,
+                "pref": None if share in (0.0, 0.5, 1.0) else 1 - share,
             }
-            elo = self._primary(dimension)[:, self.run.entrants.index(name)]
-            is_rated = name in own.elo_rated
-            expected |= {
-                "elo": float(elo.mean()) if is_rated else None,
-                "elo_sem": _standard_error(elo) if is_rated else None,
-            }
-            if not self.run.stops_early:
-                best, worst = own.places.get(name, (None, None))
-                bar_low, bar_high = own.bars.get(name, (None, None))
-                expected |= {
-                    "rank": own.ranks.get(name),
-                    "rank_best": best,
-                    "rank_worst": worst,
-                    "bar_low": bar_low,
-                    "bar_high": bar_high,
-                }
-                shown = " ".join(sorted(own.shown_above(name)))
-                yield f"{at}, shown_above", " ".join(sorted(_names(row["shown_above"]))), shown
-            for column, value in expected.items():
-                yield f"{at}, {column}", row[column], value
-        if not self.run.stops_early:
-            yield from self._letters(rows)
+            # In the lines a sample or a weight of 1 is left out.
+            absent = {"sample": 1, "weight": 1.0}
+            for column, value in row.items():
+                if (number, column) in found or value != absent.get(column):
+                    expected[number, column] = value
+        if (0, "rating_settings") in found:
+            expected[0, "rating_settings"] = self.run.settings
+        return expected
 
-    def _letters(self, rows: list[Row]) -> Iterator[Number]:
-        """Of two entrants that share a letter neither is better, and of all others one is."""
-        for one, other in combinations(rows, 2):
-            dimension, a, b = one["dimension"], one["entrant_id"], other["entrant_id"]
-            gap = self._by_dimension[dimension].gap(a, b)
-            if other["dimension"] == dimension and gap is not None:
-                shares = bool({*_names(one["group"])} & {*_names(other["group"])})
-                expected = gap.claim in ("equivalent", "undecided")
-                yield f"{dimension}, {a} and {b}, share a letter", shares, expected
-
-    def _printed(
-        self, tables_of: Callable[[str], Iterable[PrintedTable]]
-    ) -> Callable[[Path], Iterator[Number]]:
-        return lambda path: self._pages.numbers(tables_of(path.read_text(encoding="utf-8")))
-
-    def _first_screen(self, path: Path) -> Iterator[Number]:
-        judged = sum(each.is_judged for pairs in self.run.pairs.values() for each in pairs)
-        expected = {
-            r"\bprompts?$": self.run.manifest["selected_prompts"],
-            r"\bentrants?$": len(self.run.entrants),
-            r"\bjudged pairs?$": judged,
-            "^judging cost": self.run.manifest["cost"]["total_usd"],
+    def _leaderboard(self, found: Places) -> Places:
+        expected: dict[tuple[Any, ...], Any] = {
+            ("number of rows",): len(self.run.pairs) * len(self.run.entrants)
         }
-        for fact in json.loads(path.read_text(encoding="utf-8"))["facts"]:
-            for ending, number in expected.items():
-                if re.search(ending, fact):
-                    yield "facts", fact, (number,)
-
-    def _win_rates(self, path: Path) -> Iterator[Number]:
-        rows = _csv(path)
-        met = sum(len(counts) for counts in self._counts.values()) // 2
-        yield "number of rows", len(rows), met
-        for row in rows:
-            dimension, a, b = row["dimension"], row["entrant_a"], row["entrant_b"]
-            own = self._counts[dimension][a, b]
-            names = {"wins_a": "wins", "wins_b": "losses", "win_rate_a": "share"}
-            names |= {
-                each: each for each in ("ties", "inconsistent", "same_text", "unjudged", "judged")
-            }
-            expected: dict[str, float | None] = {
-                column: own.get(each) for column, each in names.items()
-            }
-            gap = self._by_dimension[dimension].gap(a, b)
-            if gap is not None and not self.run.stops_early:
-                expected |= {
-                    "difference": gap.value,
-                    "difference_low": gap.low,
-                    "difference_high": gap.high,
-                    "more_prompts": gap.more_prompts,
-                }
-            for column, value in expected.items():
-                yield f"{dimension}, {a} and {b}, {column}", row[column], value
-
-    def _elo_results(self, path: Path) -> Iterator[Number]:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        yield "default_k", content["default_k"], self.run.settings["k_factor"]
         for dimension, own in self._by_dimension.items():
-            yield (
-                f"n_decisive_matches, {dimension}",
-                content["n_decisive_matches"][dimension],
-                own.n_decisive[""],
-            )
-            for k_factor, rows in content["k_sensitivity"][dimension].items():
-                place = [f"{each:g}" for each in self._factors].index(k_factor)
-                for name, row in rows.items():
-                    ratings = self._elo[dimension][place, :, self.run.entrants.index(name)]
-                    at = f"k_sensitivity, {dimension}, {k_factor}, {name}"
-                    yield from _mean_and_error(at, row, ratings)
-            means = [row["mean"] for row in content["primary"][dimension].values()]
-            # Ties share a rank, and other rules place entrants without a rating.
-            is_plain = None not in means and np.diff(np.sort(means)).min(initial=1.0) > 0.1
-            for name, row in content["primary"][dimension].items():
-                at = f"primary, {dimension}, {name}"
-                ratings = self._primary(dimension)[:, self.run.entrants.index(name)]
-                yield from _mean_and_error(at, row, ratings)
-                if is_plain:
-                    above = self._primary(dimension).mean(axis=0) > ratings.mean() + 0.01
-                    yield f"{at}, rank", row["rank"], 1 + int(above.sum())
-                yield (
-                    f"{at}, n_entrant_matches",
-                    row["n_entrant_matches"],
-                    own.n_decisive[name],
-                )
-                if row["order_low"] is not None:
-                    low, high = _middle(ratings, self.run.settings["confidence"])
-                    yield f"{at}, order_low", row["order_low"], low
-                    yield f"{at}, order_high", row["order_high"], high
-
-    def _orderings(self, path: Path) -> Iterator[Number]:
-        with np.load(path, allow_pickle=False) as content:
-            for dimension in self._by_dimension:
-                names = content[f"{dimension}__entrants"].tolist()
-                found, expected = content[f"{dimension}__data"], self._primary(dimension)
-                for column, name in enumerate(names):
-                    own = expected[:, self.run.entrants.index(name)]
-                    for row, value in enumerate(found[:, column].tolist()):
-                        if not math.isnan(value):
-                            yield f"{dimension}, ordering {row}, {name}", value, float(own[row])
-
-    def _report_of(self, dimension: str) -> Callable[[Path], Iterator[Number]]:
-        def read(path: Path) -> Iterator[Number]:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            own = self._by_dimension[dimension]
-            yield "n_bootstraps", content["n_bootstraps"], self.run.manifest["n_bootstraps"]
-            yield "seed", content["seed"], self.run.manifest["bootstrap_seed"]
-            yield "number of ratings", len(content["ratings"]), len(self.run.entrants)
-            for row in content["ratings"]:
-                name = row["model"]
+            for place, name in enumerate(self.run.entrants):
                 low, high = own.intervals[name]
-                for key, value in (
-                    ("rating", own.ratings[name]),
-                    ("ci_low", low),
-                    ("ci_high", high),
-                    ("n_battles", own.n_settled(name)),
-                ):
-                    yield f"{name}, {key}", row[key], value
+                elo = self._primary(dimension)[:, place] if name in own.elo_rated else None
+                row: dict[str, Any] = {
+                    "rating": own.ratings[name],
+                    "low": low,
+                    "high": high,
+                    "win_rate": _exact(own.win_shares[name]),
+                    "n": own.n_settled(name),
+                    "elo": None if elo is None else Exact(elo.mean()),
+                    "elo_sem": None if elo is None else _exact(_standard_error(elo)),
+                }
+                if not self.run.stops_early:
+                    best, worst = own.places.get(name, (None, None))
+                    bar_low, bar_high = own.bars.get(name, (None, None))
+                    row |= {
+                        "rank": own.ranks.get(name),
+                        "rank_best": best,
+                        "rank_worst": worst,
+                        "bar_low": bar_low,
+                        "bar_high": bar_high,
+                        "shown_above": sorted(own.shown_above(name)),
+                        **self._rests_on(own, found, (dimension, name)),
+                    }
+                expected |= {(dimension, name, column): value for column, value in row.items()}
+        return expected if self.run.stops_early else {**expected, **self._letters(found)}
 
-        return read
+    def _rests_on(self, own: Recomputed, found: Places, at: tuple[str, str]) -> Row:
+        """Without all of the named prompts the first is not first alone, with any it is."""
+        named = found.get((*at, "lead_rests_on")) or []
+
+        def is_first(without: Sequence[str]) -> bool:
+            ranks = own.of([each for each in own.pairs if each.prompt not in without]).ranks
+            return ranks.get(at[1]) == 1 and [*ranks.values()].count(1) == 1
+
+        holds = not named or (is_first([]) and not is_first(named))
+        fewer = (named[:place] + named[place + 1 :] for place in range(len(named)))
+        least = found.get((*at, "lead_rests_on_at_least"))
+        return {
+            "lead_rests_on": named if holds and all(map(is_first, fewer)) else "other prompts",
+            "lead_rests_on_at_least": None if least is None else min(least, len(named)),
+        }
+
+    def _as_stored(self, _: Places) -> Places:
+        """Return the leaderboard as it is stored, which is checked by itself."""
+        expected: dict[tuple[Any, ...], Any] = {("number of rows",): len(self._rows)}
+        for at, row in self._rows.items():
+            for column, value in row.items():
+                if column not in ("dimension", "entrant_id"):
+                    is_list = isinstance(value, list)
+                    text = " ".join(value) if is_list else None if value is None else str(value)
+                    expected[*at, column] = text or None
+        return expected
+
+    def _letters(self, found: Places) -> Places:
+        """Of two entrants that share a letter neither is better, and of all others one is."""
+        expected = {}
+        for dimension, own in self._by_dimension.items():
+            groups = {
+                name: found.get((dimension, name, "group")) or "" for name in self.run.entrants
+            }
+            for name, group in groups.items():
+                expected[dimension, name, "group"] = group or None
+                for other, letters in groups.items():
+                    gap = own.gap(name, other) if name != other else None
+                    is_open = gap is not None and gap.claim in ("equivalent", "undecided")
+                    if gap is not None and bool({*group.split()} & {*letters.split()}) != is_open:
+                        how = "one" if is_open else "no"
+                        expected[dimension, name, "group"] = f"{how} letter of {other}"
+        return expected
+
+    def _printed(self, read: Callable[[str], Printed]) -> Callable[[Path], Iterator[Number]]:
+        def numbers(path: Path) -> Iterator[Number]:
+            page = read(path.read_text(encoding="utf-8"))
+            yield from page_numbers(self._pages, page)
+
+        return numbers
+
+    def _markdown(self, path: Path) -> Iterator[Number]:
+        """Yield the numbers; a line that is not computed is one that the page has too."""
+        for at, found, expected in self._printed(read_markdown)(path):
+            if expected is not UNKNOWN:
+                yield at, found, expected
+                continue
+            for text in filter(_SAID.search, re.split("~+", found)):
+                # A section's title stands before what the report finds in it.
+                is_there = any(
+                    each in self._page_text for each in (text, text.partition(": ")[2]) if each
+                )
+                yield at, text, text if is_there else "a text of report.html"
+
+    def _on_page(self, found: Places) -> Places:
+        """Return the texts of the first screen, which the page prints too."""
+        return {
+            place: value if value in self._page_text else "a text of report.html"
+            for place, value in found.items()
+            if isinstance(value, str) and _SAID.search(value)
+        }
+
+    def _win_rates(self, _: Places) -> Places:
+        met = sum(len(counts) for counts in self._counts.values()) // 2
+        expected: dict[tuple[Any, ...], Any] = {("number of rows",): met}
+        names = {"wins_a": "wins", "wins_b": "losses", "win_rate_a": "share"}
+        names |= {
+            each: each for each in ("ties", "inconsistent", "same_text", "unjudged", "judged")
+        }
+        for dimension, counts in self._counts.items():
+            for (a, b), own in counts.items():
+                row: dict[str, Any] = {
+                    column: _exact(own.get(each)) for column, each in names.items()
+                }
+                gap = self._by_dimension[dimension].gap(a, b)
+                if gap is not None:
+                    row["difference"] = _exact(gap.value)
+                if gap is not None and not self.run.stops_early:
+                    row |= {
+                        "claim": gap.claim,
+                        "difference_low": gap.low,
+                        "difference_high": gap.high,
+                        "more_prompts": gap.more_prompts,
+                    }
+                if (dimension, a, b, "wins_a") in _:
+                    expected |= {(dimension, a, b, column): value for column, value in row.items()}
+        return expected
+
+    def _elo_results(self, _: Places) -> Places:
+        k_factor = self.run.settings["k_factor"]
+        expected: dict[tuple[Any, ...], Any] = {("default_k",): k_factor}
+        for dimension, own in self._by_dimension.items():
+            expected["n_decisive_matches", dimension] = own.n_decisive[""]
+            primary = self._primary(dimension)
+            for place, name in enumerate(self.run.entrants):
+                is_rated = name in own.elo_rated
+                rows: dict[tuple[Any, ...], np.ndarray[Any, np.dtype[np.float64]]] = {
+                    ("k_sensitivity", dimension, f"{each:g}", name): ratings[:, place]
+                    for each, ratings in zip(self._factors, self._elo[dimension], strict=True)
+                    if each in self.run.settings["k_sweep"]
+                }
+                at = ("primary", dimension, name)
+                own_rows = [at, ("k_sensitivity", dimension, f"{k_factor:g}", name)]
+                for row, ratings in rows.items():
+                    expected[*row, "mean"] = Exact(ratings.mean()) if is_rated else None
+                    error = _standard_error(ratings)
+                    expected[*row, "sem"] = _exact(error) if is_rated else None
+                for row in own_rows:
+                    expected[*row, "mean"] = _as_json(self._rows[dimension, name]["elo"])
+                    expected[*row, "sem"] = _as_json(self._rows[dimension, name]["elo_sem"])
+                ends = _middle(primary[:, place], self.run.settings["confidence"])
+                for key, end in zip(("order_low", "order_high"), ends, strict=True):
+                    expected[*at, key] = Exact(end) if is_rated else None
+                expected[*at, "n_entrant_matches"] = own.n_decisive[name]
+                means = np.sort(primary.mean(axis=0))
+                # Ties share a rank, and other rules place entrants without a rating.
+                if len(own.elo_rated) == len(means) and np.diff(means).min(initial=1.0) > 0.1:
+                    mean = primary[:, place].mean()
+                    expected[*at, "rank"] = 1 + int((means > mean + 0.01).sum())
+        return expected
+
+    def _orderings(self, _: Places) -> Places:
+        return {
+            (dimension, ordering, name): Exact(rating) if name in own.elo_rated else None
+            for dimension, own in self._by_dimension.items()
+            for place, name in enumerate(self.run.entrants)
+            for ordering, rating in enumerate(self._primary(dimension)[:, place].tolist())
+        }
+
+    def _report_of(self, dimension: str, found: Places) -> Places:
+        expected: dict[tuple[Any, ...], Any] = {
+            ("n_bootstraps",): self.run.manifest["n_bootstraps"],
+            ("seed",): self.run.manifest["bootstrap_seed"],
+        }
+        names = {"rating": "rating", "ci_low": "low", "ci_high": "high", "n_battles": "n"}
+        for place in range(len(self.run.entrants)):
+            name = found.get(("ratings", place, "model"), "")
+            row = self._rows.get((dimension, name), {"model": "an entrant"})
+            expected |= {
+                ("ratings", place, key): _as_json(row.get(each)) for key, each in names.items()
+            }
+        return expected
 
     def _primary(self, dimension: str) -> np.ndarray[Any, np.dtype[np.float64]]:
         place = self._factors.index(self.run.settings["k_factor"])
@@ -325,13 +417,7 @@ def require_same_settings(run: RunFolder) -> None:
     Raises:
         InputError: With the seeds of both.
     """
-    names = {
-        "n_permutations": "n_perms",
-        "shuffle_seed": "shuffle_seed",
-        "n_bootstraps": "n_bootstraps",
-        "bootstrap_seed": "bootstrap_seed",
-    }
-    for one, other in names.items():
+    for one, other in _SEEDS.items():
         if run.settings[one] != run.manifest[other]:
             raise InputError(
                 f"{run.folder}: battles.parquet says {one} {run.settings[one]!r} and manifest.json "
@@ -341,6 +427,56 @@ def require_same_settings(run: RunFolder) -> None:
 
 def _said(value: Any) -> str:
     return "nothing" if value is None else str(value)
+
+
+def _data(
+    read: Callable[[Path], Places], expect: Callable[[Places], Places], path: Path
+) -> Iterator[Number]:
+    found = read(path)
+    return side_by_side(found, expect(found))
+
+
+def _leaves(value: Any, *at: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    if isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _leaves(each, *at, key)
+    else:
+        yield at, value
+
+
+def _json(path: Path) -> Places:
+    """Return every value of a JSON file; a number with a point as the text that is written."""
+    return dict(_leaves(json.loads(path.read_text(encoding="utf-8"), parse_float=str)))
+
+
+def _as_json(value: Any) -> Any:
+    return str(value) if isinstance(value, float) else value
+
+
+def _exact(value: float | None) -> float | None:
+    return Exact(value) if isinstance(value, float) else value
+
+
+def _npz(path: Path) -> Places:
+    found: dict[tuple[Any, ...], Any] = {}
+    with np.load(path, allow_pickle=False) as content:
+        for key in content.files:
+            dimension = key.removesuffix("__data")
+            if dimension != key:
+                names = content[f"{dimension}__entrants"].tolist()
+                for ordering, row in enumerate(content[key].tolist()):
+                    for name, value in zip(names, row, strict=True):
+                        found[dimension, ordering, name] = None if math.isnan(value) else value
+    return found
+
+
+def _by(rows: list[Row], *keys: str) -> Places:
+    """Return every cell by the row's names, or by its number where there are none."""
+    found: dict[tuple[Any, ...], Any] = {("number of rows",): len(rows)}
+    for number, row in enumerate(rows):
+        at = tuple(row[key] for key in keys) or (number,)
+        found |= {(*at, column): value for column, value in row.items() if column not in keys}
+    return found
 
 
 def _csv(path: Path) -> list[Row]:
@@ -359,23 +495,10 @@ def _json_lines(path: Path) -> list[Row]:
         return [json.loads(line) for line in file]
 
 
-def _names(cell: str | list[str] | None) -> list[str]:
-    return cell.split() if isinstance(cell, str) else list(cell or ())
-
-
 def _standard_error(ratings: np.ndarray[Any, np.dtype[np.float64]]) -> float | None:
     if ratings.size < 2 or not ratings.std():
         return None
     return float(ratings.std(ddof=1)) / math.sqrt(ratings.size)
-
-
-def _mean_and_error(
-    at: str, row: dict[str, Any], ratings: np.ndarray[Any, np.dtype[np.float64]]
-) -> Iterator[Number]:
-    if row["mean"] is not None:
-        yield f"{at}, mean", row["mean"], float(ratings.mean())
-    if row["sem"] is not None:
-        yield f"{at}, sem", row["sem"], _standard_error(ratings)
 
 
 def _middle(
