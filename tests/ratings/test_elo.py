@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tournament_assets.ratings import elo, elo_kernels
 from tournament_assets.ratings.elo import (
     ABOVE,
     APART,
@@ -44,6 +45,21 @@ def test_first_win_between_equals_moves_half_of_k() -> None:
     matches = code_judgments([win("ada", "bob")], entrants=("ada", "bob"))
     traces = compute_elo_permutation(matches, k_factor=16, n_permutations=1, seed=0)
     np.testing.assert_array_equal(traces.ratings, [[1408.0, 1392.0]])
+
+
+def test_few_updates_need_no_compiler_and_give_the_same_ratings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def sweep() -> list[np.ndarray]:
+        swept = k_factor_sweep(MATCHES, k_factors=(4.0, 32.0), n_permutations=20, seed=3)
+        return [traces.ratings for traces in swept]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(elo, "rate_exactly", None)
+        patch.setattr(elo_kernels, "_shuffles_as_numpy", None)
+        few = sweep()
+    monkeypatch.setattr(elo, "_FEW_UPDATES", 0)
+    np.testing.assert_array_equal(few, sweep())
 
 
 @given(any_judgments(), st.sampled_from([0.5, 16.0, 400.0]), st.integers(0, 99))

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tournament_assets.ratings import elo_kernels
-from tournament_assets.ratings.elo_kernels import Orderings, pack, rate_exactly
+from tournament_assets.ratings.elo_kernels import Orderings, pack, rate_exactly, rate_few
 
 from .builders import elo_of_order
 
@@ -26,12 +26,20 @@ def test_exact_lanes_are_the_textbook_bit_for_bit(
     orderings = [[pairs[i] for i in generator.permutation(len(pairs))] for _ in range(n_lanes)]
     rows = np.stack([packed(ordering) for ordering in orderings])
     ratings = rate_exactly(rows, np.array([16.0, 3.0]), 5, 1200.0, 10.0)
+    few = rate_few(rows, np.array([16.0, 3.0]), 5, 1200.0, 10.0)
+    np.testing.assert_array_equal(few, ratings)
     for index, k_factor in enumerate((16.0, 3.0)):
         for lane, ordering in enumerate(orderings):
             expected = elo_of_order(
                 ordering, n_entrants=5, k_factor=k_factor, initial_rating=1200.0
             )
             assert ratings[index, lane].tolist() == expected
+
+
+def test_few_lanes_bear_a_gap_beyond_all_powers() -> None:
+    rows, k_factors = packed([(0, 1), (1, 0)])[None], np.array([1e6])
+    few = rate_few(rows, k_factors, 2, 1400.0, 10.0)
+    np.testing.assert_array_equal(few, rate_exactly(rows, k_factors, 2, 1400.0, 10.0))
 
 
 def fill(items: np.ndarray, *, seed: int, counts: list[int]) -> np.ndarray:

@@ -19,12 +19,22 @@ from numpy.typing import NDArray
 
 from tournament_assets.ratings.bradley_terry import chains_of_wins, find_groups, find_standing
 from tournament_assets.ratings.compilation import compiled
-from tournament_assets.ratings.elo_kernels import LANES, Orderings, pack, rate_exactly
+from tournament_assets.ratings.elo_kernels import (
+    LANES,
+    Orderings,
+    pack,
+    rate_exactly,
+    rate_few,
+)
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.intervals import percentile_interval
 from tournament_assets.ratings.matches import Matches, require_count, require_k_factor
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Rating
+
+
+_FEW_UPDATES = 500_000
+"""What numpy and Python update in the time in which numba is loaded; compiling takes 2 s more."""
 
 
 def compute_elo_permutation(
@@ -123,15 +133,15 @@ def _rate_orderings(
     initial_rating: float,
 ) -> NDArray[np.float64]:
     n_entrants = len(won.entrants)
-    orderings = Orderings(pack(won.first, won.second), seed=seed)
+    are_few = k_factors.size * n_permutations * won.n_matches <= _FEW_UPDATES
+    rate = rate_few if are_few else rate_exactly
+    orderings = Orderings(pack(won.first, won.second), seed=seed, are_few=are_few)
     rows = np.empty((LANES, won.n_matches), dtype=np.int64)
     ratings = np.empty((k_factors.size, n_permutations, n_entrants))
     for start in range(0, n_permutations, LANES):
         lanes = rows[: n_permutations - start]
         orderings.fill(lanes)
-        ratings[:, start : start + LANES] = rate_exactly(
-            lanes, k_factors, n_entrants, initial_rating, 10.0
-        )
+        ratings[:, start : start + LANES] = rate(lanes, k_factors, n_entrants, initial_rating, 10.0)
     return ratings
 
 
