@@ -38,7 +38,6 @@ from tournament_assets.graph.local_runs import (
     open_instance,
 )
 from tournament_assets.graph.partitions import asset_key
-from tournament_assets.graph.recipe_book import RecipeBook
 from tournament_assets.graph.rows import axis_names
 from tournament_assets.graph.run_options import RunOptions, asks_again
 from tournament_assets.graph.run_summaries import RunSummary, summarise_run
@@ -155,8 +154,7 @@ class _Runner:
             WorkError: If a step or a blocking check failed.
             KeyboardInterrupt: If interrupted while a partition ran, which has ended by then.
         """
-        book = RecipeBook(self._plan, self._instance)
-        for observation in observations(self._plan, not_yet_observed(book)):
+        for observation in observations(self._plan, not_yet_observed(self._fresh.book)):
             self._instance.report_runless_asset_event(observation)
         for stage, work in self._stages():
             for key in stage.partition_keys(self._plan, self._options.mode):
@@ -231,6 +229,7 @@ class _Runner:
             asset_selection=list(assets) or None,
             raise_on_error=False,
         )
+        self._fresh.book.forget()
         if not result.success:
             raise_failure(result, stage, label)
         for event in result.get_asset_materialization_events():

@@ -51,7 +51,7 @@ UP_TO_DATE = "up_to_date"
 
 @dataclass(frozen=True)
 class RecipeBook:
-    """The recipes of one tournament at one moment.
+    """The recipes of one tournament at one moment, which is until it is told to forget.
 
     Attributes:
         plan: The tournament.
@@ -65,6 +65,12 @@ class RecipeBook:
     told: Mapping[str, Rubric] = field(default_factory=dict)
     known: Sequence[InputVersion] | None = None
     _versions: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    _newest: dict[Place, dg.EventLogRecord | None] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Read again what is stored: something has run."""
+        self._versions.clear()
+        self._newest.clear()
 
     @cached_property
     def rows(self) -> Mapping[str, AssetRow]:
@@ -119,6 +125,12 @@ class RecipeBook:
             {each: self.version(each) for each in places_read(self.plan, self.rows, place)},
         )
 
+    def newest(self, place: Place) -> dg.EventLogRecord | None:
+        """Return the newest materialisation of a partition; None if it was never made."""
+        if place not in self._newest:
+            self._newest[place] = newest_materialization(self.plan, self.instance, place)
+        return self._newest[place]
+
     def kept(
         self,
         place: Place,
@@ -130,7 +142,7 @@ class RecipeBook:
         Args:
             distrusts: Whether what is recorded of an asset is to count as never made.
         """
-        record = newest_materialization(self.plan, self.instance, place)
+        record = self.newest(place)
         made = record and record.asset_materialization
         if record is None or made is None or distrusts(place.asset, record):
             return None

@@ -32,7 +32,6 @@ from tournament_assets.ratings.matches import Matches, require_count, require_k_
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Rating
 
-
 _FEW_UPDATES = 500_000
 """What numpy and Python update in the time in which numba is loaded; compiling takes 2 s more."""
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 import dagster as dg
 import upath
 
-from tournament_assets.graph.assets.observed_inputs import InputVersion, read_inputs
+from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.assets.publishing import run_artifacts
 from tournament_assets.graph.automation.jobs import Stage
 from tournament_assets.graph.automation.reruns import (
@@ -22,7 +22,7 @@ from tournament_assets.graph.automation.reruns import (
     WorkOfStage,
     find_out_of_date,
 )
-from tournament_assets.graph.partitions import asset_key, newest_materialization
+from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.recipe_book import MADE_WITH_TAG, UP_TO_DATE, RecipeBook, made_with
 from tournament_assets.graph.recipes import Place
 from tournament_assets.graph.rows import AssetRow
@@ -55,10 +55,14 @@ class FreshWork:
     always: frozenset[str] = frozenset()
     _found: dict[str, Sequence[dg.AssetCheckEvaluation]] = field(default_factory=dict)
 
+    @cached_property
+    def book(self) -> RecipeBook:
+        """The tournament's recipes; it has to be told to forget when something has run."""
+        return RecipeBook(self.plan, self.instance, known=read_inputs(self.plan))
+
     def to_run(self, stage: Stage) -> WorkOfStage:
         """Return the assets of a stage that have to run, by partition; empty means all."""
-        book = RecipeBook(self.plan, self.instance, known=self._inputs)
-        return find_out_of_date(book, stage, self.mode, distrusts=self._distrusts)
+        return find_out_of_date(self.book, stage, self.mode, distrusts=self._distrusts)
 
     def warnings(self, names: Iterable[str], partition: PartitionKey) -> list[str]:
         """Return what the checks of assets found when they were made, a sentence each."""
@@ -84,10 +88,6 @@ class FreshWork:
     @cached_property
     def _rows(self) -> Mapping[str, AssetRow]:
         return rows_of(self.plan)
-
-    @cached_property
-    def _inputs(self) -> Sequence[InputVersion]:
-        return read_inputs(self.plan)
 
     def _distrusts(self, name: str, record: dg.EventLogRecord) -> bool:
         row, made = self._rows[name], _made(record)
@@ -117,8 +117,8 @@ class FreshWork:
         chosen = self.options.get(run_artifacts.__name__, {}).get("output_dir")
         return self.plan.project.folder / (chosen or "runs")
 
-    def _newest(self, name: str, partition: str | None) -> dg.EventLogRecord | None:
-        return newest_materialization(self.plan, self.instance, Place(name, partition or ""))
+    def _newest(self, name: str, partition: str) -> dg.EventLogRecord | None:
+        return self.book.newest(Place(name, partition))
 
     def _failed_checks(
         self, name: str, record: dg.EventLogRecord
