@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tomllib
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,6 +169,17 @@ def test_a_scaffolded_tournament_runs_beside_the_assets_of_its_host(host: Host) 
 
 def test_the_definitions_of_the_host_are_found_good(host: Host) -> None:
     host.dg("check", "defs")
+
+
+def test_a_host_hears_no_warning_of_the_tournament(host: Host) -> None:
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        own = dg.Definitions(assets=[dg.AssetSpec("own")])
+        repository = dg.Definitions.merge(host.load(), own).get_repository_def()
+        repository.load_all_definitions()
+    # Dagster's own use of what it deprecates is shown to nobody by default.
+    assert [each for each in heard if each.category is not DeprecationWarning] == []
+    assert any(sensor.name == "flowers_tournaments" for sensor in repository.sensor_defs)
 
 
 def test_the_executor_of_the_host_runs_the_steps(host: Host) -> None:

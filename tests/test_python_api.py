@@ -3,6 +3,7 @@ import json
 import math
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -308,3 +309,14 @@ def test_a_tournament_keeps_the_environment_to_itself(project: SmallProject) -> 
     tournament = ta.load(project.config_path, environment={"ANTHROPIC_API_KEY": "secret-key"})
     assert "secret-key" not in repr(tournament) + tournament._repr_html_()
     assert ", ".join(ENTRANTS) in tournament._repr_html_()
+
+
+def test_a_run_warns_of_nothing_that_libraries_call_beta(
+    project: SmallProject, run: ta.Run
+) -> None:
+    assert run.manifest
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        ta.load(project.config_path, environment={}).run("pilot", limit_pairs=2)
+    assert [each for each in heard if "/dagster/" not in each.filename] == []
+    assert {each.category for each in heard} <= {DeprecationWarning}

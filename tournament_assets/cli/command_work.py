@@ -2,7 +2,6 @@
 
 import os
 import time
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -42,8 +41,7 @@ def run(config_path: Path, mode: str, **options: Any) -> None:
     """Run a tournament with some of `RunOptions`, and print its leaderboard."""
     started = time.monotonic()
     steps = _StepLines(Console(stderr=True, highlight=False))
-    with rare_collections(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* is currently in beta")
+    with rare_collections():
         summary = run_tournament(
             RunOptions(config_path, mode, **options),
             environment=os.environ,

@@ -521,7 +521,7 @@ def _surroundings(
 
 
 def _run_start(context: _Context) -> datetime:
-    started = getattr(context.instance.get_run_stats(context.run_id), "start_time", None)
+    started = getattr(context.instance.get_run_stats(context.run.run_id), "start_time", None)
     moment = datetime.fromtimestamp(started, UTC) if started else datetime.now(UTC)
     return moment.replace(microsecond=0)
 

@@ -332,7 +332,9 @@ class WasteRecords(LedgerDatabase):
         with self._transaction() as connection:
             row = connection.execute(tokens).one()
             n_unparsable = connection.execute(unparsable).scalar_one()
-            by_state: dict[str, int] = dict(connection.execute(requests).tuples().all())
+            by_state: dict[str, int] = {
+                each.state: each[1] for each in connection.execute(requests)
+            }
         values = row._mapping
         return Waste(
             replies_paid_twice=row.n_replies,

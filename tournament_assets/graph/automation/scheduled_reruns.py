@@ -5,6 +5,7 @@ run waits for, and reports what an edit made out of date.
 """
 
 import json
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
@@ -138,20 +139,6 @@ def build_sensor(
     """
     ledger_key, judge_key = f"{resource_prefix}ledger", f"{resource_prefix}judge"
 
-    @dg.sensor(
-        name=f"{resource_prefix}{SENSOR}",
-        jobs=jobs,
-        required_resource_keys={ledger_key, judge_key},
-        minimum_interval_seconds=_INTERVAL_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description=(
-            "Does for every tournament what is to happen by itself. It says what an edit made out "
-            "of date, and runs it again in a mode with rerun_after_edits. It begins the next stage "
-            "of a rerun when every run of its last one has succeeded; after a failure nothing "
-            "follows until the failed run was executed again. It collects judge batches that have "
-            "ended and that no run waits for, and sends nothing that was not begun."
-        ),
-    )
     def tournaments(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         ledger: LedgerResource = getattr(context.resources, ledger_key)
         judge: JudgeResource = getattr(context.resources, judge_key)
@@ -171,10 +158,36 @@ def build_sensor(
             cursor=json.dumps({name: look.seen for name, look in looks.items()}, sort_keys=True),
         )
 
-    return tournaments
+    return _Sensor(
+        name=f"{resource_prefix}{SENSOR}",
+        evaluation_fn=tournaments,
+        jobs=jobs,
+        required_resource_keys={ledger_key, judge_key},
+        minimum_interval_seconds=_INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=(
+            "Does for every tournament what is to happen by itself. It says what an edit made out "
+            "of date, and runs it again in a mode with rerun_after_edits. It begins the next stage "
+            "of a rerun when every run of its last one has succeeded; after a failure nothing "
+            "follows until the failed run was executed again. It collects judge batches that have "
+            "ended and that no run waits for, and sends nothing that was not begun."
+        ),
+    )
 
 
 SENSOR = "tournaments"
+
+
+class _Sensor(dg.SensorDefinition):
+    """A sensor whose copies, which Dagster makes with a parameter that it calls beta, are quiet."""
+
+    def with_attributes(self, **changes: Any) -> dg.SensorDefinition:
+        """Return a copy."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dg.BetaWarning)
+            copy = super().with_attributes(**changes)
+        copy.__class__ = _Sensor
+        return copy
 
 
 def _look(
