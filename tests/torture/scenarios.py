@@ -194,7 +194,9 @@ CHAT = Scenario(
     services=("openai_api", "openai_api"),
     n_scopes=2,
 )
-PANEL = replace(FAILING, name="a jury", services=("openai_batch", "anthropic", "openai_api"))
+PANEL = replace(
+    FAILING, name="a jury", services=("openai_batch", "anthropic", "openai_api"), n_scopes=2
+)
 SMALL_ON_POSTGRESQL = replace(SMALL, name="a little of all, PostgreSQL", ledger="postgresql")
 SCENARIOS = {
     each.name: each
