@@ -23,6 +23,7 @@ from tournament_assets.judging.costs.prices import (
     BudgetTerms,
     judge_prices,
     load_newest_prices,
+    most_usd,
 )
 from tournament_assets.judging.requests.requests import (
     JudgeRequest,
@@ -229,8 +230,8 @@ def check_affordable(
     terms: BudgetTerms,
     ledger: "Ledger",
     since: datetime,
-) -> bool:
-    """Return if everything to be asked fits into the budget together: whether at most, too.
+) -> None:
+    """Return if everything to be asked fits into the budget together.
 
     Args:
         asked: Lists of requests, each to one model.
@@ -238,14 +239,11 @@ def check_affordable(
         ledger: Where all tournaments' bills are.
         since: When the run began whose replies give the expected length of the next ones.
 
-    Returns:
-        Whether it fits even if every reply takes all of `max_tokens`.
-
     Raises:
         BudgetError: If it does not fit, or the price of a model is not known.
     """
     if terms.limit_usd is None:
-        return True  # nobody needs to know what it costs
+        return  # nobody needs to know what it costs
     models: list[str] = []
     workloads: list[Workload] = []
     planned: list[float | None] = []
@@ -257,11 +255,7 @@ def check_affordable(
         tokens = observe_run(ledger, model, effort, since=since, on_responses=terms.on_responses)
         most = max(request.params["max_tokens"] for request in requests)
         workload = measure_workload(
-            requests,
-            find_answered=_find_none,
-            tokens_per_reply=min(tokens, most),
-            prices=terms.prices,
-            channel=channel,
+            requests, find_answered=_find_none, tokens_per_reply=min(tokens, most)
         )
         price = terms.prices.models.get(model)
         discount = terms.prices.discount(channel)
@@ -269,17 +263,17 @@ def check_affordable(
         workloads.append(workload)
         models.append(model)
     budget = find_budget(terms, workloads, ledger=ledger) if workloads else None
-    if budget is None:
-        return True
-    known = [dollars for dollars in planned if dollars is not None]
-    to_ask = sum(workload.to_ask for workload in workloads)
-    noun = "request" if to_ask == 1 else "requests"
-    budget.check(
-        sum(known) if len(known) == len(planned) else None,
-        what=f"asking {to_ask:,} {noun} of {', '.join(dict.fromkeys(models))}",
-        model=next((m for m, usd in zip(models, planned, strict=True) if usd is None), models[0]),
-    )
-    return sum(each.most_usd or 0.0 for each in workloads) <= budget.left_usd
+    if budget is not None:
+        known = [dollars for dollars in planned if dollars is not None]
+        to_ask = sum(workload.to_ask for workload in workloads)
+        noun = "request" if to_ask == 1 else "requests"
+        budget.check(
+            sum(known) if len(known) == len(planned) else None,
+            what=f"asking {to_ask:,} {noun} of {', '.join(dict.fromkeys(models))}",
+            model=next(
+                (m for m, usd in zip(models, planned, strict=True) if usd is None), models[0]
+            ),
+        )
 
 
 def _find_none(_keys: Iterable[str]) -> frozenset[str]:
@@ -422,8 +416,7 @@ def ask_together(
         if not options.rejudge:
             if not allows_unbudgeted:
                 _refuse_unbudgeted(work, plan)
-            is_tight = not _fits_at_most(work, left, terms, ledger)
-            terms = replace(terms, is_tight=is_tight)
+            terms = replace(terms, is_tight=_is_tight(work, left, terms, ledger))
         services: dict[object, AsksDirectly] = {}
         for one in judges:
             if one.door not in services:
@@ -510,19 +503,20 @@ def _refuse_unbudgeted(work: Iterable[JudgeWork], plan: TournamentPlan) -> None:
             raise BudgetError(problem)
 
 
-def _fits_at_most(
+def _is_tight(
     work: Sequence[JudgeWork],
     left: Mapping[JudgingScope, WorkLeft],
     terms: BudgetTerms,
     ledger: "Ledger",
 ) -> bool:
-    """Whether all scopes fit the budget together even at `max_tokens`.
+    """Whether the budget does not hold all scopes together if each reply takes `max_tokens`.
 
     Raises:
         BudgetError: If they fit one by one but not together.
     """
-    if terms.limit_usd is None:
-        return True
+    budget = ledger.draw_up_budget(terms)
+    if budget is None:
+        return False
     asked: list[Selection] = []
     for each in work:
         positions = KeyPositions(each.requests)
@@ -530,7 +524,10 @@ def _fits_at_most(
         asked.append(Selection(each.requests, unanswered))
     in_batches = all(each.judge.row.channel == "batch" for each in work)
     channel: Channel = "batch" if in_batches else "direct"
-    return check_affordable(asked, channel, terms=terms, ledger=ledger, since=datetime.now(UTC))
+    if len(work) > 1:
+        check_affordable(asked, channel, terms=terms, ledger=ledger, since=datetime.now(UTC))
+    most = (most_usd(each, terms.prices, channel) or 0.0 for part in asked for each in part)
+    return budget.affordable(most) < sum(map(len, asked))
 
 
 def _refuse_to_repay(
