@@ -1,6 +1,7 @@
 import inspect
 import json
 import math
+import re
 import subprocess
 import sys
 import warnings
@@ -9,6 +10,7 @@ from typing import Any, assert_type
 
 import pandas as pd
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 
 import tournament_assets as ta
@@ -283,6 +285,68 @@ def test_a_method_or_setting_that_is_impossible_is_refused(
 ) -> None:
     (problem,) = problems_of(lambda: ta.rate(frame_of(fight()), **options))
     assert words in problem
+
+
+API: Any = ta
+"""The package without its types."""
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda _: API.load(3), ("load: config is 3 (int)", "a text or a path or a dict")),
+        (lambda _: API.load(None), ("config is None",)),
+        (lambda run: API.load(run), ("config is a Run",)),
+        (lambda _: API.load("a", environment={"KEY": 5}), ("environment is a dict", "a dict")),
+        (lambda run: API.open_run(run), ("directory is a Run", "a path")),
+        (lambda _: API.compare(1, 2), ("run_a is 1", "run_b is 2", "a Run or a text or a path")),
+        (lambda run: run.compare(4), ("other is 4",)),
+        (lambda run: run.gate(candidate="a", baseline="b", margin="20"), ("margin is '20'",)),
+        (lambda run: run.gate(candidate="a", baseline="b", dimensions="tone"), ("a list, each",)),
+        (lambda _: API.rate("battles.csv"), ("battles is 'battles.csv'", "a DataFrame")),
+        (
+            lambda _: API.rate(pd.DataFrame(), settings={"k_factor": 3}),
+            ("a dict", "RatingSettings"),
+        ),
+        (lambda _: API.compare_answers([1], judge="x"), ("answers is a list", "a DataFrame")),
+        (lambda _: API.compare_answers("x", judge="y"), ("x: the file cannot be read",)),
+        (
+            lambda _: API.compare_answers(pd.DataFrame(), judge=None, budget="5", rubric=3),
+            ("judge is None", "budget is '5'", "rubric is 3"),
+        ),
+        (
+            lambda _: API.compare_answers(pd.DataFrame({"a": [1]}), judge="loopback-lexical"),
+            ("it has 'a'",),
+        ),
+    ],
+)
+def test_an_argument_of_another_type_is_refused_in_a_sentence(
+    call: Any, words: tuple[str, ...], run: ta.Run
+) -> None:
+    said = "\n".join(problems_of(lambda: call(run)))
+    assert all(each in said for each in words), said
+
+
+def test_a_dict_is_a_config_that_becomes_a_file_of_the_project(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    keys = yaml.safe_load(project.config_path.read_text())
+    keys["tournament_id"] = "mine"
+    tournament = ta.load(keys, folder=tmp_path)
+    assert tournament.config_path == tmp_path / "configs" / "mine.yaml"
+    assert (
+        tournament.estimate("pilot").requests
+        == ta.load(project.config_path).estimate("pilot").requests
+    )
+    keys["judges"][0]["modle"] = keys["judges"][0].pop("model")
+    said = problems_of(lambda: ta.load(keys, folder=tmp_path))
+    assert any("unknown key 'judges.0.modle'" in each for each in said)
+    assert all(re.match(r"the config: [^\d]", each) for each in said)
+    assert tournament.config.tournament_id == "mine"
+    theirs = yaml.safe_load(project.config_path.read_text())
+    (problem,) = problems_of(lambda: ta.load(theirs, folder=tmp_path))
+    assert problem.startswith(f"{project.config_path}: ")
+    (problem,) = problems_of(lambda: ta.load({"a": {1, 2}.__iter__()}, folder=tmp_path))
+    assert "expected dicts, lists, texts and numbers" in problem
 
 
 def test_a_config_a_mode_or_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:

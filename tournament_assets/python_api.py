@@ -28,7 +28,7 @@ from tournament_assets.battles.registry import pool_battles, read_battles
 from tournament_assets.graph.plain_runs import PlainRun, run_plainly, run_unrecorded
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.project.answer_tables import ColumnRole, frame_answers, read_answers
-from tournament_assets.project.config_files import find_project, load_config
+from tournament_assets.project.config_files import find_project, load_config, write_config
 from tournament_assets.project.new_projects import (
     NewTournament,
     write_new_project,
@@ -56,6 +56,7 @@ from tournament_assets.run_comparison.gate import (
 from tournament_assets.run_comparison.run_reading import FinishedRun, read_finished_runs
 from tournament_assets.storage.run_directory import find_runs, read_manifest
 from tournament_assets.storage.tables import decode_parquet, derive_schema, rows_of
+from tournament_assets.tournament.arguments import checked
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
 from tournament_assets.tournament.battles import BattleSource, RatingSettings
 from tournament_assets.tournament.config import Mode, TournamentConfig
@@ -63,19 +64,27 @@ from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judges import label_judges
 
 
-def load(config: str | Path, *, environment: Mapping[str, str] | None = None) -> "Tournament":
+@checked
+def load(
+    config: str | Path | Mapping[str, Any],
+    *,
+    environment: Mapping[str, str] | None = None,
+    folder: str | Path = ".",
+) -> "Tournament":
     """Return the tournament that a configuration describes.
 
     No setup is needed: like the `tournament` command, a run creates its Dagster home, its ledger
     and its run directories in the config's project folder.
 
     Args:
-        config: The YAML file.
+        config: The YAML file, or its keys as a dict, which is written to
+            `configs/<tournament_id>.yaml`, so that the command line and the UI know it as well.
         environment: Environment variables to use instead of the process's, such as a judge's API
             key or `DAGSTER_HOME`.
+        folder: The project's folder, if the config is a dict.
 
     Raises:
-        InputError: With every problem of the file, each with its line.
+        InputError: With every problem of the config, each with its line, or of a dict its key.
 
     Example:
         >>> import tournament_assets as ta
@@ -84,11 +93,13 @@ def load(config: str | Path, *, environment: Mapping[str, str] | None = None) ->
         >>> run = tournament.run("pilot")
         >>> run.frame[["dimension", "entrant_id", "mean"]]
     """
-    tournament = Tournament(Path(config), environment)
+    path = write_config(config, Path(folder)) if isinstance(config, Mapping) else Path(config)
+    tournament = Tournament(path, environment)
     _ = tournament.config
     return tournament
 
 
+@checked
 def open_run(directory: str | Path) -> "Run":
     """Return the finished run in a directory.
 
@@ -104,6 +115,7 @@ def open_run(directory: str | Path) -> "Run":
     return Run(Path(directory), read_manifest(Path(directory)))
 
 
+@checked
 def rate(
     battles: pd.DataFrame,
     method: str | Sequence[str] = "bradley-terry",
@@ -167,6 +179,7 @@ def rate(
     return Ratings(tuple(rated), checked, dict(left_out), pooled.warnings)
 
 
+@checked
 def compare_answers(
     answers: pd.DataFrame | str | Path,
     *,
@@ -227,6 +240,7 @@ def compare_answers(
 _WRITTEN_AGAIN = "Written by tournament_assets.compare_answers, which writes it again when called."
 
 
+@checked
 def compare(
     run_a: "Run | str | Path", run_b: "Run | str | Path", *, tolerance: float | None = None
 ) -> Comparison:
@@ -269,6 +283,7 @@ class Tournament(Shown):
         """
         return load_config(self.config_path).config
 
+    @checked
     def estimate(
         self, mode: Mode, *, judge_model: str | None = None, count_tokens: bool = False
     ) -> PriceEstimate:
@@ -293,6 +308,7 @@ class Tournament(Shown):
             )
         )
 
+    @checked
     def run(
         self,
         mode: Mode,
@@ -352,6 +368,7 @@ class Tournament(Shown):
             done = run_unrecorded(options, environment=self._variables, on_done=tell)
         return Run(done.directory, read_manifest(done.directory), done.warnings)
 
+    @checked
     def tables(
         self,
         mode: Mode,
@@ -397,6 +414,7 @@ class Tournament(Shown):
             folder=None if folder is None else Path(folder),
         )
 
+    @checked
     def runs(self, mode: Mode, *, output_dir: str | Path | None = None) -> tuple["Run", ...]:
         """Return the finished runs of a mode, in the order in which they finished.
 
@@ -514,10 +532,12 @@ class Run(Shown):
         )
         return (*outages, *lit)
 
+    @checked
     def compare(self, other: "Run | str | Path", *, tolerance: float | None = None) -> Comparison:
         """Return what differs between this run and a later one; see `compare`."""
         return compare(self, other, tolerance=tolerance)
 
+    @checked
     def gate(
         self,
         *,

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
+import yaml
+
+from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.extras import rows_of_extras
-from tournament_assets.tournament.yaml_files import YamlDocument, read_yaml
+from tournament_assets.tournament.yaml_files import YamlDocument, parse_yaml, read_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,48 @@ def load_config(path: Path) -> ConfigFile:
     if document.values.get("type") == _COMPONENT:
         return _load_component(document, path)
     return _validate(document, path, find_project(path))
+
+
+def write_config(values: Mapping[str, Any], folder: Path) -> Path:
+    """Write a config as a file of a project, if it is valid, and return its path.
+
+    Args:
+        values: Its keys.
+        folder: The project.
+
+    Raises:
+        InputError: With every problem of it; or if a file of that name is there that this function
+            did not write, or it cannot be written.
+    """
+    try:
+        text = yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True)
+    except yaml.YAMLError as error:
+        raise InputError(
+            f"the config holds {error.args[-1]!r}; expected dicts, lists, texts and numbers"
+        ) from None
+    path = folder / "configs" / f"{values.get('tournament_id')}.yaml"
+    document = parse_yaml(text, "the config")
+    try:
+        _validate(document, path, find_project(path))
+    except InputError as error:
+        # Its lines are nowhere to be seen: each problem names its key.
+        unnumbered = (re.sub(r"^the config:\d+:", "the config:", each) for each in error.problems)
+        raise InputError(unnumbered) from None
+    if path.exists() and not path.read_text(encoding="utf-8").startswith(_WRITTEN):
+        raise InputError(
+            f"{path}: a config that you wrote is there; expected none of this tournament_id; "
+            "load that file, or choose another tournament_id or folder"
+        )
+    try:
+        write_bytes_atomically(path, f"{_WRITTEN}\n{text}".encode())
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be written ({type(error).__name__}); expected a folder to write to"
+        ) from None
+    return path
+
+
+_WRITTEN = "# Written by tournament_assets.load, which writes it again when called."
 
 
 def with_lines(path: Path, problems: Iterable[str]) -> list[str]:
