@@ -9,6 +9,7 @@ import pytest
 import torch
 from transformers import Olmo2ForCausalLM
 
+from tournament_assets.generation.hydra import rounds
 from tournament_assets.generation.hydra.decoded import Decoded, DecodingMode, DecodingSettings
 from tournament_assets.generation.hydra.decoding import (
     CapturedRounds,
@@ -341,8 +342,13 @@ def test_ghost_tokens_are_never_written(plain: Olmo2ForCausalLM) -> None:
 
 @pytest.mark.parametrize("temperature", [None, 0.7, 1.5])
 def test_a_plain_olmo2_answers_in_captured_rounds_as_generate_answers(
-    tiny: LoadedEntrant, settle: Settle, bank: list[Prompt], temperature: float | None
+    tiny: LoadedEntrant,
+    settle: Settle,
+    bank: list[Prompt],
+    temperature: float | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(rounds, "_STEP", 256)  # as on CUDA
     entrant = settle(describe(temperature=temperature, max_new_tokens=40))
     recorders: list[CountingRecorder] = []
 
@@ -351,14 +357,19 @@ def test_a_plain_olmo2_answers_in_captured_rounds_as_generate_answers(
         return recorders[-1]
 
     captured = CapturedRounds(recorder, compiler="eager")
+    prompts = [
+        replace(prompt, text=" ".join([prompt.text] * (1 + n % 2)))
+        for n, prompt in enumerate(bank[:20])
+    ]
     answers = [
         [response for batch in batches for response in batch]
         for batches in (
-            generate_responses(entrant, bank[:20], batch_size=4),
-            generate_responses(entrant, bank[:20], batch_size=4, captured=captured),
+            generate_responses(entrant, prompts, batch_size=4),
+            generate_responses(entrant, prompts, batch_size=4, captured=captured),
         )
     ]
-    assert sum(each.n_recorded for each in recorders) > 0
+    # Six batches of two padded lengths: one memory, in which one round was recorded.
+    assert [each.n_recorded for each in recorders] == [1]
     assert answers[1] == [
         replace(each, diagnostics={**each.diagnostics, "compiled": True}) for each in answers[0]
     ]

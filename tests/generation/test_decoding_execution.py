@@ -4,20 +4,26 @@ Compiled by what torch brings along for a CPU; a GPU's compiler makes other kern
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from tournament_assets.generation.hydra import drafts
+from benchmarks.generation_checks import random_prompts
+from benchmarks.generation_models import N_HEADS, PRESETS, build_models, bytes_per_step
+from tournament_assets.generation.hydra import drafts, hydra_model
 from tournament_assets.generation.hydra.decoded import Decoded, DecodingMode, DecodingSettings
 from tournament_assets.generation.hydra.decoding import (
     CapturedRounds,
     DecodedBatch,
     Replay,
     decode,
+    start_rounds,
 )
-from tournament_assets.generation.hydra.hydra_model import HydraModel
+from tournament_assets.generation.hydra.hydra_model import HydraModel, Regions
 from tournament_assets.generation.models.base_models import decoding_threads
 
 from .hydra_builders import (
@@ -37,6 +43,7 @@ WAYS = {
     "jury": poe_settings(max_new_tokens=14, eos_ids=ENDS),
     "greedy jury": poe_settings(max_new_tokens=14, temperature=None, eos_ids=ENDS),
     "base": solo_settings(DecodingMode.BASE, max_new_tokens=14, eos_ids=ENDS),
+    "one head": solo_settings(DecodingMode.BYPASS_JURY, max_new_tokens=14, eos_ids=ENDS),
 }
 
 
@@ -142,12 +149,11 @@ def test_what_is_recorded_is_compiled_before_and_consists_of_the_compiled_region
     assert set(recorder.calls_recorded) == {4 * 4}
 
 
-@pytest.mark.parametrize("way", [*WAYS, "one head"])
+@pytest.mark.parametrize("way", WAYS)
 def test_an_entrant_records_its_rounds_once_however_many_batches_it_has(
     hydra: HydraModel, way: str
 ) -> None:
-    one_head = solo_settings(DecodingMode.BYPASS_JURY, max_new_tokens=14, eos_ids=ENDS)
-    settings = WAYS.get(way, one_head)
+    settings = WAYS[way]
     recorder = CountingRecorder()
     captured = CapturedRounds(lambda device: recorder, compiler="eager")
     batches = [PROMPTS[start:] + PROMPTS[:start] for start in (0, 3, 5)]
@@ -179,3 +185,102 @@ def test_a_region_is_compiled_once_for_all_layers_of_a_shape(hydra: HydraModel) 
     once = compiler.n_compiled
     write(hydra, settings, captured=CapturedRounds(CountingRecorder, compiler=compiler))
     assert compiler.n_compiled == once
+
+
+class KernelCounter(TorchDispatchMode):
+    """Counts the kernels that run in it, and the bytes that they read and write."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it so
+        self.n_kernels = 0
+        self.n_bytes = 0
+        self._is_inside = False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> object:
+        made = func(*args, **(kwargs or {}))
+        is_written = any(
+            each.alias_info is not None and each.alias_info.is_write
+            for each in func._schema.arguments
+        )
+        is_view = not is_written and storages(made) <= storages(args)
+        if not (self._is_inside or is_view or func in MAKE_ROOM):
+            moved = args[-1] if is_written else made
+            given = args[1:] if func in INDEXED else args
+            self._add((given, kwargs), moved)
+        return made
+
+    def _add(self, given: object, made: object) -> None:
+        self.n_kernels += 1
+        self.n_bytes += sum(each.nbytes for each in tensors((given, made)))
+
+    def as_one(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Count a function as one kernel, as a GPU has it."""
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._is_inside = True
+            made = function(*args, **kwargs)
+            self._is_inside = False
+            self._add((args, kwargs), made)
+            return made
+
+        return call
+
+
+def tensors(tree: object) -> list[torch.Tensor]:
+    return [each for each in tree_leaves(tree) if isinstance(each, torch.Tensor)]
+
+
+def storages(tree: object) -> set[int]:
+    return {each.untyped_storage()._cdata for each in tensors(tree)}
+
+
+aten = torch.ops.aten
+MAKE_ROOM = {aten.empty.memory_format, aten.empty_like.default}
+INDEXED = {  # Of their first argument they touch only what is asked for.
+    aten.scatter_.src,
+    aten.index_copy_.default,
+    aten.embedding.default,
+    aten.gather.default,
+    aten.index.Tensor,
+}
+
+
+@pytest.mark.parametrize(
+    ("way", "batch", "n_eager", "n_fused", "bytes_ratio"),
+    [
+        ("base", 1, 1903, 495, 1.01),
+        ("base", 64, 1903, 495, 1.07),
+        ("one head", 64, 1921, 513, 1.08),
+        ("jury", 1, 1978, 570, 1.01),
+        ("jury", 64, 1978, 570, 1.18),
+    ],
+)
+def test_a_step_starts_few_kernels_that_move_little_but_weights_and_caches(
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+    batch: int,
+    n_eager: int,
+    n_fused: int,
+    bytes_ratio: float,
+) -> None:
+    """Of a model of OLMo-2-7B's shape with nine heads and 192 slots, without its memory."""
+    preset = replace(PRESETS["7b"], device="meta")
+    _, hydra = build_models(preset)
+    prompts = random_prompts(batch, n_tokens=preset.n_tokens, length=64)
+    settings = replace(WAYS[way], max_new_tokens=128)
+    eager, fused = KernelCounter(), KernelCounter()
+    regions = Regions(*(fused.as_one(getattr(Regions(), each.name)) for each in fields(Regions)))
+    for counter, model in ((eager, hydra), (fused, hydra.with_regions(regions))):
+        rounds = start_rounds(model, prompts, settings, prompt_length=64)
+        with monkeypatch.context() as patch, counter:
+            for name in ("sdpa_attention_forward", "_project_exactly"):
+                patch.setattr(hydra_model, name, counter.as_one(getattr(hydra_model, name)))
+            rounds.play(192)
+    jury = N_HEADS if "jury" in way else 1
+    voices = {"base": 0, "one head": batch}.get(way, N_HEADS)
+    needed = bytes_per_step(preset, batch=batch, n_slots=192, jury=jury, voices=voices)
+    assert eager.n_kernels <= n_eager
+    assert fused.n_kernels <= n_fused
+    assert fused.n_bytes <= bytes_ratio * needed
