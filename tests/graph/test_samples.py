@@ -213,6 +213,7 @@ def begin(project: SmallProject, ledger: Ledger) -> list[GeneratedResponse]:
         config=plan.config.generation,
         log=lambda message: None,
         generator=Generator("cpu"),
+        kernels=Path("kernels"),
     ).responses
 
 

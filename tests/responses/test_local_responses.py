@@ -1,6 +1,7 @@
 """Generation on this machine: what is kept, and what is given back."""
 
 import gc
+import os
 import weakref
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tournament_assets.responses.local_responses import (
     CompletedResponses,
     Generator,
     ModelPlace,
+    captured_on,
     complete_responses,
     find_place,
     release_models,
@@ -55,6 +57,7 @@ def complete(
             config=GenerationConfig(batch_size=2, execution="captured"),
             log=lambda message: None,
             generator=generator,
+            kernels=folder.parent / "kernels",
         )
     finally:
         ledger.close()
@@ -131,6 +134,23 @@ def test_settings_that_are_none_are_refused_together(heads: Path) -> None:
     with pytest.raises(InputError) as caught:
         complete(heads, describe_hydra(max_new_tokens=4), PROMPTS, generator=wrong)
     assert len(caught.value.problems) == 4
+
+
+def test_rounds_are_captured_on_cuda_alone_and_their_kernels_kept_in_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    variable, wanted = "TORCHINDUCTOR_CACHE_DIR", GenerationConfig(execution="captured")
+    monkeypatch.setenv(variable, "")  # so that it is restored
+    monkeypatch.delenv(variable)
+    assert captured_on("cpu", wanted, tmp_path) is None
+    assert captured_on("cuda:1", GenerationConfig(), tmp_path) is None
+    assert variable not in os.environ
+    assert captured_on("cuda:1", wanted, tmp_path / "kernels") is not None
+    assert cache_dir() == str(tmp_path / "kernels")
+    assert captured_on("cuda:1", wanted, tmp_path / "another") is not None
+    assert cache_dir() == str(tmp_path / "kernels")
 
 
 class FakeCards:

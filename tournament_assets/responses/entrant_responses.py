@@ -103,6 +103,7 @@ def generate_here(entrant: LocalEntrant, wanted: Wanted) -> CompletedResponses:
             config=wanted.plan.config.generation,
             log=wanted.log,
             generator=wanted.resources.generator,
+            kernels=wanted.plan.project.folder / "storage" / "kernels",
         )
 
 

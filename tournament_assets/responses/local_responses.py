@@ -1,5 +1,6 @@
 """Responses generated on this machine, each kept in the ledger as it is done."""
 
+import os
 import sys
 import time
 from collections import Counter
@@ -29,6 +30,7 @@ from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, answer_key
 
 if TYPE_CHECKING:
+    from tournament_assets.generation.hydra.decoding import CapturedRounds
     from tournament_assets.ledger import Ledger
 
 
@@ -92,6 +94,7 @@ def complete_responses(
     config: GenerationConfig,
     log: Callable[[str], None],
     generator: GeneratorAccess,
+    kernels: Path,
 ) -> CompletedResponses:
     """Take what the ledger holds, generate the rest, and keep each batch as it is done.
 
@@ -103,6 +106,7 @@ def complete_responses(
         ledger: Where responses are kept.
         config: How to generate.
         generator: Where and how on this machine.
+        kernels: The folder of compiled kernels, if any are compiled.
 
     Raises:
         InputError: If the generator's settings are none, the files cannot be used, or the kept
@@ -125,6 +129,7 @@ def complete_responses(
             config,
             log,
             generator,
+            kernels,
             work,
             set(_dtypes(kept)),
         )
@@ -204,10 +209,10 @@ def _generate(
     config: GenerationConfig,
     log: Callable[[str], None],
     generator: GeneratorAccess,
+    kernels: Path,
     work: Work,
     before: AbstractSet[str],
 ) -> str:
-    from tournament_assets.generation.hydra.decoding import CapturedRounds
     from tournament_assets.generation.loading import build_entrant
     from tournament_assets.generation.models.base_models import RESIDENCE, name_of, precision_on
     from tournament_assets.generation.responding import generate_responses
@@ -234,14 +239,13 @@ def _generate(
     )
     work.warnings += loaded.warnings
     fingerprints = {answer_key(prompt): prompt.fingerprint for prompt in missing}
-    is_captured = config.execution == "captured" and place.device.startswith("cuda")
     with GenerationProgress(entrant.entrant_id, total=len(missing), log=log) as progress:
         began = time.monotonic()
         batches = generate_responses(
             loaded,
             missing,
             batch_size=generator.batch_size or config.rows_per_batch,
-            captured=CapturedRounds() if is_captured else None,
+            captured=captured_on(place.device, config, kernels),
             memory_share=generator.memory_share,
         )
         batch_began = time.monotonic()
@@ -258,6 +262,21 @@ def _generate(
             work.peak_bytes = max(work.peak_bytes or 0, taken_bytes(place.device))
             batch_began = time.monotonic()
     return place.sentence
+
+
+def captured_on(device: str, config: GenerationConfig, kernels: Path) -> "CapturedRounds | None":
+    """Return what captures rounds on a device; None where they are eager, as all but on CUDA are.
+
+    Args:
+        kernels: Where compiled kernels are kept, unless the environment names another folder.
+    """
+    if config.execution != "captured" or not device.startswith("cuda"):
+        return None
+    from tournament_assets.generation.hydra.decoding import CapturedRounds
+
+    # Read when the first kernel is compiled; otherwise they are lost with the machine's own /tmp.
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(kernels))
+    return CapturedRounds()
 
 
 def _refuse_settings(generator: GeneratorAccess) -> None:
