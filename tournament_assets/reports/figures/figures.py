@@ -1,4 +1,4 @@
-"""Figures of a result as PNG and SVG, in colours that colour-blind readers can distinguish.
+"""Figures of a result in colours that colour-blind readers can distinguish.
 
 matplotlib is imported by the functions that draw, so loading the definitions does not pay for it.
 Equal rows give equal bytes.
@@ -383,14 +383,6 @@ def win_rate_matrix_figure(
     return to_png(draw_win_grid(rows, order, judge_label=judge_label))
 
 
-def _draw_both(name: str, draw: "partial[Figure]") -> dict[str, bytes]:
-    figure = draw()
-    png = to_png(figure)
-    # The second file reuses the first one's layout, which takes as long as drawing.
-    figure.set_layout_engine("none")
-    return {f"{name}.png": png, f"{name}.svg": to_svg(figure)}
-
-
 def figure_files(
     *,
     leaderboard: Mapping[str, Sequence[LeaderboardRow]],
@@ -399,7 +391,7 @@ def figure_files(
     equivalent_within: float,
     economies: Sequence[EntrantEconomy] = (),
 ) -> dict[str, bytes]:
-    """Draw the figures for a paper, each as PNG and as SVG.
+    """Draw the figures for a paper, as SVG.
 
     Args:
         leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
@@ -428,11 +420,7 @@ def figure_files(
             drawn[f"quality_cost_speed_{dimension}"] = partial(
                 draw_front, rows, economies, judge_label=judge_label, dimension=dimension
             )
-    return {
-        file: content
-        for name, draw in drawn.items()
-        for file, content in _draw_both(name, draw).items()
-    }
+    return {f"{name}.svg": to_svg(draw()) for name, draw in drawn.items()}
 
 
 def png_markdown(png: bytes, alt: str) -> str:

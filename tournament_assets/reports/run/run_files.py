@@ -14,7 +14,7 @@ battles.parquet, battles.jsonl every settled pair and how it was rated: `tournam
 report.md, report.html         the pages people read
 report.json                    their first screen for programs: title, question, answers, doubts
 report_battles_<dimension>.html  the battles of a run that has too many for report.html
-figures/                       the pictures, for a paper, as PNG and SVG
+figures/                       the pictures, for a paper, as SVG
 tables/leaderboard.tex         the leaderboard as a LaTeX table as wide as a page
 tables/paper.tex               an article with that table, tables/figure1.pdf, methods.tex and
                                limitations.tex, each of which another article can read
