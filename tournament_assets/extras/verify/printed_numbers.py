@@ -3,12 +3,11 @@
 A column of another name is passed over, so a page may show more than can be computed here.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any
-
-import numpy as np
 
 from tournament_assets.extras.verify.judge_counts import JudgeCounts
 from tournament_assets.extras.verify.numbers import UNKNOWN, Number
@@ -30,7 +29,7 @@ _LIMITS: Mapping[str, Callable[[Mapping[str, Any]], tuple[float, ...]]] = {
     "unjudged pairs": lambda limits: (100 * limits["max_unjudged_rate"],),
 }
 """Where a light turns red, by the measure and the thresholds."""
-_SEEDS = ("draw", "shuffle", "bootstrap")
+_WORD = re.compile(r"[\w.+-]*\d[\w.+-]*\w|\d")
 _MOST_LETTERED = 8
 """With more entrants a ladder shows places in place of letters."""
 Counts = Mapping[tuple[str, str], Mapping[str, float]]
@@ -44,17 +43,15 @@ class PrintedNumbers:
         run: RunFolder,
         ratings: Mapping[str, Recomputed],
         counts: Mapping[str, Counts],
-        elo: Mapping[str, np.ndarray[Any, np.dtype[np.float64]]],
         stored: Mapping[tuple[str, str], Mapping[str, Any]],
     ) -> None:
-        """Take what was recomputed, by dimension; `elo` holds orderings by entrants.
+        """Take what was recomputed, by dimension.
 
         Args:
             stored: The leaderboard's rows by dimension and entrant, which are checked by
                 themselves; they also have what follows from decisions while judging.
         """
-        self.run, self.ratings, self.counts, self.elo = run, ratings, counts, elo
-        self.stored = stored
+        self.run, self.ratings, self.counts, self.stored = run, ratings, counts, stored
         self._common = cache(self._rate_common)
         self.cut_off: set[tuple[str, int, str]] = set()
         self.judge = {each: JudgeCounts(run, each) for each in run.pairs}
@@ -81,60 +78,6 @@ class PrintedNumbers:
                         about["a"] = cells["entrant"]
                     yield (at, cells[column], expected.get(column, UNKNOWN)), about
 
-    def shapes(self, page: Printed) -> Iterator[Number]:
-        """Yield where the dots and bars of the ladder are, and that what only looks is alike."""
-        for label, header in page.labels:
-            yield f"label of {header}", label, header
-        shapes = [each for each in page.shapes if each[0] is page.tables[0]]
-        ticks = {
-            (column, values["x"]): values[""] for *_, column, tag, values in shapes if tag == "text"
-        }
-        alike: dict[str, list[str]] = {}
-        for table, row, column, tag, values in shapes:
-            kind = values.get("class", tag)
-            name, dimension = table.rows[row][0], table.headers[column]
-            tick = values[""] if tag == "text" else ticks.get((column, values.get("x1", "")), "0")
-            expected = self._position(kind, dimension, name, float(tick))
-            # An arrow of an open end points to one of two sides.
-            keys = () if kind in ("svg", "path") else (each for each in values if each)
-            for key in (each for each in keys if re.search(r"\d", values[each])):
-                at = f"{name}, {dimension}, {kind}, {key}"
-                if key in expected:
-                    yield at, values[key], (expected[key],)
-                else:
-                    alike.setdefault(f"{kind}, {key}", []).append(values[key])
-        for at, those in alike.items():
-            usual = max({*those}, key=those.count)
-            yield from ((at, each, each if those.count(each) > 1 else usual) for each in those)
-
-    def _position(self, kind: str, dimension: str, name: str, tick: float) -> Mapping[str, float]:
-        """Return the places of a shape in per cent, by attribute."""
-        low, high = self._ends
-
-        def at(points: float | None, absent: float) -> float:
-            if points is None or low == high:
-                return absent if points is None else 50
-            return 100 / 22 + (points - low) / (high - low) * 1000 / 11
-
-        if kind in ("tick", "text"):
-            return dict.fromkeys(("x", "x1", "x2"), at(tick, 0))
-        if kind not in ("band", "circle", "interval") or name not in self.run.entrants:
-            return {}
-        if kind == "band":
-            name = next(other for each, other in self.stored if each == dimension)
-        bar = self.stored[dimension, name]
-        if kind == "circle":
-            return {"cx": at(bar["rating"], 0)}
-        left, right = at(bar["bar_low"], 0), at(bar["bar_high"], 100)
-        return {"x": left, "width": round(right, 2) - round(left, 2), "x1": left, "x2": right}
-
-    @cached_property
-    def _ends(self) -> tuple[float, float]:
-        rows = [self.stored[each, name] for each in self.ratings for name in self.run.entrants]
-        points = [row[key] for row in rows for key in ("rating", "bar_low", "bar_high")]
-        known = [each for each in points if each is not None] or [0.0]
-        return min(known), max(known)
-
     def _dimension_in(self, title: str) -> str:
         fits = (
             each
@@ -149,10 +92,10 @@ class PrintedNumbers:
         name, names = cells.get("entrant", ""), self.run.entrants
         pair = cells.get("upper") or name, cells.get("lower") or cells.get("next below", "")
         if headers == ["what", "amount"]:
-            label = row[0]
-            said = self._made_from.get(label, UNKNOWN)
-            is_cost = label.startswith("judging ")
-            return {"amount": self._spent(label.removeprefix("judging ")) if is_cost else said}
+            kind, _, of = row[0].partition(" ")
+            if of == "seed":
+                return {"amount": (self.run.manifest[f"{kind}_seed"],)}
+            return {"amount": self._spent(of)} if kind == "judging" else {}
         if "measure" in cells:
             return self._measured(cells, dimension)
         if dimension not in self.ratings:
@@ -161,14 +104,11 @@ class PrintedNumbers:
             on = {each: self._on_ladder(each, name) for each in self.ratings}
             return {**on, **{f"Elo points, {each}": of[:1] for each, of in on.items()}}
         if headers[0] == "row beats column":
-            return {each: self._won(dimension, row[0], each) for each in names if each != row[0]}
+            return self._grid(dimension, row[0], headers[1:])
         if "moves" in cells:
             return {"Elo points": self.moved(dimension, cells["prompt"], cells["moves"])}
         if "pairs that flip" in cells:
             return self._flips(dimension, cells["stratum"])
-        if "stratum" in cells:
-            by_source = cells.get("by") == "source" and name in names
-            return self._in_stratum(dimension, cells["stratum"], name) if by_source else {}
         if pair[0] in names and pair[1] in names and _TO_THE_NEXT not in cells:
             return self._between(dimension, *pair)
         if name in names:
@@ -239,27 +179,21 @@ class PrintedNumbers:
 
     def _flips(self, dimension: str, stratum: str) -> Cells:
         own = [each for each in self.run.pairs[dimension] if each.source == stratum]
-        flips, judged = (
-            sum(each.outcome == "inconsistent" for each in own),
-            sum(each.is_judged for each in own),
-        )
+        judged = [each for each in own if each.is_judged]
         is_one = self.judge[dimension].is_one
         return {
             "prompts": (len({each.prompt for each in own}),),
-            "pairs that flip": (flips, judged, 100 * flips / judged if judged else None)
-            if is_one
-            else UNKNOWN,
+            "pairs that flip": _part(own, "inconsistent", of=judged) if is_one else UNKNOWN,
         }
 
     def by_model(self, dimension: str) -> Mapping[str, Mapping[str, float]]:
         """Return everyone's rating by every model that gives it one."""
-        own, elo = self.ratings[dimension], self.elo[dimension].mean(axis=0).tolist()
+        own = self.ratings[dimension]
+        elo = {name: self.stored[dimension, name]["elo"] for name in self.run.entrants}
+        found = {"Elo": elo, "Bradley-Terry": own.ratings, "Davidson": own.davidson[0]}
         return {
-            "Elo": {
-                k: v for k, v in zip(self.run.entrants, elo, strict=True) if k in own.elo_rated
-            },
-            "Bradley-Terry": {k: v for k, v in own.ratings.items() if v is not None},
-            "Davidson": own.davidson[0],
+            model: {name: value for name, value in of.items() if value is not None}
+            for model, of in found.items()
         }
 
     def _side_by_side(self, dimension: str, name: str, cells: Mapping[str, str]) -> Cells:
@@ -276,82 +210,58 @@ class PrintedNumbers:
         return found | {"Bradley-Terry sandwich interval": own.sandwich.get(name, ())}
 
     @cached_property
-    def versions(self) -> Mapping[str, str]:
-        """Lines of the page that the manifest determines, by their beginnings."""
-        manifest = self.run.manifest
-        made, commit = manifest["versions"], manifest["versions"]["commit"]
-        program = f"tournament-assets {made['program'] or 'of an unknown version'}"
-        if commit is not None:
-            changed = " with changes" if commit["has_changes"] else ""
-            program += f" (commit {commit['hash'][:12]}{changed})"
-        libraries = "".join(f", {name} {number}" for name, number in made["libraries"].items())
-        return {
-            "With tournament-assets": f"With {program}, {made['python']}{libraries}.",
-            "To cite this result": f"To cite this result: tournament {manifest['tournament']}, "
-            f"{manifest['mode']}, judged by {manifest['judge_model']}; {program}; configuration "
-            f"{manifest['inputs']['config'][:12]}. The program itself is cited as its CITATION.cff "
-            "says.",
-        }
+    def made_from(self) -> frozenset[str]:
+        """The words of the manifest, and of its hashes the beginnings that a page prints."""
+        words = frozenset(_WORD.findall(json.dumps(self.run.manifest)))
+        return words | {each[:12] for each in words}
 
-    @cached_property
-    def _made_from(self) -> Mapping[str, str]:
-        """Return what the page says of its inputs, which the manifest says too."""
-        manifest = self.run.manifest
-        inputs = manifest["inputs"]
-        limits = {k: v for k, v in manifest["thresholds"].items() if v is not None}
-        found = {
-            "config": f"{manifest['config']} {inputs['config']}",
-            "selected prompts": inputs["selected_prompts"],
-            "thresholds": ", ".join(f"{k} {v}" for k, v in limits.items()),
-            "price list": f"{inputs['price_list']['date']} {inputs['price_list']['hash']}",
-            **{f"{each} seed": f"{manifest[f'{each}_seed']}" for each in _SEEDS},
-        }
-        found |= {
-            f"rubric {k}": f"version {v['version']} {v['hash']}"
-            for k, v in inputs["rubrics"].items()
-        }
-        for kind in ("responses", "judge_requests"):
-            found |= {f"{kind.replace('_', ' ')} {k}": v for k, v in inputs[kind].items()}
+    def copied(self, text: str) -> Iterator[Number]:
+        """Yield the words with a digit in a text that repeats the manifest's."""
+        for word in _WORD.findall(text):
+            yield text[:60], word, word if word in self.made_from else "a word of manifest.json"
+
+    def _grid(self, dimension: str, row: str, headers: Sequence[str]) -> Cells:
+        """Return a row of the win grid; a large one names its columns by their places."""
+        order = [name for each, name in self.stored if each == dimension]
+        is_large = "1" in headers
+        found: dict[str, Any] = {}
+        for header in headers:
+            name = order[int(header) - 1] if is_large else header
+            own = self.counts[dimension].get((row.partition(" ")[2] if is_large else row, name), {})
+            if "share" in own:
+                same = () if is_large else (own["same_text"] or None,)
+                found[header] = (100 * own["share"], own["judged"], *same)
         return found
 
-    def _won(self, dimension: str, row: str, column: str) -> tuple[float | None, ...]:
-        own = self.counts[dimension].get((row, column), {})
-        share = own.get("share")
-        return () if share is None else (100 * share, own["judged"], own["same_text"] or None)
-
     def _of_entrant(self, dimension: str, name: str) -> dict[str, Any]:
-        own, orderings = self.ratings[dimension], self.elo[dimension]
-        elo = orderings[:, self.run.entrants.index(name)]
-        error = elo.std(ddof=1) / elo.size**0.5 if elo.std() else None
-        rated = _rated(own, name)
-        found: dict[str, Any] = {
+        row, common = self.stored[dimension, name], self._common(dimension, "")
+        rated = _rated(row["rating"], (row["low"], row["high"]))
+        share = () if row["win_rate"] is None else (100 * row["win_rate"],)
+        return {
+            "rank": (row["rank"],),
             "rating": rated[:1],
             "interval": rated[1:],
-            **dict.fromkeys(("win rate", "win rate, %"), _share(own, name)),
-            "pairs": (own.n_settled(name),),
-            "Elo ± SEM": (float(elo.mean()), error) if name in own.elo_rated else (),
+            **dict.fromkeys(("win rate", "win rate, %"), share),
+            "pairs": (row["n"],),
+            "places and group": self.places(dimension, name),
+            "Elo ± SEM": (row["elo"], row["elo_sem"]),
+            "common: rank": _place(common, name),
+            "common: win share": _share(common, name),
+            "common: rating": _rated(common.ratings[name], common.intervals[name]),
         }
-        for basis, of in (("all", own), ("common", self._common(dimension, ""))):
-            found |= {
-                f"{basis}: rank": _place(of, name),
-                f"{basis}: win share": _share(of, name),
-                f"{basis}: rating": _rated(of, name),
-            }
-        places = tuple(dict.fromkeys(self.places(dimension, name)))
-        return found | {"rank": self.places(dimension, name, "rank"), "places and group": places}
 
-    def places(self, dimension: str, name: str, *columns: str) -> tuple[int, ...]:
-        """Return the range of an entrant's places, or its rank; none if it has none."""
+    def places(self, dimension: str, name: str) -> tuple[int, ...]:
+        """Return the range of an entrant's places, one if it is one place; none if it has none."""
         row = self.stored[dimension, name]
-        found = (row[each] for each in columns or ("rank_best", "rank_worst"))
-        return tuple(each for each in found if each is not None)
+        both = dict.fromkeys((row["rank_best"], row["rank_worst"]))
+        return tuple(each for each in both if each is not None)
 
     def _on_ladder(self, dimension: str, name: str) -> tuple[float | None, ...]:
         """Return a rating with its interval; of many entrants its places follow."""
-        own = self.ratings[dimension]
+        row = self.stored[dimension, name]
         has_places = len(self.run.entrants) > _MOST_LETTERED
-        places = dict.fromkeys(self.places(dimension, name)) if has_places else ()
-        return (*_rated(own, name), *places)
+        places = self.places(dimension, name) if has_places else ()
+        return (*_rated(row["rating"], (row["low"], row["high"])), *places)
 
     def _beside(self, dimension: str, name: str, cells: Mapping[str, str]) -> dict[str, Any]:
         """Return the difference to the next below, and shares and ranks by stratum."""
@@ -368,41 +278,34 @@ class PrintedNumbers:
 
     def _covered(self, dimension: str, name: str) -> Cells:
         own = [each for each in self.run.pairs[dimension] if name in (each.a, each.b)]
-        counts = [each for (one, _), each in self.counts[dimension].items() if one == name]
-        judged, same = (sum(each[key] for each in counts) for key in ("judged", "same_text"))
-        is_whole = len(self.run.responses[name]) == (self.of_run["answers"])
-        answered = len(self.run.responses[name])
-        cut = sum(of == name for *_, of in self.cut_off)
-        n_others = len(self.run.entrants) - 1
-        planned = self.run.manifest["prompts_planned"][dimension] * n_others
-        planned = len(own) if self.run.stops_early else planned
-        points, clean = (
-            [
-                each.share if each.a == name else 1 - each.share
-                for each in of
-                if each.share is not None
-            ]
-            for of in (own, [each for each in own if self._is_clean(each)])
+        judged, same = (
+            sum(each.is_judged for each in own),
+            sum(each.outcome == "same_text" for each in own),
         )
-        return {
-            **dict.fromkeys(("pairs planned", "planned"), (planned,)),
-            "answered": (answered, answered) if is_whole else UNKNOWN,
-            "cut off": (cut,) if is_whole else UNKNOWN,
-            "asked": (sum(each.outcome != "same_text" for each in own),),
+        planned = self.run.manifest["prompts_planned"][dimension] * (len(self.run.entrants) - 1)
+        planned = len(own) if self.run.stops_early else planned
+        answered, cut = len(self.run.responses[name]), [of for *_, of in self.cut_off].count(name)
+        points, clean = (
+            [abs((each.b == name) - each.share) for each in of if each.share is not None]
+            for of in (own, filter(self._is_clean, own))
+        )
+        scores = {"mean": (points, len(points)), "clean mean": (clean, len(clean))}
+        scores["normalised"] = points, planned
+        found: dict[str, Any] = {
+            "pairs planned": (planned,),
+            "asked": (len(own) - same,),
             "judged": (judged,),
             "same text": (same,),
             "coverage": (100 * (judged + same) / planned if planned else None,),
             "clean": (len(clean),),
-            "mean": (100 * sum(points) / len(points) if points else None,),
-            "clean mean": (100 * sum(clean) / len(clean) if clean else None,),
-            **dict.fromkeys(
-                ("normalised", *(() if self.run.stops_early else ("planned: win share",))),
-                (100 * sum(points) / planned if planned else None,),
-            ),
-            "pairs judged of planned": UNKNOWN
-            if self.run.stops_early
-            else (judged + same, planned),
+            **{key: (100 * sum(of) / n if n else None,) for key, (of, n) in scores.items()},
         }
+        if answered == self.of_run["answers"]:
+            found |= {"answered": (answered, answered), "cut off": (cut,)}
+        if not self.run.stops_early:
+            found["planned: win share"] = found["normalised"]
+            found["pairs judged of planned"] = judged + same, planned
+        return found
 
     def _is_clean(self, pair: SettledPair) -> bool:
         key = pair.prompt, pair.sample
@@ -416,16 +319,6 @@ class PrintedNumbers:
         own = [each for each in pairs if stratum in ("", each.source)]
         return self.ratings[dimension].of(own)
 
-    def _in_stratum(self, dimension: str, stratum: str, name: str) -> Cells:
-        own = self._common(dimension, stratum)
-        answers = {(each.prompt, each.sample) for each in own.pairs}
-        return {
-            "prompts": (len(answers),),
-            "win share": _share(own, name),
-            "rating": _rated(own, name),
-            "rank": _place(own, name),
-        }
-
     def _between(self, dimension: str, upper: str, lower: str) -> Cells:
         counts = self.counts[dimension].get((upper, lower), {})
         names = {"won": "wins", "lost": "losses", "tied": "ties", "same text": "same_text"}
@@ -437,13 +330,9 @@ class PrintedNumbers:
         gap = self.gap(dimension, upper, lower)
         if gap is None:
             return found
-        is_better = gap.claim == "a_better"
         return found | {
-            "claim": "better" if is_better else gap.claim,
-            "shown to be better": "yes" if is_better else "no",
+            "claim": "better" if gap.claim == "a_better" else gap.claim,
             "difference (interval)": () if gap.value is None else (gap.value, gap.low, gap.high),
-            "gap": (gap.value,),
-            "interval of the difference": (gap.low, gap.high),
             "more prompts": (gap.more_prompts,),
         }
 
@@ -461,12 +350,7 @@ class PrintedNumbers:
 
     def _of_dimension(self, dimension: str, first: str) -> Cells:
         pairs = self.run.pairs[dimension]
-        judged = sum(each.is_judged for each in pairs)
-
-        def part(*outcomes: str, of: int) -> tuple[float | None, ...]:
-            n = sum(each.outcome in outcomes for each in pairs)
-            return n, of, 100 * n / of if of else None
-
+        judged = [each for each in pairs if each.is_judged]
         row, ratings = self.stored[dimension, first], self.ratings[dimension].ratings
         others = {*self.run.entrants} - {first, *row["same_answers_as"]}
         rated = [rating for name in others if (rating := ratings[name]) is not None]
@@ -474,9 +358,9 @@ class PrintedNumbers:
         return {
             "entrants it is better than": (len(row["shown_above"]), len(others)),
             "gap to the next, Elo points": () if own is None or not rated else (own - max(rated),),
-            "decisive pairs of those judged": part("a_wins", "b_wins", of=judged),
-            "inconsistent": part("inconsistent", of=judged),
-            "same text of all": part("same_text", of=len(pairs)),
+            "decisive pairs of those judged": _part(pairs, "a_wins", "b_wins", of=judged),
+            "inconsistent": _part(pairs, "inconsistent", of=judged),
+            "same text of all": _part(pairs, "same_text", of=pairs),
             "judging cost": (self.cost_of(dimension),),
         }
 
@@ -492,13 +376,21 @@ class PrintedNumbers:
         )
 
 
+def _part(
+    pairs: Sequence[SettledPair], *outcomes: str, of: Sequence[SettledPair]
+) -> tuple[float | None, ...]:
+    n = sum(each.outcome in outcomes for each in pairs)
+    return n, len(of), 100 * n / len(of) if of else None
+
+
 def _around_half(reach: float) -> tuple[float, float]:
     return 50 - 100 * reach, 50 + 100 * reach
 
 
-def _rated(own: Recomputed, name: str) -> tuple[float | None, ...]:
-    rating = own.ratings[name]
-    return () if rating is None else (rating, *own.intervals[name])
+def _rated(
+    rating: float | None, ends: tuple[float | None, float | None]
+) -> tuple[float | None, ...]:
+    return () if rating is None else (rating, *ends)
 
 
 def _share(own: Recomputed, name: str) -> tuple[float, ...]:

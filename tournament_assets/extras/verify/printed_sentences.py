@@ -145,6 +145,8 @@ def _lights(facts: PrintedNumbers, names: Names) -> Any:
     return lights.count("red"), len(lights), lights.count("amber")
 
 
+_COPIED = ("With tournament-assets", "To cite this result")
+"""Lines of what the manifest says too."""
 SAID: tuple[tuple[str, Said], ...] = (
     (r"· # prompts?(?= ·)", _of_run("prompts")),
     (r"\beach answered # times", _of_run("samples")),
@@ -281,18 +283,18 @@ def page_numbers(facts: PrintedNumbers, page: Printed) -> Iterator[Number]:
     if page.data is not None:
         yield from _battles(facts, page.data)
     for (at, found, expected), about in facts.cells(page):
-        if expected is UNKNOWN:
+        if expected is UNKNOWN and at.startswith("Everything that decides"):
+            yield from facts.copied(found)
+        elif expected is UNKNOWN:
             yield from sentences.numbers(at, found, about)
         else:
             yield at, found, expected
-    yield from facts.shapes(page)
     about = {}
     for line in [*page.lines, *(table.title for table in page.tables)]:
         if line in facts.run.entrants:
             about = {"a": line}
-        beginning = next((each for each in facts.versions if line.startswith(each)), "")
-        if beginning:
-            yield line[:60], line, facts.versions[beginning]
+        if line.startswith(_COPIED):
+            yield from facts.copied(line)
         else:
             yield from sentences.numbers(line[:60], line, about)
 

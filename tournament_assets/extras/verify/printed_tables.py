@@ -29,15 +29,11 @@ class Printed:
     Attributes:
         lines: The paragraphs outside of tables.
         data: What a page holds for its own program; None if nothing.
-        labels: What cells say of their column, and the name at its head.
-        shapes: What pictures in cells are made of, each with its table, row and column.
     """
 
     tables: list[PrintedTable] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     data: Any = None
-    labels: list[tuple[str, str]] = field(default_factory=list)
-    shapes: list[tuple[PrintedTable, int, int, str, dict[str, str]]] = field(default_factory=list)
 
 
 def read_markdown(text: str) -> Printed:
@@ -115,21 +111,14 @@ class _Html(HTMLParser):
         tables, values = self.page.tables, {key: value or "" for key, value in attrs}
         if "aria-label" in values:
             self.page.lines.append(values["aria-label"])
-        if "data-label" in values and tables[-1].headers:
-            labels = (
-                " ".join(values["data-label"].split()),
-                tables[-1].headers[len(tables[-1].rows[-1])],
-            )
-            self.page.labels.append(labels)
         if tag in ("script", "style", "svg", "table", "td", "th", "caption"):
             if tag == "table":
                 self._end_line()
                 tables.append(PrintedTable())
             self._inside.append(tag)
-        if "svg" in self._inside and tables and tables[-1].rows:
-            row = tables[-1].rows
-            self.page.shapes.append((tables[-1], len(row) - 1, len(row[-1]), tag, values))
-        elif tag in ("thead", "tbody", "tfoot"):
+        if "svg" in self._inside:
+            return
+        if tag in ("thead", "tbody", "tfoot"):
             self._in_head = tag == "thead"
         elif tag == "tr" and not self._in_head:
             tables[-1].rows.append([])
@@ -144,11 +133,6 @@ class _Html(HTMLParser):
         where = self._inside[-1] if self._inside else ""
         if where == "script" and data.startswith("{"):
             self.page.data = json.loads(data)
-        elif where == "svg" and self.page.shapes:
-            self.page.shapes[-1] = (
-                *self.page.shapes[-1][:4],
-                {**self.page.shapes[-1][4], "": data},
-            )
         elif where not in ("script", "style", "svg", "table"):
             self._text.append(data)
 

@@ -38,6 +38,7 @@ from tournament_assets.tournament.errors import InputError
 Row = Mapping[str, Any]
 _UNPRINTED = {("inputs", "entrants"), ("inputs", "prompt_bank"), ("versions", "commit")}
 _LATEX = tuple(f"tables/{each}.tex" for each in ("leaderboard", "methods", "limitations", "paper"))
+_COUNTS = ("ties", "inconsistent", "same_text", "unjudged", "judged")
 _SEEDS = {
     "n_permutations": "n_perms",
     "shuffle_seed": "shuffle_seed",
@@ -109,9 +110,9 @@ class Verification:
         }
         return {
             **{name: partial(_data, *both) for name, both in data.items()},
-            "report.html": self._printed(read_html),
+            "report.html": partial(self._printed, read_html),
             "report.md": self._markdown,
-            **dict.fromkeys(_LATEX, self._printed(read_latex)),
+            **dict.fromkeys(_LATEX, partial(self._printed, read_latex)),
             **{f"verdicts/{dimension}.jsonl": _outcomes for dimension in self.run.pairs},
         }
 
@@ -133,8 +134,7 @@ class Verification:
 
     @cached_property
     def _pages(self) -> PrintedNumbers:
-        elo = {dimension: self._primary(dimension) for dimension in self._by_dimension}
-        return PrintedNumbers(self.run, self._by_dimension, self._counts, elo, self._rows)
+        return PrintedNumbers(self.run, self._by_dimension, self._counts, self._rows)
 
     @cached_property
     def _rows(self) -> Mapping[tuple[str, str], Row]:
@@ -217,7 +217,7 @@ class Verification:
                     "win_rate": _exact(own.win_shares[name]),
                     "n": own.n_settled(name),
                     "elo": None if elo is None else Exact(elo.mean()),
-                    "elo_sem": None if elo is None else _exact(_standard_error(elo)),
+                    "elo_sem": None if elo is None else _standard_error(elo),
                 }
                 if not self.run.stops_early:
                     best, worst = own.places.get(name, (None, None))
@@ -278,16 +278,12 @@ class Verification:
                         expected[dimension, name, "group"] = f"{how} letter of {other}"
         return expected
 
-    def _printed(self, read: Callable[[str], Printed]) -> Callable[[Path], Iterator[Number]]:
-        def numbers(path: Path) -> Iterator[Number]:
-            page = read(path.read_text(encoding="utf-8"))
-            yield from page_numbers(self._pages, page)
-
-        return numbers
+    def _printed(self, read: Callable[[str], Printed], path: Path) -> Iterator[Number]:
+        return page_numbers(self._pages, read(path.read_text(encoding="utf-8")))
 
     def _markdown(self, path: Path) -> Iterator[Number]:
         """Yield the numbers; a line that is not computed is one that the page has too."""
-        for at, found, expected in self._printed(read_markdown)(path):
+        for at, found, expected in self._printed(read_markdown, path):
             if expected is not UNKNOWN:
                 yield at, found, expected
                 continue
@@ -306,30 +302,24 @@ class Verification:
             if isinstance(value, str) and _SAID.search(value)
         }
 
-    def _win_rates(self, _: Places) -> Places:
+    def _win_rates(self, found: Places) -> Places:
         met = sum(len(counts) for counts in self._counts.values()) // 2
         expected: dict[tuple[Any, ...], Any] = {("number of rows",): met}
         names = {"wins_a": "wins", "wins_b": "losses", "win_rate_a": "share"}
-        names |= {
-            each: each for each in ("ties", "inconsistent", "same_text", "unjudged", "judged")
-        }
-        for dimension, counts in self._counts.items():
-            for (a, b), own in counts.items():
-                row: dict[str, Any] = {
-                    column: _exact(own.get(each)) for column, each in names.items()
-                }
-                gap = self._by_dimension[dimension].gap(a, b)
-                if gap is not None:
-                    row["difference"] = _exact(gap.value)
-                if gap is not None and not self.run.stops_early:
+        names |= dict(zip(_COUNTS, _COUNTS, strict=True))
+        for dimension, a, b in dict.fromkeys(at[:3] for at in found if len(at) > 1):
+            own, gap = self._counts[dimension][a, b], self._by_dimension[dimension].gap(a, b)
+            row: dict[str, Any] = {column: _exact(own.get(each)) for column, each in names.items()}
+            if gap is not None:
+                row["difference"] = _exact(gap.value)
+                if not self.run.stops_early:
                     row |= {
                         "claim": gap.claim,
                         "difference_low": gap.low,
                         "difference_high": gap.high,
                         "more_prompts": gap.more_prompts,
                     }
-                if (dimension, a, b, "wins_a") in _:
-                    expected |= {(dimension, a, b, column): value for column, value in row.items()}
+            expected |= {(dimension, a, b, column): value for column, value in row.items()}
         return expected
 
     def _elo_results(self, _: Places) -> Places:
@@ -337,32 +327,32 @@ class Verification:
         expected: dict[tuple[Any, ...], Any] = {("default_k",): k_factor}
         for dimension, own in self._by_dimension.items():
             expected["n_decisive_matches", dimension] = own.n_decisive[""]
-            primary = self._primary(dimension)
+            means = self._primary(dimension).mean(axis=0)
             for place, name in enumerate(self.run.entrants):
-                is_rated = name in own.elo_rated
-                rows: dict[tuple[Any, ...], np.ndarray[Any, np.dtype[np.float64]]] = {
-                    ("k_sensitivity", dimension, f"{each:g}", name): ratings[:, place]
-                    for each, ratings in zip(self._factors, self._elo[dimension], strict=True)
-                    if each in self.run.settings["k_sweep"]
+                is_rated, stored = name in own.elo_rated, self._rows[dimension, name]
+                row = {"mean": _as_json(stored["elo"]), "sem": _as_json(stored["elo_sem"])}
+                for each, all_ratings in zip(self._factors, self._elo[dimension], strict=True):
+                    ratings = all_ratings[:, place]
+                    found = {"mean": Exact(ratings.mean()), "sem": _standard_error(ratings)}
+                    # Those of the tournament's own K are in the leaderboard too.
+                    found = row if each == k_factor else found if is_rated else dict.fromkeys(row)
+                    if each in self.run.settings["k_sweep"]:
+                        at = ("k_sensitivity", dimension, f"{each:g}", name)
+                        expected |= {(*at, key): value for key, value in found.items()}
+                low, high = _middle(
+                    self._primary(dimension)[:, place], self.run.settings["confidence"]
+                )
+                more: dict[str, Any] = {
+                    **row,
+                    "order_low": low if is_rated else None,
+                    "order_high": high if is_rated else None,
+                    "n_entrant_matches": own.n_decisive[name],
                 }
-                at = ("primary", dimension, name)
-                own_rows = [at, ("k_sensitivity", dimension, f"{k_factor:g}", name)]
-                for row, ratings in rows.items():
-                    expected[*row, "mean"] = Exact(ratings.mean()) if is_rated else None
-                    error = _standard_error(ratings)
-                    expected[*row, "sem"] = _exact(error) if is_rated else None
-                for row in own_rows:
-                    expected[*row, "mean"] = _as_json(self._rows[dimension, name]["elo"])
-                    expected[*row, "sem"] = _as_json(self._rows[dimension, name]["elo_sem"])
-                ends = _middle(primary[:, place], self.run.settings["confidence"])
-                for key, end in zip(("order_low", "order_high"), ends, strict=True):
-                    expected[*at, key] = Exact(end) if is_rated else None
-                expected[*at, "n_entrant_matches"] = own.n_decisive[name]
-                means = np.sort(primary.mean(axis=0))
                 # Ties share a rank, and other rules place entrants without a rating.
-                if len(own.elo_rated) == len(means) and np.diff(means).min(initial=1.0) > 0.1:
-                    mean = primary[:, place].mean()
-                    expected[*at, "rank"] = 1 + int((means > mean + 0.01).sum())
+                is_plain = np.diff(np.sort(means)).min(initial=1.0) > 0.1
+                if is_plain and len(own.elo_rated) == len(means):
+                    more["rank"] = 1 + int((means > means[place] + 0.01).sum())
+                expected |= {("primary", dimension, name, key): each for key, each in more.items()}
         return expected
 
     def _orderings(self, _: Places) -> Places:
@@ -498,7 +488,7 @@ def _json_lines(path: Path) -> list[Row]:
 def _standard_error(ratings: np.ndarray[Any, np.dtype[np.float64]]) -> float | None:
     if ratings.size < 2 or not ratings.std():
         return None
-    return float(ratings.std(ddof=1)) / math.sqrt(ratings.size)
+    return Exact(ratings.std(ddof=1) / math.sqrt(ratings.size))
 
 
 def _middle(
@@ -506,4 +496,4 @@ def _middle(
 ) -> tuple[float, float]:
     outside = int((1 - confidence) / 2 * (ratings.size - 1) + 1e-9)
     ordered = np.sort(ratings)
-    return float(ordered[outside]), float(ordered[ratings.size - 1 - outside])
+    return Exact(ordered[outside]), Exact(ordered[ratings.size - 1 - outside])
