@@ -16,10 +16,8 @@ def mcq(
     subject: str | None = None,
 ) -> MultipleChoiceQuestion:
     return MultipleChoiceQuestion(
-        where="train.json:1",
         source=source,
         stem=stem,
-        options=("Uric acid", "Oxalate", "Calcium", "Iron"),
         gold_answer=gold_answer,
         several_answers=several_answers,
         source_id=source_id,

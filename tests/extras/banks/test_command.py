@@ -73,3 +73,13 @@ def test_building_a_bank_twice_gives_the_same_file_and_never_overwrites_one(
     )
     assert code == 2
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
+
+
+def test_the_first_option_of_cop_can_be_said(tmp_path: Path) -> None:
+    source, out = tmp_path / "medmcqa.jsonl", tmp_path / "bank.jsonl"
+    options = {"opa": "Uric acid", "opb": "Oxalate", "opc": "Calcium", "opd": "Iron"}
+    write_json_lines(source, [{"question": "Which crystals cause gout?", **options, "cop": 1}])
+    asked = ("bank", "build", "--medmcqa", str(source), "--medmcqa-count", "1", "--out", str(out))
+    assert run(*asked)[0] == 2
+    code, output = run(*asked, "--medmcqa-cop-base", "1")
+    assert (code, "Uric acid" in out.read_text()) == (0, True), output

@@ -8,14 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from tournament_assets.extras.banks.multiple_choice import (
-    detect_format,
     parse_medmcqa,
     parse_medqa,
-    parse_questions,
-    read_question_file,
     read_questions,
 )
+from tournament_assets.storage.row_files import read_rows, sample_file
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.json_lines import JsonObject
 
 from .builders import at_lines, medqa_row
 
@@ -118,7 +117,6 @@ def test_subject_topic_and_choice_type_are_kept() -> None:
 def test_the_letter_finds_its_text_in_every_form_of_options(options: Any) -> None:
     (question,) = parse_medqa(at_lines(medqa_row(options=options)))
     assert question.gold_answer == "Oxalate"
-    assert question.options == ("Uric acid", "Oxalate")
     assert question.category == "step1"
 
 
@@ -155,12 +153,6 @@ def test_twenty_problems_are_listed_and_the_others_counted() -> None:
     assert re.findall(r"\d+", caught.value.problems[-1]) == ["5"]
 
 
-def test_the_format_chooses_how_rows_are_read() -> None:
-    (medmcqa,) = parse_questions(at_lines(medmcqa_row()), question_format="medmcqa", cop_base=1)
-    (medqa,) = parse_questions(at_lines(medqa_row()), question_format="medqa")
-    assert (medmcqa.source, medqa.source) == ("medmcqa", "medqa")
-
-
 MEDMCQA: dict[str, Any] = {
     "question": "Which crystals cause gout?",
     "opa": "Uric acid",
@@ -182,10 +174,14 @@ def write_lines(path: Path, *rows: dict[str, Any]) -> Path:
     return path
 
 
+def rows_of(path: Path) -> list[tuple[str, JsonObject]]:
+    return read_rows(path, sample_file(path).kind)
+
+
 def test_json_lines_are_read_with_their_line_numbers(tmp_path: Path) -> None:
     path = tmp_path / "train.jsonl"
     path.write_text('{"a": 1}\n\n{"a": "x\u2028y"}\r\n', encoding="utf-8")
-    assert read_question_file(path) == [
+    assert rows_of(path) == [
         ("train.jsonl:1", {"a": 1}),
         ("train.jsonl:3", {"a": "x\u2028y"}),
     ]
@@ -195,12 +191,12 @@ def test_a_json_file_may_hold_lines_or_a_list(tmp_path: Path) -> None:
     lines = write_lines(tmp_path / "lines.json", MEDQA, MEDQA)
     listed = tmp_path / "list.json"
     listed.write_text(json.dumps([MEDQA, MEDQA]), encoding="utf-8")
-    assert [where for where, _ in read_question_file(lines)] == ["lines.json:1", "lines.json:2"]
-    assert [where for where, _ in read_question_file(listed)] == [
+    assert [where for where, _ in rows_of(lines)] == ["lines.json:1", "lines.json:2"]
+    assert [where for where, _ in rows_of(listed)] == [
         "list.json:item 1",
         "list.json:item 2",
     ]
-    assert [row for _, row in read_question_file(listed)] == [MEDQA, MEDQA]
+    assert [row for _, row in rows_of(listed)] == [MEDQA, MEDQA]
 
 
 @pytest.mark.parametrize(
@@ -222,27 +218,27 @@ def test_parquet_options_are_read_whatever_their_type(
         options = [{"key": key, "value": value} for key, value in options]
     columns = {name: [value] for name, value in MEDQA.items() if name != "options"}
     pq.write_table(pa.table({**columns, "options": pa.array([options], type=options_type)}), path)
-    (question,) = read_questions(path, expected_format="medqa")
-    assert question.where == "test.parquet:row 1"
-    assert question.options == ("Uric acid", "Oxalate")
+    (question,) = read_questions(path, "medqa")
     assert question.gold_answer == "Oxalate"
 
 
 def test_a_medmcqa_file_is_read_as_a_whole(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "dev.json", MEDMCQA, MEDMCQA | {"cop": 2})
-    assert [question.gold_answer for question in read_questions(path)] == ["Uric acid", "Calcium"]
+    questions = read_questions(path, "medmcqa")
+    assert [question.gold_answer for question in questions] == ["Uric acid", "Calcium"]
 
 
 def test_the_caller_can_say_what_cop_counts_from(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "dev.jsonl", MEDMCQA | {"cop": 1})
-    assert [question.gold_answer for question in read_questions(path, cop_base=0)] == ["Oxalate"]
+    (question,) = read_questions(path, "medmcqa", cop_base=0)
+    assert question.gold_answer == "Oxalate"
 
 
 def test_every_broken_line_is_reported_with_its_number(tmp_path: Path) -> None:
     path = tmp_path / "train.jsonl"
     path.write_text('{"a": 1}\n{"a": \n[1, 2]\n', encoding="utf-8")
     with pytest.raises(InputError) as caught:
-        read_question_file(path)
+        read_questions(path, "medqa")
     cut, listed = caught.value.problems
     assert cut.startswith("train.jsonl:2: ")
     assert listed.startswith("train.jsonl:3: ")
@@ -254,7 +250,7 @@ def test_fifty_items_that_are_no_objects_are_listed_and_the_others_counted(
     path = tmp_path / "train.json"
     path.write_text(json.dumps([MEDQA, *range(53)]), encoding="utf-8")
     with pytest.raises(InputError) as caught:
-        read_question_file(path)
+        read_questions(path, "medqa")
     assert len(caught.value.problems) == 51
     assert re.findall(r"\d+", caught.value.problems[0]) == ["2", "0"]
     assert re.findall(r"\d+", caught.value.problems[-1]) == ["3"]
@@ -276,25 +272,21 @@ def test_an_unreadable_file_says_what_is_wrong(
 ) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=problem):
-        read_question_file(tmp_path / name)
+        read_questions(tmp_path / name, "medqa")
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"absent\.jsonl: "):
-        read_question_file(tmp_path / "absent.jsonl")
+        read_questions(tmp_path / "absent.jsonl", "medqa")
 
 
-def test_the_columns_tell_the_format() -> None:
-    assert detect_format([("train.json:1", MEDMCQA)]) == "medmcqa"
-    assert detect_format([("train.json:1", MEDQA)]) == "medqa"
-
-
-def test_other_columns_are_refused_with_what_was_found() -> None:
+def test_other_columns_are_refused_with_what_was_found(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "train.json", {"sent1": "Which?", "ending0": "Gout"})
     with pytest.raises(InputError, match=r":1: .* ending0, sent1;"):
-        detect_format([("train.json:1", {"sent1": "Which?", "ending0": "Gout"})])
+        read_questions(path, "medmcqa")
 
 
 def test_a_file_of_the_other_set_is_refused(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "train.jsonl", MEDQA)
     with pytest.raises(InputError, match=r" medqa; .* medmcqa;"):
-        read_questions(path, expected_format="medmcqa")
+        read_questions(path, "medmcqa")

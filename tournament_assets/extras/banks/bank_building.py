@@ -10,7 +10,7 @@ import io
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -56,7 +56,8 @@ class BankBuild:
     """Rows of a prompt bank, and what was left out of it.
 
     Attributes:
-        rows: Rows that `parse_prompt_bank` accepts, sorted by source and prompt_id.
+        rows: Rows that `parse_prompt_bank` accepts: those drawn, sorted by source and prompt_id,
+            then those of a curated file.
         counts: The counts of each source, sorted by source.
     """
 
@@ -214,34 +215,20 @@ class BankRecipe:
     seed: int
 
 
-@dataclass(frozen=True, slots=True)
-class BankReport:
-    """The result of building a bank.
-
-    Attributes:
-        counts: The counts of each source.
-    """
-
-    n_prompts: int
-    counts: Mapping[str, SourceCounts]
-
-
-def build_bank_file(recipe: BankRecipe, out: Path) -> BankReport:
+def build_bank_file(recipe: BankRecipe, out: Path) -> BankBuild:
     """Draw questions, append the curated rows, validate everything, and write the bank.
 
     Raises:
         InputError: If a file cannot be used, a source is too small, or `out` already exists.
     """
-    refuse_existing_bank(out)
+    _refuse_existing(out)
     questions = []
     if recipe.medmcqa is not None:
         questions.extend(
-            read_questions(
-                recipe.medmcqa, expected_format="medmcqa", cop_base=recipe.medmcqa_cop_base
-            )
+            read_questions(recipe.medmcqa, "medmcqa", cop_base=recipe.medmcqa_cop_base)
         )
     if recipe.medqa is not None:
-        questions.extend(read_questions(recipe.medqa, expected_format="medqa"))
+        questions.extend(read_questions(recipe.medqa, "medqa"))
     wanted = {"medmcqa": recipe.medmcqa_count, "medqa": recipe.medqa_count}
     build = build_bank_rows(
         questions,
@@ -253,16 +240,11 @@ def build_bank_file(recipe: BankRecipe, out: Path) -> BankReport:
     ]
     if recipe.curated is not None:
         rows.extend(read_json_lines(recipe.curated))
-    write_bank(out, rows)
-    return BankReport(n_prompts=len(rows), counts=build.counts)
+    _write_bank(out, rows)
+    return replace(build, rows=tuple(row for _, row in rows))
 
 
-def refuse_existing_bank(out: Path) -> None:
-    """Refuse to overwrite a file, before any work is done.
-
-    Raises:
-        InputError: If the file exists.
-    """
+def _refuse_existing(out: Path) -> None:
     if out.exists():
         raise InputError(
             f"{out}: the file is there already; expected a new name, so that no bank is lost; "
@@ -270,15 +252,8 @@ def refuse_existing_bank(out: Path) -> None:
         )
 
 
-def write_bank(out: Path, rows: Sequence[tuple[str, JsonObject]]) -> None:
-    """Validate the rows of a bank and write them.
-
-    Args:
-        rows: Each row's location, for messages, and the row.
-
-    Raises:
-        InputError: With every row that is not a valid prompt.
-    """
+def _write_bank(out: Path, rows: Sequence[tuple[str, JsonObject]]) -> None:
+    """Validate the rows of a bank, each with its location for messages, and write them."""
     parse_prompt_bank(rows)
     content = io.BytesIO()
     write_json_lines(content, (row for _, row in rows))
@@ -334,7 +309,7 @@ def import_bank_file(recipe: ImportRecipe, out: Path) -> ImportedBank:
         InputError: If the file cannot be used or holds no prompt, `out` already exists, or a prompt
             is not valid.
     """
-    refuse_existing_bank(out)
+    _refuse_existing(out)
     left_out: Counter[str] = Counter()
     rows: dict[tuple[Json, Json], tuple[str, JsonObject]] = {}
     format_name = ""
@@ -359,7 +334,7 @@ def import_bank_file(recipe: ImportRecipe, out: Path) -> ImportedBank:
             f"({left_out.total()} looked at); expected at least one; say which column does by "
             "--map text=COLUMN"
         )
-    write_bank(out, list(rows.values()))
+    _write_bank(out, list(rows.values()))
     return ImportedBank(len(rows), format_name, dict(sorted((+left_out).items())))
 
 

@@ -19,7 +19,7 @@ Source: https://github.com/lmarena/arena-hard-auto
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from tournament_assets.battles.files import (
     LIST,
@@ -123,22 +123,19 @@ ALPACA_EVAL = RowFormat(
 NO_SCORE = "no score in a game: both games of the line are left out"
 
 _STRONG = 3.0
-_Shown = Literal["A", "B", "="]
-_SCORES: Mapping[str, tuple[_Shown, float]] = {
-    "A>>B": ("A", _STRONG),
-    "A>B": ("A", 1.0),
-    "A=B": ("=", 1.0),
-    "B=A": ("=", 1.0),
-    "B>A": ("B", 1.0),
-    "B>>A": ("B", _STRONG),
-    "A<B": ("B", 1.0),
-    "A<<B": ("B", _STRONG),
-    "B<A": ("A", 1.0),
-    "B<<A": ("A", _STRONG),
+_SCORES = {
+    **dict.fromkeys(("A>>B", "B<<A"), ("A", _STRONG)),
+    **dict.fromkeys(("A>B", "B<A"), ("A", 1.0)),
+    **dict.fromkeys(("A=B", "B=A"), ("=", 1.0)),
+    **dict.fromkeys(("B>A", "A<B"), ("B", 1.0)),
+    **dict.fromkeys(("B>>A", "A<<B"), ("B", _STRONG)),
 }
-_Showing = Literal["ab", "ba"]
-_SHOWINGS: tuple[_Showing, _Showing] = ("ab", "ba")
-_Winner = tuple[BattleWinner, float]
+"""Which response won, as shown, or neither; and the verdict's weight."""
+_GAMES: tuple[tuple[str, Mapping[str, BattleWinner]], ...] = (
+    ("ab", {"A": "model_a", "B": "model_b", "=": "tie"}),
+    ("ba", {"A": "model_b", "B": "model_a", "=": "tie"}),
+)
+"""Both games of a line: their presentation, and who won."""
 
 
 def _parse_arena_hard(row: Row, options: FormatOptions) -> Iterable[Row | LeftOut]:
@@ -166,21 +163,13 @@ def _parse_arena_hard(row: Row, options: FormatOptions) -> Iterable[Row | LeftOu
         {
             "model_a": baseline,
             "model_b": row["model"],
-            "winner": winner,
+            "winner": winners[_SCORES[score][0]],
             "judge_model": row.get("judge") or options.judge,
-            "weight": weight,
+            "weight": _SCORES[score][1],
             "presentation": showing,
         }
-        for score, showing in zip(scores, _SHOWINGS, strict=True)
-        for winner, weight in [_read_score(score, showing)]
+        for score, (showing, winners) in zip(scores, _GAMES, strict=True)
     ]
-
-
-def _read_score(score: str, showing: _Showing) -> _Winner:
-    shown, weight = _SCORES[score]
-    if shown == "=":
-        return "tie", weight
-    return ("model_a" if (shown == "A") == (showing == "ab") else "model_b"), weight
 
 
 ARENA_HARD = RowFormat(

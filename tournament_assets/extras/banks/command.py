@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -13,8 +13,6 @@ from tournament_assets.extras.banks.bank_building import (
     import_bank_file,
 )
 from tournament_assets.project.project_files import load_prompt_bank
-
-_COP_BASES: dict[str | None, Literal[0, 1] | None] = {None: None, "0": 0, "1": 1}
 
 
 @click.group("bank")
@@ -57,42 +55,23 @@ def _print_counts(title: str, counts: Any) -> None:
 @click.option(
     "--medmcqa-cop-base",
     type=click.Choice(["0", "1"]),
+    callback=lambda _context, _option, value: None if value is None else int(value),
     help="What `cop` calls the first option, where the file itself does not show it.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The bank to write.")
-def bank_build_command(
-    medmcqa: Path | None,
-    medqa: Path | None,
-    curated: Path | None,
-    medmcqa_count: int,
-    medqa_count: int,
-    medmcqa_cop_base: str | None,
-    seed: int,
-    out: Path,
-) -> None:
+def bank_build_command(out: Path, **recipe: Any) -> None:
     """Build a prompt bank from multiple-choice files, recast as open questions.
 
     Questions that need their options, and answers that name options, are left out and counted.
     The same files, counts and seed give the same bank.
     """
-    report = build_bank_file(
-        BankRecipe(
-            medmcqa=medmcqa,
-            medqa=medqa,
-            curated=curated,
-            medmcqa_count=medmcqa_count,
-            medqa_count=medqa_count,
-            medmcqa_cop_base=_COP_BASES[medmcqa_cop_base],
-            seed=seed,
-        ),
-        out,
-    )
-    for source, counts in sorted(report.counts.items()):
+    build = build_bank_file(BankRecipe(**recipe), out)
+    for source, counts in sorted(build.counts.items()):
         click.echo(f"{source}: {counts.read} read, {counts.eligible} fit, {counts.drawn} drawn")
         for reason, count in sorted(counts.left_out.items()):
             click.echo(f"  left out, {reason}: {count}")
-    click.echo(f"{out}: {report.n_prompts} prompts")
+    click.echo(f"{out}: {len(build.rows)} prompts")
 
 
 @bank_group.command("import")
@@ -116,12 +95,7 @@ def bank_build_command(
 @click.option("--split", help="The split to take from a dataset's folder.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The bank to write.")
 def bank_import_command(
-    path: Path,
-    format_name: str | None,
-    columns: tuple[str, ...],
-    values: tuple[str, ...],
-    split: str | None,
-    out: Path,
+    path: Path, columns: tuple[str, ...], values: tuple[str, ...], out: Path, **recipe: Any
 ) -> None:
     """Make a prompt bank from another tool's file, or from a Hugging Face dataset.
 
@@ -132,10 +106,9 @@ def bank_import_command(
     imported = import_bank_file(
         ImportRecipe(
             path,
-            format_name=format_name,
             columns=_assignments(columns, "--map"),
             values=_assignments(values, "--set"),
-            split=split,
+            **recipe,
         ),
         out,
     )

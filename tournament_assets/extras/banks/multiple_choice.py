@@ -25,10 +25,8 @@ class MultipleChoiceQuestion:
     """One row of a question file.
 
     Attributes:
-        where: The row's location (`file:line`).
         source: The set it comes from.
         stem: The question as it was printed, without its options.
-        options: The options in the order of their letters; a missing one is empty.
         gold_answer: The text of the correct option; None if the row does not say which it is.
         several_answers: Whether the set says that options combine several answers.
         source_id: The identifier in the set, if it has one.
@@ -36,35 +34,13 @@ class MultipleChoiceQuestion:
         category: The topic (MedMCQA) or the examination step (MedQA), if the set names it.
     """
 
-    where: str
     source: QuestionFormat
     stem: str
-    options: tuple[str, ...]
     gold_answer: str | None
     several_answers: bool = False
     source_id: str | None = None
     subject: str | None = None
     category: str | None = None
-
-
-def parse_questions(
-    rows: Sequence[tuple[str, JsonObject]],
-    *,
-    question_format: QuestionFormat,
-    cop_base: Literal[0, 1] | None = None,
-) -> list[MultipleChoiceQuestion]:
-    """Read and validate the rows of one question file.
-
-    Args:
-        rows: Each row's location (`file:line`), and the row.
-        cop_base: The number of option a in MedMCQA's `cop`; None detects it from the file.
-
-    Raises:
-        InputError: With the first problems of the file and the number of the others.
-    """
-    if question_format == "medmcqa":
-        return parse_medmcqa(rows, cop_base=cop_base)
-    return parse_medqa(rows)
 
 
 def parse_medmcqa(
@@ -141,14 +117,12 @@ def _parse_medmcqa_row(
     cop_base: Literal[0, 1],
     problems: Problems,
 ) -> MultipleChoiceQuestion:
-    options = tuple(
-        _read_text(where, row, f"op{letter.lower()}", problems) or "" for letter in _LETTERS
-    )
+    options = [_read_text(where, row, f"op{letter.lower()}", problems) for letter in _LETTERS]
     gold_answer = None
     if cop is not None:
         index = cop - cop_base
         if 0 <= index < len(_LETTERS):
-            gold_answer = options[index] or None
+            gold_answer = options[index]
         else:
             problems.add(
                 f"{where}: cop is {cop}; expected {cop_base} to {cop_base + len(_LETTERS) - 1}, "
@@ -158,10 +132,8 @@ def _parse_medmcqa_row(
     if choice_type not in (None, "single", "multi"):
         problems.add(f"{where}: choice_type is {choice_type!r}; expected 'single' or 'multi'")
     return MultipleChoiceQuestion(
-        where=where,
         source="medmcqa",
         stem=_read_stem(where, row, problems),
-        options=options,
         gold_answer=gold_answer,
         several_answers=choice_type == "multi",
         source_id=_read_text(where, row, "id", problems),
@@ -209,10 +181,8 @@ def _parse_medqa_row(where: str, row: JsonObject, problems: Problems) -> Multipl
             "expected the text of one of the options"
         )
     return MultipleChoiceQuestion(
-        where=where,
         source="medqa",
         stem=_read_stem(where, row, problems),
-        options=tuple(options[key] for key in sorted(options)),
         gold_answer=gold_answer,
         source_id=_read_text(where, row, "id", problems),
         category=_read_text(where, row, "meta_info", problems),
@@ -275,58 +245,32 @@ _MEDQA_GOLD_COLUMNS = frozenset({"answer", "answer_idx"})
 
 
 def read_questions(
-    path: Path,
-    *,
-    expected_format: QuestionFormat | None = None,
-    cop_base: Literal[0, 1] | None = None,
+    path: Path, question_format: QuestionFormat, *, cop_base: Literal[0, 1] | None = None
 ) -> list[MultipleChoiceQuestion]:
     """Read one question file.
 
     Args:
         path: A `.jsonl`, `.json` or `.parquet` file.
-        expected_format: The set the file should belong to; None accepts either.
+        question_format: The set that the file belongs to.
         cop_base: The number of option a in MedMCQA's `cop`; None detects it from the file.
 
     Raises:
-        InputError: If the file cannot be read or is not of the expected set; with the first
+        InputError: If the file cannot be read, holds no row or is not of that set; with the first
             problems of its rows and the number of the others.
-    """
-    rows = read_question_file(path)
-    found_format = detect_format(rows)
-    if expected_format is not None and found_format != expected_format:
-        raise InputError(
-            f"{path}: the columns are those of {found_format}; expected {expected_format}; "
-            f"give the file as {found_format}"
-        )
-    return parse_questions(rows, question_format=found_format, cop_base=cop_base)
-
-
-def read_question_file(path: Path) -> list[tuple[str, JsonObject]]:
-    """Read the rows of a file, each with its location.
-
-    Returns:
-        `file:line` and the row for JSON Lines; `file:item N` for a list; `file:row N` for
-        Parquet. All count from 1.
-
-    Raises:
-        InputError: If the file cannot be read, or holds no row; with the first problems of its
-            rows and the number of the others.
     """
     rows = read_rows(path, sample_file(path).kind)
     if not rows:
         raise InputError(f"{path}: the file holds no row; expected at least one question")
-    return rows
+    found = _detect_format(*rows[0])
+    if found != question_format:
+        raise InputError(
+            f"{path}: the columns are those of {found}; expected {question_format}; "
+            f"give the file as {found}"
+        )
+    return parse_medqa(rows) if found == "medqa" else parse_medmcqa(rows, cop_base=cop_base)
 
 
-def detect_format(rows: Sequence[tuple[str, JsonObject]]) -> QuestionFormat:
-    """Detect from a file's columns which set it belongs to.
-
-    Raises:
-        InputError: If the first row's columns are those of neither set.
-    """
-    if not rows:
-        raise InputError("the file holds no row; expected at least one question")
-    where, first = rows[0]
+def _detect_format(where: str, first: JsonObject) -> QuestionFormat:
     columns = first.keys()
     if columns >= _MEDMCQA_COLUMNS:
         return "medmcqa"
