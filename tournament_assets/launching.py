@@ -404,11 +404,11 @@ def diagnose_project(
             "configs",
             preflight.Health.ILL,
             f"{project / 'configs'} holds no .yaml file",
-            "start in the project's folder or set TOURNAMENT_PROJECT",
+            "start in a project's folder, or write a project here: `tournament init`",
         )
     yield preflight.diagnose_device(plans, environment.get("TOURNAMENT_DEVICE", ""))
     ledger_url = environment.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(project)
-    yield preflight.diagnose_ledger(ledger_url, [plan.tournament_id for plan in plans])
+    yield preflight.diagnose_ledger(ledger_url, plans)
     storage = environment.get("TOURNAMENT_STORAGE") or str(project / "storage")
     yield preflight.diagnose_storage(storage)
     for plan in plans:

@@ -27,25 +27,32 @@ def free_port() -> int:
 
 @contextmanager
 def dagster_dev(project: Path, home: Path, log: Path) -> Iterator[str]:
-    """Run `tournament ui` in a project and yield its address."""
+    """Run `tournament ui` in a project, with a home, and yield its address."""
+    variables = {"DAGSTER_HOME": str(home), "TOURNAMENT_PROJECT": str(project)}
+    with served(project, log, **variables) as address:
+        yield address
+
+
+@contextmanager
+def served(folder: Path, log: Path, *options: str, **variables: str) -> Iterator[str]:
+    """Run `tournament ui` in a folder and yield the address of its pages, once it answers.
+
+    With the option `--daemon` there are no pages, and nothing is waited for.
+    """
     port = free_port()
-    command = [sys.executable, "-m", "tournament_assets", "ui", "--port", str(port)]
-    environment = {
-        **os.environ,
-        "DAGSTER_HOME": str(home),
-        "TOURNAMENT_PROJECT": str(project),
-    }
+    package = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command,
-            cwd=project,
-            env=environment,
+            [sys.executable, "-m", "tournament_assets", "ui", "--port", str(port), *options],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": package, **variables},
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
         try:
-            _wait_for(f"http://127.0.0.1:{port}/server_info", process, log)
+            if "--daemon" not in options:
+                _wait_for(f"http://127.0.0.1:{port}/server_info", process, log)
             yield f"http://127.0.0.1:{port}"
         finally:
             with suppress(ProcessLookupError, subprocess.TimeoutExpired):

@@ -37,6 +37,7 @@ from tournament_assets.responses.api_responses import (
     missing_key,
     service_problems,
 )
+from tournament_assets.runs.provenance import rerun_command
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
@@ -228,7 +229,7 @@ class Finding:
     Attributes:
         health: How it stands.
         said: What was found.
-        advice: What to do; empty if nothing.
+        advice: What to do; empty if nothing. Each command that it names is between backticks.
     """
 
     subject: str
@@ -276,7 +277,7 @@ def diagnose_device(plans: Sequence[TournamentPlan], asked: str) -> Finding:
             "device",
             Health.ILL,
             f"TOURNAMENT_DEVICE is {asked!r}; without it: {picked.sentence}",
-            "install torch for CUDA and check nvidia-smi, or set TOURNAMENT_DEVICE=cpu",
+            "install torch for CUDA and check nvidia-smi, or `export TOURNAMENT_DEVICE=cpu`",
         )
     if picked.device == "cpu":
         return Finding(
@@ -288,28 +289,30 @@ def diagnose_device(plans: Sequence[TournamentPlan], asked: str) -> Finding:
     return Finding("device", Health.WELL, picked.sentence)
 
 
-def diagnose_ledger(url: str, tournament_ids: Sequence[str]) -> Finding:
+def diagnose_ledger(url: str, plans: Sequence[TournamentPlan]) -> Finding:
     """Return whether the ledger of paid work opens, and what it waits for.
 
     Args:
         url: Its SQLAlchemy URL.
-        tournament_ids: Whose work is looked for.
+        plans: Whose work is looked for.
     """
     try:
         with open_ledger(url) as ledger:
-            waiting = sum(
-                len(batches)
-                for name in tournament_ids
-                for batches in ledger.open_scopes(name).values()
-            )
+            waiting = [
+                (rerun_command(plan, scope.mode), len(batches))
+                for plan in plans
+                for scope, batches in ledger.open_scopes(plan.tournament_id).items()
+            ]
     except TournamentError as error:
-        return Finding("ledger", Health.ILL, str(error), "check TOURNAMENT_LEDGER_URL")
+        advice = "correct it, or `unset TOURNAMENT_LEDGER_URL` for the project's own"
+        return Finding("ledger", Health.ILL, str(error), advice)
     if waiting:
+        commands = " and ".join(f"`{each}`" for each in dict(waiting))
         return Finding(
             "ledger",
             Health.LOOK,
-            f"it opens; batches to be collected: {waiting}",
-            "run the mode again, or start the sensor that resumes judging",
+            f"it opens; batches to be collected: {sum(count for _, count in waiting)}",
+            f"run {commands}, or keep `tournament ui` running, which collects them",
         )
     return Finding("ledger", Health.WELL, "it opens, and waits for no batch")
 
@@ -328,7 +331,10 @@ def diagnose_storage(place: str) -> Finding:
         probe.unlink()
     except Exception as error:  # noqa: BLE001 (each object store has errors of its own)
         return Finding(
-            "storage", Health.ILL, f"{type(error).__name__}: {place}", "check TOURNAMENT_STORAGE"
+            "storage",
+            Health.ILL,
+            f"{type(error).__name__}: {place}",
+            "correct it, or `unset TOURNAMENT_STORAGE` for the project's own",
         )
     if path.protocol not in ("", "file", "local"):
         return Finding("storage", Health.WELL, place)

@@ -448,7 +448,7 @@ def diagnose_automation(
             "daemon",
             Health.LOOK,
             "none has reported in the last five minutes, so no schedule or sensor fires",
-            "start it: tournament ui, or tournament ui --daemon without pages",
+            "start `tournament ui`, or `tournament ui --daemon` without pages",
         )
 
 
@@ -466,7 +466,10 @@ def _diagnose_automation(plan: TournamentPlan, instance: dg.DagsterInstance) -> 
             yield Finding(name, Health.WELL, "on")
         else:
             yield Finding(
-                name, Health.LOOK, "the config names it and it is off", "switch it on in the UI"
+                name,
+                Health.LOOK,
+                "the config names it and it is off",
+                "start `tournament ui` and switch it on under Automation",
             )
 
 
