@@ -4,6 +4,7 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -40,6 +41,7 @@ from .reference_decoder import SlowResponse, decode_slowly, merge_heads, speak_s
 from .statistics_of_draws import p_value
 
 N_TOKENS = 20  # of 23 rows in the vocabulary
+QUANTISED = SimpleNamespace(is_compileable=False)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -377,15 +379,24 @@ def test_a_plain_olmo2_answers_in_captured_rounds_as_generate_answers(
 
 
 @pytest.mark.parametrize(
-    "settings", [{"stop": ["ab"]}, {"top_k": 5}, {"repetition_penalty": 1.5}], ids=str
+    "settings",
+    [{"stop": ["ab"]}, {"top_k": 5}, {"repetition_penalty": 1.5}, "spread", "quantised"],
+    ids=str,
 )
 def test_what_only_generate_knows_is_left_to_it(
-    tiny: LoadedEntrant, bank: list[Prompt], settings: dict[str, object]
+    tiny: LoadedEntrant,
+    bank: list[Prompt],
+    settings: dict[str, object] | str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    spec = describe(temperature=0.7, max_new_tokens=4).model_copy(update=settings)
+    changes = settings if isinstance(settings, dict) else {}
+    spec = describe(temperature=0.7, max_new_tokens=4).model_copy(update=changes)
+    if settings == "quantised":
+        monkeypatch.setattr(tiny.model, "hf_quantizer", QUANTISED, raising=False)
+    base = replace(tiny.base, is_spread=settings == "spread")
     captured = CapturedRounds(CountingRecorder, compiler="eager")
     ((response,),) = generate_responses(
-        replace(tiny, spec=spec), bank[:1], batch_size=1, captured=captured
+        replace(tiny, spec=spec, base=base), bank[:1], batch_size=1, captured=captured
     )
     assert "compiled" not in response.diagnostics
 

@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from tournament_assets.generation.hydra.hydra_model import HydraModel
+from tournament_assets.generation.hydra.hydra_model import HydraModel, join
 from tournament_assets.generation.hydra.product_of_experts import (
     draft_probabilities,
     draw,
@@ -56,8 +56,8 @@ def score_jury(model: HydraModel, hidden: Tensor, *, heads: Tensor) -> JuryScore
     best = torch.stack(largest).argmax(dim=0)[None]
     votes = torch.stack(places).gather(0, best)[0]  # (n_heads, n_prompts)
     return JuryScores(
-        drawn=torch.cat(drawn, dim=-1),
-        verifiers=torch.cat(verifiers, dim=-1),
+        drawn=join(drawn),
+        verifiers=join(verifiers),
         votes=votes.T,
     )
 

@@ -388,7 +388,7 @@ class HydraModel:
             Logits, float32, shape (..., n_tokens).
         """
         normed = self.normalise(hidden)
-        return _join([self.score(normed, part) for part in self.parts])
+        return join([self.score(normed, part) for part in self.parts])
 
     def plain_logits(self, hidden: Tensor) -> Tensor:
         """Score the known tokens as the base model and `generate` do, in the weights' precision.
@@ -401,7 +401,7 @@ class HydraModel:
         """
         normed = self.normalise(hidden)
         weight = self._model.lm_head.weight
-        return _join([torch.nn.functional.linear(normed, weight[part]) for part in self.parts])
+        return join([torch.nn.functional.linear(normed, weight[part]) for part in self.parts])
 
 
 def _project_exactly(rows: Tensor, weight: Tensor) -> Tensor:
@@ -420,7 +420,8 @@ def _project_exactly(rows: Tensor, weight: Tensor) -> Tensor:
     return torch.nn.functional.linear(rows.to(torch.float32), weight.to(torch.float32))
 
 
-def _join(scores: Sequence[Tensor]) -> Tensor:
+def join(scores: Sequence[Tensor]) -> Tensor:
+    """Put the scores of all parts of the vocabulary together; a single one is not copied."""
     return scores[0] if len(scores) == 1 else torch.cat(list(scores), dim=-1)
 
 
