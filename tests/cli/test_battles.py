@@ -10,6 +10,7 @@ from tests.battles.builders import write_lines
 from tournament_assets.battles.columns import make_battle_table
 from tournament_assets.battles.registry import write_battles
 from tournament_assets.cli import battles as command
+from tournament_assets.cli import main
 from tournament_assets.tournament.battles import Battle, RatingSettings
 from tournament_assets.tournament.errors import InputError
 
@@ -330,3 +331,15 @@ def test_an_interval_that_its_resamples_cannot_support_is_refused(tmp_path: Path
     with pytest.raises(InputError, match=r"99\.9 %"):
         run("rate", path, "--n-bootstraps", "10", "--confidence", "0.999")
     run("rate", path, "--n-bootstraps", "20", "--confidence", "0.9")
+
+
+def test_files_that_are_wrong_alike_are_told_of_once(tmp_path: Path) -> None:
+    for number in range(12):
+        (tmp_path / f"{number}.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "torn.jsonl").write_text("[]\n")
+    result = CliRunner().invoke(main, ["battles", "rate", *map(str, tmp_path.iterdir())])
+    assert result.exit_code == 2
+    _, *told = result.stderr.splitlines()
+    assert len(told) == 2
+    assert any("in 12 files: unknown format (csv with a, b)" in each for each in told)
+    assert any("torn.jsonl: " in each for each in told)

@@ -14,7 +14,12 @@ import click
 from rich.console import Console
 
 from tournament_assets.reports.rendering import escape_terminal
-from tournament_assets.tournament.errors import InputError, InterruptedWorkError, TournamentError
+from tournament_assets.tournament.errors import (
+    InputError,
+    InterruptedWorkError,
+    TournamentError,
+    fold_problems,
+)
 from tournament_assets.tournament.extras import named_rows_of_extras
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -88,7 +93,7 @@ class _Commands(click.Group):
             count = len(error.problems)
             noun = "problem" if count == 1 else "problems"
             _errors.print(f"[bold red]{count} {noun} in the input; nothing was spent[/]")
-            for problem in error.problems:
+            for problem in fold_problems(error.problems):
                 _errors.print(f"  - {escape_terminal(problem)}", markup=False)
             ctx.exit(_EXIT_BAD_INPUT)
         except InterruptedWorkError as error:

@@ -45,7 +45,7 @@ from tournament_assets.reports.rendering import escape_terminal, show_controls
 from tournament_assets.reports.report_tables import Cell, ReportTable, print_table, print_text
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.errors import InputError, make_each
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
@@ -237,7 +237,7 @@ def battles_rate_command(
     tournament's config.
     """
     reading = {name: others.pop(name) for name in ("source", "baseline", "prompt_column")}
-    battles = pool_battles([_read(file, format_name, reading) for file in files])
+    battles = pool_battles(make_each(lambda file: _read(file, format_name, reading), files))
     kept = battles.settings or RatingSettings()
     given = {name: value for name, value in others.items() if value is not None}
     settings = RatingSettings.from_dict({**kept.to_dict(), **given})

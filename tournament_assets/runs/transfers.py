@@ -50,7 +50,7 @@ from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
     RecordedEntrant,
 )
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.errors import InputError, make_each
 from tournament_assets.tournament.json_lines import numbered_lines, parse_object, read_json_lines
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import GeneratedResponse, answer_key
@@ -415,9 +415,9 @@ def import_judgments(paths: Sequence[Path], *, ledger: "Ledger") -> list[ImportR
     which can be judged again and never becomes a verdict.
 
     Raises:
-        InputError: With every problem of the first file that has any.
+        InputError: With every problem of every file.
     """
-    files = [read_judgments(path) for path in paths]
+    files = make_each(read_judgments, paths)
     reports: list[ImportReport] = []
     for path, file in zip(paths, files, strict=True):
         added = failures = 0

@@ -16,9 +16,14 @@ The command line turns `InputError` into exit code 2, `WorkError` into exit code
 `InterruptedWorkError` into 130.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 
 
 class TournamentError(Exception):
@@ -38,6 +43,30 @@ class InputError(TournamentError):
 
     def __reduce__(self) -> tuple[type["InputError"], tuple[tuple[str, ...]]]:
         return (type(self), (self.problems,))
+
+
+def fold_problems(problems: Iterable[str]) -> list[str]:
+    """Return problems with those that many files share as one, in the place of the first.
+
+    A problem is of a file where it begins with a path, with or without a line, and a colon.
+    """
+    by_text: dict[str, list[str]] = {}
+    for problem in problems:
+        place, _, text = problem.partition(": ")
+        of_file = text and " " not in place and re.search(r"[./\\]", place)
+        by_text.setdefault(text if of_file else problem, []).append(place)
+    folded: list[str] = []
+    for text, places in by_text.items():
+        if len(places) < _MANY or text.startswith(places[0]):
+            folded += [text if text.startswith(place) else f"{place}: {text}" for place in places]
+        else:
+            others = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+            shown = ", ".join(places[:_SHOWN])
+            folded.append(f"in {len(places)} files: {text} ({shown}{others})")
+    return folded
+
+
+_MANY, _SHOWN = 3, 5
 
 
 class WorkError(TournamentError):
@@ -169,3 +198,18 @@ class Problems:
             )
         if self._found:
             raise InputError(placed(self._found))
+
+
+def make_each(make: Callable[[Item], Made], items: Iterable[Item]) -> list[Made]:
+    """Return what is made of each item.
+
+    Raises:
+        InputError: With every problem of every item.
+    """
+    made: list[Made] = []
+    problems = Problems()
+    for item in items:
+        with problems.collected():
+            made.append(make(item))
+    problems.raise_if_any()
+    return made
