@@ -103,16 +103,6 @@ class LoadedEntrant:
         limit: int | None = getattr(self.text_config, "max_position_embeddings", None)
         return limit
 
-    def as_hydra(self) -> tuple[CustomPoeEntrant, HydraModel]:
-        """Return the description and the heads of an entrant that has them.
-
-        Raises:
-            TypeError: If it has none.
-        """
-        if not isinstance(self.spec, CustomPoeEntrant) or self.hydra is None:
-            raise TypeError(f"{self.name} has no heads; its loader is {self.spec.loader!r}")
-        return self.spec, self.hydra
-
     def as_vanilla(self) -> VanillaHfEntrant:
         """Return the description of an entrant without heads.
 

@@ -42,11 +42,8 @@ from tournament_assets.generation.models.chat_prompts import (
     encode_prompts,
     padded_length,
 )
-from tournament_assets.generation.vanilla_responding import (
-    as_base_model,
-    respond_in_rounds,
-    respond_with_generate,
-)
+from tournament_assets.generation.vanilla_responding import as_base_model, respond_with_generate
+from tournament_assets.tournament.entrants import LocalEntrant
 from tournament_assets.tournament.errors import GenerationError, InputError
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, fill_in
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
@@ -280,12 +277,10 @@ def generate_responses(
 
 
 def _respond_as(entrant: LoadedEntrant, captured: CapturedRounds | None) -> Respond:
-    if entrant.hydra is not None:
-        return partial(respond_as_hydra, entrant, captured=captured)
-    base = None if captured is None else as_base_model(entrant)
-    if captured is None or base is None:
+    model = entrant.hydra or (as_base_model(entrant) if captured else None)
+    if model is None:
         return partial(respond_with_generate, entrant)
-    return partial(respond_in_rounds, entrant, base, captured)
+    return partial(respond_in_rounds, entrant, model, captured=captured)
 
 
 def _measure_batch_size(
@@ -330,8 +325,9 @@ def _longest_step(
     return replace(entrant, spec=brief), replace(longest, ids=repeated, is_padded=False)
 
 
-def respond_as_hydra(
+def respond_in_rounds(
     entrant: LoadedEntrant,
+    model: HydraModel,
     batch: Sequence[AskedPrompt],
     batch_size: int,
     *,
@@ -340,14 +336,14 @@ def respond_as_hydra(
     """Answer the prompts of one batch, all of one padded length.
 
     Args:
-        entrant: An entrant with heads.
+        model: The entrant's heads, or the base model of a plain entrant.
         batch: One to `batch_size` prompts.
         batch_size: Rows of the batch; a batch that is not full is filled up.
         captured: Records its rounds, and keeps them from one batch to the next; None for neither.
     """
-    spec, heads = entrant.as_hydra()
+    spec = entrant.spec
     decoded = decode(
-        heads,
+        model,
         [EncodedPrompt(ids=prompt.ids, seed=prompt.seed) for prompt in batch],
         decoding_settings(spec, eos_ids=entrant.eos_ids),
         n_rows=batch_size,
@@ -362,15 +358,15 @@ def respond_as_hydra(
             **entrant.circumstances(
                 seed=prompt.seed, batch_size=batch_size, is_compiled=captured is not None
             ),
-            **describe_decoding(own, read=entrant.read, text=text),
+            **({} if own.head is None else describe_decoding(own, read=entrant.read, text=text)),
             **told.diagnostics,
         }
-        if spec.uncertainty is not None:
+        if isinstance(spec, CustomPoeEntrant) and spec.uncertainty is not None:
             correctness_prompt = fill_in(
                 spec.uncertainty.correctness_prompt, prompt=prompt.text, response=told.response
             )
             diagnostics["p_correct"] = _p_correct(
-                entrant, heads, correctness_prompt, witness=decoded.witnesses[row : row + 1]
+                entrant, model, correctness_prompt, witness=decoded.witnesses[row : row + 1]
             )
         responses.append(
             GeneratedResponse(
@@ -386,16 +382,18 @@ def respond_as_hydra(
     return responses
 
 
-def decoding_settings(spec: CustomPoeEntrant, *, eos_ids: Sequence[int]) -> DecodingSettings:
+def decoding_settings(spec: LocalEntrant, *, eos_ids: Sequence[int]) -> DecodingSettings:
     """Return the decoder's settings for an entrant."""
-    return DecodingSettings(
-        mode=DecodingMode.BYPASS_JURY if spec.bypass_jury else DecodingMode.FULL_POE,
+    shared = DecodingSettings(
+        mode=DecodingMode.BASE,
         max_new_tokens=spec.max_new_tokens,
         temperature=spec.temperature,
-        n_adapters=len(spec.adapters),
-        beta=spec.beta,
         eos_ids=tuple(eos_ids),
     )
+    if not isinstance(spec, CustomPoeEntrant):
+        return shared
+    mode = DecodingMode.BYPASS_JURY if spec.bypass_jury else DecodingMode.FULL_POE
+    return replace(shared, mode=mode, n_adapters=len(spec.adapters), beta=spec.beta)
 
 
 def _p_correct(

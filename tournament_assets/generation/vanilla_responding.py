@@ -23,8 +23,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSettings
-from tournament_assets.generation.hydra.decoding import CapturedRounds, decode, draw_uniforms
+from tournament_assets.generation.hydra.decoding import draw_uniforms
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.hydra.product_of_experts import draft_probabilities, draw
 from tournament_assets.generation.loading import LoadedEntrant
@@ -32,7 +31,7 @@ from tournament_assets.generation.models.base_models import (
     decoding_threads,
     transformers_logging_off,
 )
-from tournament_assets.generation.models.chat_prompts import AskedPrompt, EncodedPrompt
+from tournament_assets.generation.models.chat_prompts import AskedPrompt
 from tournament_assets.tournament.entrants import VanillaHfEntrant
 from tournament_assets.tournament.errors import GenerationError, InputError
 from tournament_assets.tournament.prompts import GeneratedResponse
@@ -249,43 +248,6 @@ def as_base_model(entrant: LoadedEntrant) -> HydraModel | None:
         return None
 
 
-def respond_in_rounds(
-    entrant: LoadedEntrant,
-    base: HydraModel,
-    captured: CapturedRounds,
-    batch: Sequence[AskedPrompt],
-    batch_size: int,
-) -> list[GeneratedResponse]:
-    """Answer as `respond_with_generate` does, by the captured rounds of entrants with heads.
-
-    Args:
-        base: From `as_base_model`.
-        captured: Records its rounds, and keeps them from one batch to the next.
-        batch: One to `batch_size` prompts.
-        batch_size: Rows of the batch; a batch that is not full is filled up.
-    """
-    spec = entrant.as_vanilla()
-    decoded = decode(
-        base,
-        [EncodedPrompt(ids=prompt.ids, seed=prompt.seed) for prompt in batch],
-        DecodingSettings(
-            mode=DecodingMode.BASE,
-            max_new_tokens=spec.max_new_tokens,
-            temperature=spec.temperature,
-            eos_ids=entrant.eos_ids,
-        ),
-        n_rows=batch_size,
-        prompt_length=batch[0].padded_length,
-        captured=captured,
-    )
-    return [
-        _read_response(
-            entrant, prompt, own.token_ids, batch_size=batch_size, stopped_at=0, is_compiled=True
-        )
-        for prompt, own in zip(batch, decoded.responses, strict=True)
-    ]
-
-
 def _pad_left(rows: Sequence[AskedPrompt], *, pad_id: int) -> tuple[Tensor, Tensor]:
     """Return ids and attention mask, both (n_rows, padded_length)."""
     length = rows[0].padded_length
@@ -310,11 +272,10 @@ def _decoding(entrant: LoadedEntrant) -> GenerationConfig:
 def _read_response(
     entrant: LoadedEntrant,
     prompt: AskedPrompt,
-    new_ids: Sequence[int],
+    new_ids: list[int],
     *,
     batch_size: int,
     stopped_at: int,
-    is_compiled: bool = False,
 ) -> GeneratedResponse:
     at_token = next((n for n, token in enumerate(new_ids, 1) if token in entrant.eos_ids), 0)
     ends = [n_tokens for n_tokens in (at_token, stopped_at) if n_tokens]
@@ -329,9 +290,7 @@ def _read_response(
         prompt_tokens=len(prompt.ids),
         response_tokens=len(own_ids),
         diagnostics={
-            **entrant.circumstances(
-                seed=prompt.seed, batch_size=batch_size, is_compiled=is_compiled
-            ),
+            **entrant.circumstances(seed=prompt.seed, batch_size=batch_size),
             **told.diagnostics,
         },
     )
