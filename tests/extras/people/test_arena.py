@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from tournament_assets.battles.registry import write_battles
 from tournament_assets.extras.people.arena import (
     OWN_SCALE,
     ArenaPlaces,
+    HumanBattles,
     _find_anchors,
     battles_that_count,
     join_battles,
@@ -17,7 +19,9 @@ from tournament_assets.extras.people.arena import (
     read_human_battles,
     without_models,
 )
+from tournament_assets.extras.people.config_keys import HumanBattlesConfig
 from tournament_assets.tournament.battles import Battle, RatingSettings
+from tournament_assets.tournament.places import Location
 
 
 def arena(folder: Path, battles: list[Battle]) -> Path:
@@ -26,13 +30,19 @@ def arena(folder: Path, battles: list[Battle]) -> Path:
     return path
 
 
+def read(path: Path, *, min_battles: int = 1, **keys: Any) -> HumanBattles:
+    return read_human_battles(
+        path, HumanBattlesConfig(file=Location(path=str(path)), min_battles=min_battles, **keys)
+    )
+
+
 def human(a: str, b: str, question_id: str | None = None) -> Battle:
     return fight("tie", model_a=a, model_b=b, source="human", question_id=question_id)
 
 
 def test_battles_that_models_decided_are_left_out_and_counted(tmp_path: Path) -> None:
     path = arena(tmp_path, [human("ada", "bob"), fight(), fight()])
-    found = read_human_battles(path)
+    found = read(path)
     assert list(battles_of(found.table)) == [human("ada", "bob")]
     assert list(found.left_out.values()) == [2]
     assert found.entrants == {"ada": 1, "bob": 1}
@@ -44,30 +54,29 @@ def test_entrants_with_few_battles_are_left_out_round_after_round(tmp_path: Path
         tmp_path,
         [*[human("ada", "bob")] * 3, human("bob", "cyd"), human("cyd", "dee")],
     )
-    found = read_human_battles(path, min_battles=2)
+    found = read(path, min_battles=2)
     assert found.entrants == {"ada": 3, "bob": 3}
     assert found.too_few == {"cyd": 2, "dee": 1}
     assert found.n_with_too_few == 2
     assert found.table.num_rows == 3
-    assert read_human_battles(path, min_battles=1).too_few == {}
+    assert read(path, min_battles=1).too_few == {}
 
 
-@pytest.mark.parametrize("least", [0, 4])
-def test_a_minimum_nobody_reaches_is_refused(tmp_path: Path, least: int) -> None:
+def test_a_minimum_nobody_reaches_is_refused(tmp_path: Path) -> None:
     path = arena(tmp_path, [human("ada", "bob")] * 3)
-    (problem,) = problems_of(lambda: read_human_battles(path, min_battles=least))
+    (problem,) = problems_of(lambda: read(path, min_battles=4))
     assert "expected" in problem
 
 
 def test_files_that_do_not_say_who_decided_are_taken_as_human(tmp_path: Path) -> None:
     path = tmp_path / "pairs.csv"
     path.write_text("left,right,winner\nada,bob,left\n")
-    assert list(battles_of(read_human_battles(path).table)) == [fight(source="human")]
+    assert list(battles_of(read(path).table)) == [fight(source="human")]
 
 
 def test_the_minimum_counts_battles_under_the_new_names(tmp_path: Path) -> None:
     path = arena(tmp_path, [*[human("ada-7b", "bob")] * 2, human("ada-7b", "cyd")])
-    found = read_human_battles(path, min_battles=2, names={"ada-7b": "ada"})
+    found = read(path, min_battles=2, names={"ada-7b": "ada"})
     assert found.entrants == {"ada": 2, "bob": 2}
     assert found.too_few == {"cyd": 1}
     assert list(battles_of(found.table)) == [human("ada", "bob")] * 2
@@ -75,9 +84,9 @@ def test_the_minimum_counts_battles_under_the_new_names(tmp_path: Path) -> None:
 
 def test_two_models_may_swap_names_and_nobody_may_share_one(tmp_path: Path) -> None:
     path = arena(tmp_path, [human("ada", "bob", "p"), human("bob", "cyd", "q")])
-    swapped = read_human_battles(path, names={"ada": "bob", "bob": "ada"})
+    swapped = read(path, names={"ada": "bob", "bob": "ada"})
     assert list(battles_of(swapped.table)) == [human("bob", "ada", "p"), human("ada", "cyd", "q")]
-    problems = problems_of(lambda: read_human_battles(path, names={"ada": "cyd", "bobb": "eve"}))
+    problems = problems_of(lambda: read(path, names={"ada": "cyd", "bobb": "eve"}))
     assert len(problems) == 2
     assert "'ada'" in problems[0]
     assert "'cyd'" in problems[0]
@@ -87,7 +96,7 @@ def test_two_models_may_swap_names_and_nobody_may_share_one(tmp_path: Path) -> N
 
 def test_a_name_that_only_a_judges_battle_has_is_free(tmp_path: Path) -> None:
     path = arena(tmp_path, [human("ada", "bob"), fight(model_a="eve")])
-    found = read_human_battles(path, names={"ada": "eve"})
+    found = read(path, names={"ada": "eve"})
     assert list(battles_of(found.table)) == [human("eve", "bob")]
 
 

@@ -36,9 +36,13 @@ def test_human_battles_are_read_and_may_be_absent(path: Path) -> None:
         (
             "ada-7b: ada",
             "ada-7b: eve",
-            "33: 'ada-7b' stands for entrant 'eve'; expected one of ada",
+            "33: human_battles.names.ada-7b: 'ada-7b' stands for entrant 'eve'; expected one of",
         ),
-        ("bob-13b: bob", "bob-13b: ada", "34: 'bob-13b' and 'ada-7b' both stand for entrant 'ada'"),
+        (
+            "bob-13b: bob",
+            "bob-13b: ada",
+            "34: human_battles.names.bob-13b: 'bob-13b' and 'ada-7b' both stand for entrant 'ada'",
+        ),
         ("  file: {path: arena.jsonl}\n", "", "human_battles.file is missing; add it"),
     ],
 )

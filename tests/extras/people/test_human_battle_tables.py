@@ -8,12 +8,10 @@ from tests.tournament.test_config import load
 from tournament_assets.extras.people.human_agreement import measure_human_agreement
 from tournament_assets.extras.people.human_battle_tables import (
     agreement_rows,
-    agreement_sentence,
     judge_sentence,
-    left_out_sentence,
     people_section,
     people_sentences,
-    scale_sentence,
+    say,
 )
 from tournament_assets.reports.report_tables import ReportSection
 from tournament_assets.tournament.asset_rows import MeasureRow
@@ -32,7 +30,7 @@ def battles(source: BattleSource, words: str, *, first: int = 0) -> list[Battle]
 
 def sentence(judge: list[Battle], human: list[Battle]) -> str:
     found = measure_human_agreement(judge, human, Resampling(200))
-    return agreement_sentence(found, dimension="x", confidence=0.95)
+    return say("agreement", found, "x", 0.95)
 
 
 def test_the_sentence_names_every_number_with_its_interval() -> None:
@@ -51,7 +49,7 @@ def test_the_sentence_names_every_number_with_its_interval() -> None:
 
 def test_nothing_shared_is_said_and_has_no_number() -> None:
     found = measure_human_agreement(battles("llm-judge", "ab"), battles("human", "a", first=7))
-    text = agreement_sentence(found, dimension="x", confidence=0.95)
+    text = say("agreement", found, "x", 0.95)
     assert re.findall(r"\d+", text) == ["2", "1"]
     rows = {row.measure: row for row in agreement_rows(found, min_kappa=0.5, dimension="x")}
     assert (rows["only_judge"].n, rows["only_people"].n) == (2, 1)
@@ -69,17 +67,17 @@ def test_one_label_alone_has_no_kappa_and_the_sentence_says_why() -> None:
 
 
 def test_scales_that_differ_are_said_to_differ() -> None:
-    assert " own" not in scale_sentence({"judge": "ada", "both": "ada"})
-    judge, both = scale_sentence({"judge": None, "both": "bob"}).split(". ")
+    assert " own" not in say("scale", {"judge": "ada", "both": "ada"})
+    judge, both = say("scale", {"judge": None, "both": "bob"}).split(". ")
     assert " own" in judge
     assert "'bob'" in both
 
 
 def test_who_is_left_out_is_listed_with_their_battles() -> None:
-    text = left_out_sentence({"rare": 3, "odd": 1}, n_battles=4, min_battles=30)
+    text = say("left_out", {"rare": 3, "odd": 1}, 4, 30)
     assert re.findall(r"\w+ \(\d\)", text) == ["rare (3)", "odd (1)"]
     assert "; 4 battles" in text
-    assert re.findall(r"\d+", left_out_sentence({}, n_battles=0, min_battles=30)) == ["30"]
+    assert re.findall(r"\d+", say("left_out", {}, 0, 30)) == ["30"]
 
 
 def section_of(**counts: int) -> ReportSection:

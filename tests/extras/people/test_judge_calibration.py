@@ -16,6 +16,7 @@ from tournament_assets.audits.agreement import (
 from tournament_assets.extras.people.judge_calibration import (
     CalibratedPair,
     Labelling,
+    Vote,
     calibrate_judge,
 )
 from tournament_assets.ratings.intervals import two_sided_quantile
@@ -31,13 +32,13 @@ OUTCOMES = {
     "u": Outcome.UNJUDGED,
     "s": Outcome.SAME_TEXT,
 }
-WORDS = {"a": "a", "b": "b", "t": "tie", "x": "tie"}
+WORDS: Mapping[str, Vote] = {"a": "a", "b": "b", "t": "tie", "x": "both_bad"}
 
 
 def pair(
     number: int, judged: str, said: Mapping[str, str] = {}, **changes: object
 ) -> CalibratedPair:
-    labels = tuple(Labelling(name, WORDS[word], word == "x") for name, word in said.items())
+    labels = tuple(Labelling(name, WORDS[word]) for name, word in said.items())
     made = CalibratedPair(f"p{number}", "one", "ada", "bob", OUTCOMES[judged], labels)
     return replace(made, **changes)  # type: ignore[arg-type]
 

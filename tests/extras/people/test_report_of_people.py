@@ -12,6 +12,7 @@ from tests.reports.builders import battle_tables, page_of, render_pages
 from tournament_assets.extras.people.judge_calibration import (
     CalibratedPair,
     Labelling,
+    Vote,
     calibrate_judge,
 )
 from tournament_assets.extras.people.labelled_pairs import LabelledPair
@@ -28,9 +29,13 @@ pytestmark = USES_CHROMIUM
 def labelled_report(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A report of pairs that two people labelled, who see one entrant otherwise than the judge."""
     entrants = tuple(DIMENSIONS["factuality"])
-    outcomes = {"a": Outcome.A_WINS, "b": Outcome.B_WINS, "tie": Outcome.TIE}
-    judged = ("a", "a", "a", "b", "tie")
-    said = ("a", "a", "b", "b", "tie")
+    outcomes: dict[Vote, Outcome] = {
+        "a": Outcome.A_WINS,
+        "b": Outcome.B_WINS,
+        "tie": Outcome.TIE,
+    }
+    judged: tuple[Vote, ...] = ("a", "a", "a", "b", "tie")
+    said: tuple[Vote, ...] = ("a", "a", "b", "b", "tie")
     pairs = []
     for number in range(40):
         for place, (first, second) in enumerate(combinations(entrants, 2)):

@@ -13,11 +13,16 @@ import pytest
 
 from tests.extras.people.builders import SCOPE, desk, pairs, row
 from tournament_assets.extras.people import votes as label_votes
-from tournament_assets.extras.people.label_records import LabelRecords, LabelVote, clean_rater
+from tournament_assets.extras.people.label_records import (
+    LabelRecords,
+    LabelVote,
+    clean_rater,
+    sample_id_of,
+)
 from tournament_assets.extras.people.labelling.page import LabelDesk
 from tournament_assets.extras.people.labelling.sampling import draw_label_sample
 from tournament_assets.extras.people.votes import (
-    ImportedLabels,
+    ImportedVotes,
     ReadingOptions,
     import_votes,
     read_votes,
@@ -52,7 +57,7 @@ def write(tmp_path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     return path
 
 
-def take(path: Path, ledger: LabelRecords, **changed: Any) -> ImportedLabels:
+def take(path: Path, ledger: LabelRecords, **changed: Any) -> ImportedVotes:
     is_random = changed.pop("is_random", True)
     return label_votes.import_foreign_votes(
         path,
@@ -88,7 +93,8 @@ def test_labels_are_read_and_twice_is_once(tmp_path: Path, ledger: LabelRecords)
         ("ana", "p1", "bob", "cy", "both_bad"),
     ]
     first = next(ledger.labels(*SCOPE.values()))
-    assert (first.shown, first.origin) == ("ba", "lmsys")
+    given = next(ledger.iterate_votes(sample_id_of(*SCOPE.values())))
+    assert (given.shown, given.origin) == ("ba", "lmsys")
     # Three of thirty, since somebody says that they are a random draw.
     assert first.pair.chance == 3 / 30
     assert take(path, ledger).added == 0
@@ -284,7 +290,7 @@ def test_a_file_of_votes_that_comes_twice_counts_once(tmp_path: Path, ledger: La
     path = votes_file(tmp_path, of, given)
     assert import_votes(path, tournament_id="tiny", ledger=ledger).added == 2
     assert import_votes(path, tournament_id="tiny", ledger=ledger).added == 0
-    found = list(ledger.labels("tiny", "pilot", "factuality"))
+    found = list(ledger.iterate_votes(of.sample.sample_id))
     assert [(each.rater, each.vote, each.origin) for each in found] == [
         *(("ana", "a", "file"), ("ana", "tie", "file"))
     ]

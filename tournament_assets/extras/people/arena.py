@@ -23,7 +23,7 @@ from tournament_assets.battles.columns import (
 from tournament_assets.battles.files import FormatOptions
 from tournament_assets.battles.rating import BattleRatings, anchor_ratings, rate_battles
 from tournament_assets.battles.registry import read_battles
-from tournament_assets.extras.people.config_keys import people_keys
+from tournament_assets.extras.people.config_keys import HumanBattlesConfig, people_keys
 from tournament_assets.extras.people.methods import ARENA
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.asset_rows import RatingRow
@@ -52,33 +52,23 @@ class HumanBattles:
     left_out: Mapping[str, int]
 
 
-def read_human_battles(
-    path: Path,
-    *,
-    format_name: str | None = None,
-    min_battles: int = 1,
-    names: Mapping[str, str] | None = None,
-) -> HumanBattles:
+def read_human_battles(path: Path, arena: HumanBattlesConfig) -> HumanBattles:
     """Read the battles of an arena file that people decided.
 
     Leaving out an entrant with too few battles can leave others with too few, so this is repeated
     until everyone kept has enough battles against the others kept.
 
     Args:
-        path: The file, in any format of the registry.
-        format_name: Its format; detected from the file if None.
-        min_battles: The least number of battles of an entrant.
-        names: New names for some of the file's entrants, by their names in the file.
+        path: Where `arena.file` is.
 
     Raises:
-        InputError: If `min_battles` is less than 1, the file cannot be used, no entrant has that
-            many battles, or a new name is for an unknown entrant or is another's in the file.
+        InputError: If the file cannot be used, no entrant has enough battles, or a new name is for
+            an unknown entrant or is another's in the file.
     """
-    if min_battles < 1:
-        raise InputError(f"min_battles is {min_battles!r}; expected a whole number of at least 1")
-    file = read_battles(path, format_name=format_name, options=FormatOptions(source="human"))
+    min_battles = arena.min_battles
+    file = read_battles(path, format_name=arena.format, options=FormatOptions(source="human"))
     is_human = pc.equal(file.table.column("source").cast(pa.string()), "human")
-    human = _renamed(file.table.filter(is_human), names or {}, path)
+    human = _renamed(file.table.filter(is_human), arena.names, path)
     left_out = dict(file.left_out)
     if n_others := file.table.num_rows - human.num_rows:
         left_out[NOT_HUMAN] = n_others
@@ -302,9 +292,5 @@ def load_human_battles(plan: TournamentPlan) -> HumanBattles | None:
     arena = people_keys(plan.config).human_battles
     if arena is None:
         return None
-    return read_human_battles(
-        plan.project.resolve(arena.file, what="the file of human battles"),
-        format_name=arena.format,
-        min_battles=arena.min_battles,
-        names=arena.names,
-    )
+    path = plan.project.resolve(arena.file, what="the file of human battles")
+    return read_human_battles(path, arena)

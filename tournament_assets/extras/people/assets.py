@@ -8,6 +8,7 @@ texts are the ones that were labelled.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pandas as pd
@@ -26,12 +27,7 @@ from tournament_assets.extras.people.arena import (
 )
 from tournament_assets.extras.people.config_keys import people_keys
 from tournament_assets.extras.people.human_agreement import HumanAgreement, measure_human_agreement
-from tournament_assets.extras.people.human_battle_tables import left_out_sentence, scale_sentence
-from tournament_assets.extras.people.judge_calibration import (
-    CalibratedPair,
-    Labelling,
-    calibrate_judge,
-)
+from tournament_assets.extras.people.judge_calibration import CalibratedPair, calibrate_judge
 from tournament_assets.extras.people.labelled_pairs import (
     LabelledPair,
     Vote,
@@ -143,9 +139,7 @@ def _left_out(found: HumanBattles, *, min_battles: int) -> Metadata:
         "battles_left_out": found.n_with_too_few + sum(found.left_out.values()),
         "too_few_battles": dict(found.too_few),
         "left_out_by_reason": dict(found.left_out),
-        "what_it_means": left_out_sentence(
-            found.too_few, n_battles=found.n_with_too_few, min_battles=min_battles
-        ),
+        "what_it_means": tables.say("left_out", found.too_few, found.n_with_too_few, min_battles),
     }
 
 
@@ -214,7 +208,7 @@ def _arena_metadata(places: ArenaPlaces) -> Metadata:
     anchors = places.anchors
     rows = {basis: [row for row in places.rows if row.basis == basis] for basis in BASES}
     return {
-        "scale": scale_sentence({name: anchors[name] for name in ("judge", "both")}),
+        "scale": tables.say("scale", {name: anchors[name] for name in ("judge", "both")}),
         **{f"battles_{basis}": places.n_battles[basis] for basis in BASES},
         **{
             f"arena_{basis}": markdown_table(rows[basis], _RATING_COLUMNS, limit=_MOST_LISTED)
@@ -324,7 +318,7 @@ def _human_agreement(
         battles_of(on_judged),
         ratings.resampling,
     )
-    said = tables.agreement_sentence(found, dimension=step.name, confidence=ratings.confidence)
+    said = tables.say("agreement", found, step.name, ratings.confidence)
     return (
         tables.agreement_rows(found, min_kappa=_min_kappa(step.plan), dimension=step.name),
         {"what_it_means": said, **_agreement_numbers(found, counted, on_judged)},
@@ -403,14 +397,7 @@ class HumanLabels:
                     row.entrant_a,
                     row.entrant_b,
                     row.outcome,
-                    tuple(
-                        Labelling(
-                            each.rater,
-                            each.vote if each.vote in ("a", "b") else "tie",
-                            is_both_bad=each.vote == "both_bad",
-                        )
-                        for each in own
-                    ),
+                    tuple(own),
                     # A pair in the tail was already drawn once, to be judged.
                     (own[0].pair.chance if own else 1.0) / row.weight,
                 )
@@ -492,19 +479,18 @@ def label_versions(plan: TournamentPlan) -> dict[tuple[str, Mode], str]:
     Raises:
         LedgerError: If the ledger cannot be opened.
     """
-    scopes = [
-        (dimension, mode)
-        for dimension in plan.config.dimension_names
-        for mode in plan.config.mode_names
-    ]
     if not _has_ledger(plan):
-        return dict.fromkeys(scopes, _version_of(()))
+        return dict.fromkeys(_scopes(plan), _version_of(()))
     with open_ledger(plan.project.ledger_url) as ledger:
         records = _records(ledger)
         return {
             (dimension, mode): _version_of(read_labels(records, plan, mode, dimension))
-            for dimension, mode in scopes
+            for dimension, mode in _scopes(plan)
         }
+
+
+def _scopes(plan: TournamentPlan) -> list[tuple[str, Mode]]:
+    return list(product(plan.config.dimension_names, plan.config.mode_names))
 
 
 def _version_of(labels: "Iterable[Label]") -> str:
@@ -519,16 +505,12 @@ def human_labels(plan: TournamentPlan) -> list[InputVersion]:
     Adding a label makes the ratings that people would give, the judge's calibration and the report
     out of date, and nothing else.
     """
-    scopes = [
-        (dimension, mode)
-        for dimension in plan.config.dimension_names
-        for mode in plan.config.mode_names
-    ]
+    versions: dict[tuple[str, Mode], str | None]
     try:
-        versions, problem = label_versions(plan), ""
+        versions, problem = {**label_versions(plan)}, ""
     except LedgerError as error:
-        versions, problem = {}, str(error)
-    return [InputVersion("|".join(scope), versions.get(scope), problem=problem) for scope in scopes]
+        versions, problem = dict.fromkeys(_scopes(plan)), str(error)
+    return [InputVersion("|".join(each), found, problem) for each, found in versions.items()]
 
 
 def _has_ledger(plan: TournamentPlan) -> bool:

@@ -59,7 +59,8 @@ _EDGE = 15.0
 """Per cent at either end of each of three narrow axes that carries no number."""
 
 
-def _say(part: str, *values: Any) -> str:
+def say(part: str, *values: Any) -> str:
+    """Return a part of the template with the sentences about people, filled in."""
     return " ".join(render_part(_TEMPLATE, part, *values))
 
 
@@ -86,31 +87,6 @@ def agreement_rows(
             for measure, (unit, each) in measures.items()
         ),
     ]
-
-
-def agreement_sentence(found: HumanAgreement, *, dimension: str, confidence: float) -> str:
-    """Describe how far a judge agrees with people; `confidence` is that of the intervals."""
-    return _say("agreement", found, dimension, confidence)
-
-
-def scale_sentence(anchors: Mapping[str, str | None]) -> str:
-    """Say which ratings may be compared across bases.
-
-    Args:
-        anchors: For the bases judge and both: the entrant by which their ratings were shifted to
-            the scale of the human battles; None if they were not.
-    """
-    return _say("scale", anchors)
-
-
-def left_out_sentence(too_few: Mapping[str, int], *, n_battles: int, min_battles: int) -> str:
-    """Describe who was left out for having too few human battles.
-
-    Args:
-        too_few: How many battles each of them had in the file.
-        n_battles: How many battles were left out with them.
-    """
-    return _say("left_out", too_few, n_battles, min_battles)
 
 
 Leaders = Mapping[str, Sequence[LeaderboardRow]]
@@ -158,7 +134,7 @@ def _agreed(
     both = {row.entrant_id: row for row in _rated_by(powered) if row.basis == "both"}
     names = [row.entrant_id for row in (found.leader, found.runner_up) if row is not None]
     first, second = names if len(names) == 2 else ("", "")
-    return _say(
+    return say(
         "people",
         f"{_labels(calibration)} on {dimension}",
         _whose(calibration, about),
@@ -318,7 +294,7 @@ def _how_far(
     weights = (row.rating for row in powered if (row.method, row.basis) == by_both)
     right = (row.estimate for row in calibration if row.measure == "right")
     counts = Counter({row.subject: row.n for row in calibration if row.measure == "count"})
-    return _say("how_far", dimension, counts, next(right, None), next(weights, None), confidence)
+    return say("how_far", dimension, counts, next(right, None), next(weights, None), confidence)
 
 
 def _by_basis(

@@ -11,15 +11,16 @@ kappa is in `agreement`.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 
 from tournament_assets.audits.agreement import (
     MANY_RESAMPLES,
     TIE,
-    Agreement,
     Label,
     LabelPair,
     ShareByPrompt,
@@ -36,6 +37,8 @@ from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.verdicts import Outcome
 
+Vote = Literal["a", "b", "tie", "both_bad"]
+"""Which response is better; a tie between good ones; both are bad."""
 JUDGE = "judge"
 SHOWN_ERRORS = 10
 _SHARES = {"a": 1.0, "b": 0.0, TIE: 0.5}
@@ -43,16 +46,20 @@ _SHARES = {"a": 1.0, "b": 0.0, TIE: 0.5}
 
 @dataclass(frozen=True, slots=True)
 class Labelling:
-    """What one person said of a pair.
-
-    Attributes:
-        word: The winner, `a` or `b`, or `tie`.
-        is_both_bad: Whether it is a tie because both are bad.
-    """
+    """What one person said of a pair; `a` and `b` are its first and second entrant."""
 
     rater: str
-    word: str
-    is_both_bad: bool = False
+    vote: Vote
+
+    @property
+    def word(self) -> str:
+        """The winner, `a` or `b`, or `tie`, as which both bad counts."""
+        return TIE if self.vote == "both_bad" else self.vote
+
+    @property
+    def share(self) -> float:
+        """The first entrant's share of the vote: 1, 0, or ½ if neither won."""
+        return _SHARES[self.word]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,7 @@ class CalibratedPair:
     @property
     def labelled(self) -> float:
         """The first entrant's mean share of the labels."""
-        return math.fsum(_SHARES[each.word] for each in self.labels) / len(self.labels)
+        return math.fsum(each.share for each in self.labels) / len(self.labels)
 
 
 def calibrate_judge(
@@ -112,22 +119,26 @@ def calibrate_judge(
     judged = [pair for pair in heard if pair.judged is not None]
     if not heard and not changed:
         return []
-    rows = _counts(heard, dimension, changed)
+    rows = _counts(heard, changed)
     if judged:
-        rows += _right(judged, dimension, about, resampling.confidence)
-        rows += _agreements(judged, heard, dimension, resampling)
+        rows += _right(judged, about, resampling.confidence)
+        rows += _agreements(judged, heard, resampling)
         for entrant in entrants:
-            rows += _wins(entrant, pairs, judged, dimension, about, resampling.confidence)
-        rows += _errors(judged, dimension)
-    return rows
+            rows += _wins(entrant, pairs, judged, about, resampling.confidence)
+        rows += _errors(judged)
+    return [replace(row, dimension=dimension) for row in rows]
 
 
-def _counts(heard: Sequence[CalibratedPair], dimension: str, changed: int) -> list[MeasureRow]:
+_row = partial(MeasureRow.of, dimension="")
+"""Makes a row whose dimension `calibrate_judge` adds."""
+
+
+def _counts(heard: Sequence[CalibratedPair], changed: int) -> list[MeasureRow]:
     labels = [label for pair in heard for label in pair.labels]
     counts = {
         "pairs": len(heard),
         "labels": len(labels),
-        "both_bad": sum(label.is_both_bad for label in labels),
+        "both_bad": sum(label.vote == "both_bad" for label in labels),
         "inconsistent": sum(pair.outcome is Outcome.INCONSISTENT for pair in heard),
         "unjudged": sum(pair.judged is None for pair in heard),
         "changed": changed,
@@ -138,13 +149,7 @@ def _counts(heard: Sequence[CalibratedPair], dimension: str, changed: int) -> li
         *(("rater", name, sum(each.rater == name for each in labels)) for name in raters),
     ]
     return [
-        MeasureRow.of(
-            Estimate.of_count(count),
-            dimension=dimension,
-            measure=measure,
-            subject=subject,
-            unit="count",
-        )
+        _row(Estimate.of_count(count), measure=measure, subject=subject, unit="count")
         for measure, subject, count in rows
     ]
 
@@ -187,11 +192,9 @@ def _share_of(asked: Sequence[_Asked]) -> ShareByPrompt:
     )
 
 
-def _right(
-    judged: Sequence[CalibratedPair], dimension: str, about: Opinion, confidence: float
-) -> list[MeasureRow]:
+def _right(judged: Sequence[CalibratedPair], about: Opinion, confidence: float) -> list[MeasureRow]:
     return [
-        MeasureRow.of(
+        _row(
             _share_right(
                 [
                     _ask(pair, label, right=same_vote(label.word, pair.judged or ""))
@@ -201,7 +204,6 @@ def _right(
                 about,
                 confidence,
             ),
-            dimension=dimension,
             measure="right",
             stratum=stratum,
             unit="share",
@@ -260,7 +262,6 @@ def _with_raters(
 def _agreements(
     judged: Sequence[CalibratedPair],
     heard: Sequence[CalibratedPair],
-    dimension: str,
     resampling: Resampling,
 ) -> list[MeasureRow]:
     said: dict[str, dict[int, str]] = {}
@@ -280,36 +281,18 @@ def _agreements(
             ]
             if labels:
                 found = measure_agreement(labels, resampling)
-                rows += _kappa_rows(found, dimension, first, second, stratum)
+                row = partial(_row, subject=first, other=second, stratum=stratum)
+                rows += [
+                    row(found.share, measure="agreement", unit="share"),
+                    row(found.kappa, measure="kappa", unit="kappa"),
+                ]
     return rows
-
-
-def _kappa_rows(
-    found: Agreement, dimension: str, first: str, second: str, stratum: str | None
-) -> list[MeasureRow]:
-    measures: dict[str, tuple[Estimate, str]] = {
-        "agreement": (found.share, "share"),
-        "kappa": (found.kappa, "kappa"),
-    }
-    return [
-        MeasureRow.of(
-            each,
-            dimension=dimension,
-            measure=measure,
-            subject=first,
-            other=second,
-            stratum=stratum,
-            unit=unit,
-        )
-        for measure, (each, unit) in measures.items()
-    ]
 
 
 def _wins(
     entrant: str,
     pairs: Sequence[CalibratedPair],
     judged: Sequence[CalibratedPair],
-    dimension: str,
     about: Opinion,
     confidence: float,
 ) -> list[MeasureRow]:
@@ -339,7 +322,7 @@ def _wins(
         "wins_where_judge_does_not": Estimate(parts[1].told.rate, n=len(asked_not)),
     }
     return [
-        MeasureRow.of(found, dimension=dimension, measure=measure, subject=entrant, unit="share")
+        _row(found, measure=measure, subject=entrant, unit="share")
         for measure, found in measures.items()
     ]
 
@@ -400,7 +383,7 @@ def _side(pair: CalibratedPair, entrant: str) -> str:
     return "a" if pair.entrant_a == entrant else "b"
 
 
-def _errors(judged: Sequence[CalibratedPair], dimension: str) -> list[MeasureRow]:
+def _errors(judged: Sequence[CalibratedPair]) -> list[MeasureRow]:
     """Return the judge's worst errors, to be read, one per prompt before any second one."""
     missed = sorted(
         (pair for pair in judged if pair.labelled != (pair.outcome.share or 0.0)),
@@ -414,9 +397,8 @@ def _errors(judged: Sequence[CalibratedPair], dimension: str) -> list[MeasureRow
     # Python's sort is stable, so both parts remain sorted by the size of the error.
     missed.sort(key=lambda pair: worst_of_prompt[pair.prompt_id] is not pair)
     return [
-        MeasureRow.of(
+        _row(
             Estimate(value, n=len(pair.labels)),
-            dimension=dimension,
             measure=measure,
             subject=pair.entrant_a,
             other=pair.entrant_b,

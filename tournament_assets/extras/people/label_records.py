@@ -14,13 +14,12 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tournament_assets.extras.people import ledger_tables as schema
+from tournament_assets.extras.people.judge_calibration import Labelling
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.ledger.database import LedgerDatabase, storable, time_text
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
 
-Vote = Literal["a", "b", "tie", "both_bad"]
-"""Which response is better; a tie between good ones; both are bad."""
 GivenVote = Literal["a", "b", "tie", "both_bad", "undo"]
 """What a rater did on a pair: voted, or undid the last vote."""
 DrawMethod = Literal["random", "judge", "active", "given"]
@@ -130,38 +129,14 @@ class LabelVote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Label:
+class Label(Labelling):
     """A rater's final vote on a pair of a sample's latest draw.
 
     Attributes:
-        dimension: The quality the rater was asked about; None for which is better in general.
         pair: The pair, with its chance of having been labelled.
-        vote: `a` and `b` are `pair.entrant_a` and `pair.entrant_b`.
-        shown: `ab` if entrant a's response was shown first.
-        given_at: In UTC.
-        sequence: Its place among all votes in the ledger.
-        origin: `page`, `file`, or the tool it was imported from.
-        rubric_hash: SHA-256 of the rubric the rater could read; None if there was none.
-        seconds: How long the rater looked at the pair; None if not measured.
     """
 
-    tournament_id: str
-    mode: str
-    dimension: str | None
     pair: SampledPair
-    rater: str
-    vote: Vote
-    shown: Literal["ab", "ba"]
-    given_at: datetime
-    sequence: int
-    origin: str
-    rubric_hash: str | None
-    seconds: float | None
-
-    @property
-    def share(self) -> float:
-        """Entrant a's share of the vote: 1, 0, or ½ if neither won."""
-        return {"a": 1.0, "b": 0.0}.get(self.vote, 0.5)
 
 
 def clean_rater(name: object) -> str:
@@ -333,20 +308,7 @@ class LabelRecords(LedgerDatabase):
                 by_pair.setdefault(row.pair_id, []).append(row)
         for pair in _as_labelled(sample, by_pair):
             for row in by_pair[pair.pair_id]:
-                yield Label(
-                    tournament_id=tournament_id,
-                    mode=mode,
-                    dimension=dimension,
-                    pair=pair,
-                    rater=row.rater,
-                    vote=row.vote,
-                    shown=row.shown,
-                    given_at=_moment(row.given_at),
-                    sequence=row.sequence,
-                    origin=row.origin,
-                    rubric_hash=row.rubric_hash,
-                    seconds=row.seconds,
-                )
+                yield Label(rater=row.rater, vote=row.vote, pair=pair)
 
 
 def _as_labelled(sample: LabelSample, labelled: Collection[str]) -> Iterator[SampledPair]:

@@ -33,7 +33,7 @@ from tournament_assets.ratings.sandwich import contrast_inverse
 from tournament_assets.ratings.significance import SeparatedEntrants, separate_entrants
 from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import InputError, RatingError
+from tournament_assets.tournament.errors import RatingError
 from tournament_assets.tournament.estimates import Rating, Resampling
 
 MIN_PROMPTS = 15
@@ -402,33 +402,10 @@ def _influence_of_labels(design: PairDesign, expected: Floats, weight: float) ->
     return np.asarray(weights[:, None] * (gradients - weights @ gradients / weights.sum()))
 
 
+_EVENLY = 0.25
+"""The part of the worth that all pairs share."""
 _EVERYBODY_ALIKE = 10.0
 """How many labels the prior counts as, by which labels stray as far as the ratings predict."""
-
-
-def label_worth(
-    pairs: Sequence[LabelledPair], *, entrants: Sequence[str], floor: float = 0.25
-) -> Floats:
-    """Return the shares with which to draw pairs so that their labels narrow the intervals most.
-
-    A label is worth more the further the pair moves the ratings and the less the verdict and the
-    ratings predict what people will say, which is estimated from earlier labels, separately for
-    verdicts with and without a winner. Chances proportional to the product of both minimise the
-    total variance. A part is spread evenly, so that no pair can weigh too much.
-
-    Args:
-        pairs: Every pair that the judge settled, with any labels.
-        floor: The part that is spread evenly.
-
-    Returns:
-        Shape (n_pairs,), adding up to 1, each at least floor / n_pairs.
-
-    Raises:
-        InputError: If the floor is not above 0 and at most 1, or as `rate_prediction_powered`.
-    """
-    if not 0 < floor <= 1:
-        raise InputError(f"floor is {floor!r}; expected a share above 0 and at most 1")
-    return np.asarray(floor / len(pairs) + (1 - floor) * _worth_of_labels(pairs, entrants))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -468,8 +445,23 @@ def draw_by_worth(worth: Floats, numbers: Floats, chances: Floats, n_new: int) -
     return LabelDraw(chosen, raised)
 
 
-def _worth_of_labels(pairs: Sequence[LabelledPair], entrants: Sequence[str]) -> Floats:
-    """Return what labelling each pair is worth, adding up to 1, even if ratings are unknown."""
+def label_worth(pairs: Sequence[LabelledPair], *, entrants: Sequence[str]) -> Floats:
+    """Return the shares with which to draw pairs so that their labels narrow the intervals most.
+
+    A label is worth more the further the pair moves the ratings and the less the verdict and the
+    ratings predict what people will say, which is estimated from earlier labels, separately for
+    verdicts with and without a winner. Chances proportional to the product of both minimise the
+    total variance. A quarter is spread evenly, so that no pair can weigh too much.
+
+    Args:
+        pairs: Every pair that the judge settled, with any labels.
+
+    Returns:
+        Shape (n_pairs,), adding up to 1, each at least a quarter of 1 / n_pairs.
+
+    Raises:
+        InputError, RatingError: As `rate_prediction_powered`.
+    """
     judged = [replace(pair, labelled=pair.judged, chance=1.0, raters=()) for pair in pairs]
     require_labelled(judged, entrants, None)
     members = connected_entrants(judged, entrants)
@@ -487,7 +479,7 @@ def _worth_of_labels(pairs: Sequence[LabelledPair], entrants: Sequence[str]) -> 
         worth[inside] = spread * reach
         # Entrants that are not connected yet are asked about as often as the best pair.
         worth[~inside] = worth[inside].max()
-    return np.asarray(worth / worth.sum())
+    return np.asarray(_EVENLY / len(pairs) + (1 - _EVENLY) * (worth / worth.sum()))
 
 
 def _surprise(design: PairDesign, expected: Floats) -> Floats:

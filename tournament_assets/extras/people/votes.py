@@ -9,7 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -279,14 +279,16 @@ class ImportedVotes:
     """The result of importing a file of votes.
 
     Attributes:
-        votes: How many votes the file has, including undoings.
+        votes: How many votes on pairs of the sample the file has, including undoings.
         added: How many of them are new.
+        rater: Who gave them; empty if the file is another tool's, which may have several raters.
+        left_out: The other votes of another tool's file, counted by reason.
     """
 
-    rater: str
     votes: int
     added: int
-    sample: LabelSample
+    rater: str = ""
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 def import_votes(path: Path, *, tournament_id: str, ledger: LabelRecords) -> ImportedVotes:
@@ -333,7 +335,7 @@ def import_votes(path: Path, *, tournament_id: str, ledger: LabelRecords) -> Imp
         problems += error.problems if sample is not None else ()
     if problems or sample is None:
         raise InputError([f"{path.name}: {problem}" for problem in problems])
-    return ImportedVotes(rater, len(votes), ledger.keep_votes(votes), sample)
+    return ImportedVotes(len(votes), ledger.keep_votes(votes), rater)
 
 
 def _read_file(path: Path) -> JsonObject:
@@ -356,22 +358,6 @@ def _read_file(path: Path) -> JsonObject:
 def votes_by_rater(votes: Iterable[LabelVote]) -> dict[str, int]:
     """Count the pairs that each rater has labelled."""
     return dict(sorted(Counter(rater for _, rater in last_votes(votes)).items()))
-
-
-@dataclass(frozen=True, slots=True)
-class ImportedLabels:
-    """The result of importing another tool's file.
-
-    Attributes:
-        votes: How many votes are on a pair of the sample.
-        added: How many of them are new.
-        left_out: The others, counted by reason.
-    """
-
-    votes: int
-    added: int
-    left_out: Mapping[str, int]
-    sample: LabelSample
 
 
 _Found = tuple[PairToJudge, Literal["ab", "ba"]]
@@ -413,7 +399,7 @@ def import_foreign_votes(
     scope: tuple[str, str, str | None],
     is_random: bool,
     ledger: LabelRecords,
-) -> ImportedLabels:
+) -> ImportedVotes:
     """Store another tool's labels on a mode's pairs; those already stored are skipped.
 
     Args:
@@ -446,7 +432,7 @@ def import_foreign_votes(
     kept = [vote for vote in votes if vote.pair_id in drawn]
     if len(kept) < len(votes):
         left_out[NOT_DRAWN] += len(votes) - len(kept)
-    return ImportedLabels(len(kept), ledger.keep_votes(kept), dict(left_out), sample)
+    return ImportedVotes(len(kept), ledger.keep_votes(kept), left_out=dict(left_out))
 
 
 def _vote(
