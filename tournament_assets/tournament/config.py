@@ -249,10 +249,11 @@ class GenerationConfig(Frozen):
             Batch sizes differ in rounding now and then; with a fixed one, another machine of the
             same kind can reproduce responses to the bit.
         execution: How `custom_poe` and plain OLMo-2 entrants decode. `eager`, the default: torch's
-            own kernels, one after the other. `captured` fuses the small ones, which needs Triton,
-            and replays all as CUDA graphs; fused kernels round differently now and then, and
-            diagnostics say `compiled`. It is `eager` on any device but CUDA. It has not been run on
-            a GPU: let `benchmarks/generation.py` show on yours what it gains and changes.
+            own kernels, one after the other. `captured` fuses the small ones, which needs Triton
+            and a C compiler, and replays all as CUDA graphs; fused kernels round differently now
+            and then, and diagnostics say `compiled`. It is `eager` on any device but CUDA. It has
+            not been run on a GPU: let `benchmarks/generation.py` show on yours what it gains and
+            changes.
         n_samples: How often every entrant answers each prompt, with random numbers of its own each
             time. The first answer of one entrant meets the first of another, and so on; ratings
             average over the answers to a prompt, and intervals are of prompts.
