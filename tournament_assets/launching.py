@@ -337,7 +337,7 @@ class StoredTables:
     def page(self) -> str:
         """Return where the newest run's page is, or why there is none."""
         command = rerun_command(self._plan, self._mode)
-        with dg.DagsterInstance.from_config(str(self._home)) as instance:
+        with open_instance(self._home) as instance:
             found = instance.fetch_materializations(
                 dg.AssetRecordsFilter(
                     asset_key(self._plan, run_artifacts.__name__), asset_partitions=[self._mode]
@@ -416,5 +416,5 @@ def diagnose_project(
             plan, environment=environment, ledger_url=ledger_url, is_wanted=bool(config_paths)
         )
     home = prepare_dagster_home(project, environment.get("DAGSTER_HOME"))
-    with dg.DagsterInstance.from_config(str(home)) as instance:
+    with open_instance(home) as instance:
         yield from diagnose_automation(plans, instance)

@@ -42,7 +42,7 @@ def say_loading() -> None:
         click.echo("loading Dagster and the tournament …", err=True)
 
 
-def _find_config(context: click.Context, _: click.Parameter, given: Path | None) -> Path:
+def find_config(context: click.Context, _: object, given: Path | None) -> Path:
     """Return the config that is named, or the project's only one.
 
     Raises:
@@ -75,7 +75,7 @@ config_option = click.option(
     "--config",
     "config_path",
     type=click.Path(path_type=Path),
-    callback=_find_config,
+    callback=find_config,
     help="The tournament's YAML, such as configs/demo.yaml; by default the only one in configs/.",
 )
 _MODES = (

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import click
 
-from tournament_assets.cli.options import Later, config_option
+from tournament_assets.cli.options import Later, config_option, find_config
 from tournament_assets.extras.people.assets import label_worths
 from tournament_assets.extras.people.label_records import LabelRecords, LabelSample, clean_rater
 from tournament_assets.extras.people.labelling.page import LabelDesk, write_label_page
@@ -114,10 +114,12 @@ def label_group(
     given: close the page or kill the server at any time, and begin again where you stopped.
     Several raters can work at once, each under a name of their own.
     """
-    if click.get_current_context().invoked_subcommand is not None:
+    context = click.get_current_context()
+    if context.invoked_subcommand is not None:
         return
-    if config_path is None or mode is None:
-        raise click.UsageError("Missing option '--config' or '--mode'.")
+    config_path = find_config(context, None, config_path)
+    if mode is None:
+        raise click.UsageError("Missing option '--mode'.")
 
     # Not on the command line, which other users of the machine can see.
     token = os.environ.get(TOKEN_VARIABLE) or None
