@@ -63,7 +63,7 @@ def test_a_corrected_judge_goes_on_and_so_does_one_whose_mode_asks_nothing_ahead
     # Its first replies stay silent; all others are asked, and no second question is wasted.
     tally = bench.settle(requests_for(120))
     assert (tally.submitted, tally.second_questions) == (240 - n_paid, 0)
-    assert bench.progress.heard("in vain")
+    assert bench.progress.heard("would not help")
     assert bench.settle(requests_for(120), **AHEAD).submitted == 0
 
 

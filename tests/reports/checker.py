@@ -499,7 +499,7 @@ class Facts:
         rows = [self.pair(*pair) for pair in combinations(self.names, 2)]
         n = sum(row.same_text for row in rows if row is not None)
         require(not self.judged(self.names), "some pairs were judged")
-        require(_whole(said) == n > 0, f"{n} pairs are of one text")
+        require(_whole(said) == n > 0, f"{n} pairs are identical")
         require((verb == " is") == (n == 1), f"{n} {verb}")
         require(bool(self.runner_up), "everyone wrote the same")
 
@@ -667,8 +667,8 @@ def patterns(dimension: str) -> list[tuple[str, str, Callable[..., None]]]:
         ("no ranking", rf"{on_this} no ranking is possible\.", Facts.prove_no_ranking),
         (
             "one text",
-            rf"{on_this} nobody is first: no pair was judged; ([\d,]+) pairs?( is| are) of one "
-            r"text\.",
+            rf"{on_this} nobody is first: no pair was judged; ([\d,]+) pairs? ha(s|ve) identical "
+            r"responses\.",
             Facts.prove_one_text,
         ),
         (

@@ -144,7 +144,7 @@ WORDS = {
     "rests on one": "rests on no",
     "more prompts": "fewer prompts",
     "rated alike": "rated apart",
-    "of one text": "of two texts",
+    "identical responses": "two responses",
     "Circles are": "Lines are",
 }
 

@@ -547,7 +547,7 @@ def copy_sentences(rows: Rows) -> list[str]:
         f"On {dimension}, {same_text} of {pairs} pairs ({format_share(same_text / pairs)}) have "
         "the same "
         f"text on both sides{further}; the judge was asked about the other {n_asked}{in_all}. The "
-        "ratings rest on those; a pair of one text shows only that nothing can separate the two "
+        "ratings rest on those; an identical pair shows only that nothing can separate the two "
         "there."
     ]
 

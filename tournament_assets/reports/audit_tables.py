@@ -54,8 +54,8 @@ def missing_section(audit: Sequence[CoverageRow], *, checks: CheckThresholds) ->
             f"{evenness[0].upper()}{evenness[1:]}.",
             "Same text: both responses are the same, so the judge was not asked and neither won. "
             "Judged: asked, and settled by readable replies. Clean: judged pairs whose replies "
-            "agree, and pairs of one text, about responses that are neither empty nor cut off. A "
-            "score is a share of wins; ties, inconsistent pairs and pairs of one text count half. "
+            "agree, and identical pairs, about responses that are neither empty nor cut off. A "
+            "score is a share of wins; ties, inconsistent and identical pairs count half. "
             "Normalised, it divides by what was planned, so that what is missing earns nothing.",
         ),
         tables=(
@@ -98,7 +98,7 @@ def audit_doubts(
         )
         found.append(Doubt("limited to the first pairs", sentence))
     copies = copy_sentences(audit)
-    found += [Doubt("most pairs are of one text", each) for each in copies]
+    found += [Doubt("most pairs have identical responses", each) for each in copies]
     named = {name for each in outages if each.kind == "answers" for name in each.entrants}
     rest = [row for row in audit if row.entrant_id not in named]
     return [*found, *_unjudged_doubts(audit), *_unanswered_doubts(rest)]

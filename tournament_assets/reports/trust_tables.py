@@ -184,7 +184,7 @@ def trust_section(lights: Sequence[MeasureRow], *, confidence: float) -> ReportS
         "Every number, by dimension",
         (
             "Every number is over pairs that the judge was asked about, n counts distinct requests "
-            "or pairs of them, and pairs of one text are in none. Intervals are at "
+            "or pairs of them, and identical pairs are in none. Intervals are at "
             f"{format_confidence(confidence)} and by prompt: Wilson's with the effective number of "
             "units for shares, prompts resampled for kappas, the sandwich for Elo points. A light "
             "is green where the whole interval is inside the limits, red where it is outside, and "

@@ -270,7 +270,7 @@ def _accounting_check(
     planned, not_asked = counted.presentations, counted.identical
     verdicts = sum(readings[verdict] for verdict in Verdict if verdict.is_decided)
     missing = {verdict.value: readings[verdict] for verdict in _MISSING}
-    parts = {"verdicts": verdicts, "of one text, not asked": not_asked, **missing}
+    parts = {"verdicts": verdicts, "identical, not asked": not_asked, **missing}
     if unasked is not None:
         planned = unasked.planned
         missing[Verdict.PENDING.value] += unasked.undecided

@@ -500,7 +500,7 @@ class _Settlement:
         if left.unreadable and left.trial.has_failed:
             self._session.progress.note(
                 f"{left.trial.n_silent} of {left.trial.n_read} replies hold no verdict: asking "
-                "again is in vain; `tournament rejudge` asks them once more all the same"
+                "again would not help; `tournament rejudge` asks them once more all the same"
             )
         if second:
             self._session.progress.note(f"{len(second)} replies are unreadable; asking again")

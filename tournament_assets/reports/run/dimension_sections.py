@@ -88,7 +88,7 @@ def wins_section(leaderboard: Leaders, win_rates: Pairs, *, links: BattleLinks) 
         "Win grid",
         (
             "The share of pairs that the entrant of the row won against the entrant of the column; "
-            "ties, inconsistent pairs and pairs of one text count half. n: pairs that were "
+            "ties, inconsistent pairs and identical pairs count half. n: pairs that were "
             "asked about and settled by readable replies. A dash: none was settled."
             + (" Columns have the numbers of the rows." if is_numbered else ""),
         ),
