@@ -45,6 +45,15 @@ Places = Mapping[tuple[Any, ...], Any]
 """What a file holds, or should hold, by key, row and column."""
 
 
+def leaves(value: Any, *at: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Yield every value in nested ones with the keys to it."""
+    if isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(each, *at, key)
+    else:
+        yield at, value
+
+
 def side_by_side(found: Places, expected: Places) -> Iterator[Number]:
     """Yield everything that a file holds beside what it should hold."""
     for place in {**found, **expected}:

@@ -3,14 +3,14 @@
 A column of another name is passed over, so a page may show more than can be computed here.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any
 
 from tournament_assets.extras.verify.judge_counts import JudgeCounts
-from tournament_assets.extras.verify.numbers import UNKNOWN, Number
+from tournament_assets.extras.verify.numbers import UNKNOWN, Number, leaves
 from tournament_assets.extras.verify.printed_tables import Printed
 from tournament_assets.extras.verify.recomputation import Gap, Recomputed, in_common
 from tournament_assets.extras.verify.settled import RunFolder, SettledPair
@@ -29,7 +29,6 @@ _LIMITS: Mapping[str, Callable[[Mapping[str, Any]], tuple[float, ...]]] = {
     "unjudged pairs": lambda limits: (100 * limits["max_unjudged_rate"],),
 }
 """Where a light turns red, by the measure and the thresholds."""
-_WORD = re.compile(r"[\w.+-]*\d[\w.+-]*\w|\d")
 _MOST_LETTERED = 8
 """With more entrants a ladder shows places in place of letters."""
 Counts = Mapping[tuple[str, str], Mapping[str, float]]
@@ -210,15 +209,22 @@ class PrintedNumbers:
         return found | {"Bradley-Terry sandwich interval": own.sandwich.get(name, ())}
 
     @cached_property
-    def made_from(self) -> frozenset[str]:
-        """The words of the manifest, and of its hashes the beginnings that a page prints."""
-        words = frozenset(_WORD.findall(json.dumps(self.run.manifest)))
-        return words | {each[:12] for each in words}
+    def _made_from(self) -> Mapping[str, set[str]]:
+        """The manifest's words by their key, and with none all of them, keys and short hashes."""
+        found: dict[str, set[str]] = {"": set()}
+        for at, value in leaves(self.run.manifest):
+            words = str(value).split()
+            found[""].update(map(str, at), words, (each[:12] for each in words))
+            if isinstance(at[-1], str):
+                found.setdefault(at[-1], set()).update(words)
+        return found
 
     def copied(self, text: str) -> Iterator[Number]:
         """Yield the words with a digit in a text that repeats the manifest's."""
-        for word in _WORD.findall(text):
-            yield text[:60], word, word if word in self.made_from else "a word of manifest.json"
+        for key, word in pairwise(["", *re.split(r"[\s,;()]+", text)]):
+            if re.search(r"\d", word):
+                known, plain = self._made_from.get(key, self._made_from[""]), word.rstrip(".")
+                yield text[:60], plain, plain if plain in known else "what the manifest says"
 
     def _grid(self, dimension: str, row: str, headers: Sequence[str]) -> Cells:
         """Return a row of the win grid; a large one names its columns by their places."""

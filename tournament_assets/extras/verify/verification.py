@@ -21,6 +21,7 @@ from tournament_assets.extras.verify.numbers import (
     Places,
     Wrong,
     agree,
+    leaves,
     side_by_side,
 )
 from tournament_assets.extras.verify.printed_numbers import PrintedNumbers
@@ -145,7 +146,7 @@ class Verification:
     def _page_text(self) -> str:
         page = read_html((self.run.folder / "report.html").read_text(encoding="utf-8"))
         cells = [" ".join(row) for table in page.tables for row in table.rows]
-        return "\n".join((" · ".join(page.lines), *cells))
+        return "\n".join((*page.lines, *cells))
 
     def _manifest(self, found: Places) -> Places:
         manifest = self.run.manifest
@@ -284,15 +285,15 @@ class Verification:
     def _markdown(self, path: Path) -> Iterator[Number]:
         """Yield the numbers; a line that is not computed is one that the page has too."""
         for at, found, expected in self._printed(read_markdown, path):
-            if expected is not UNKNOWN:
+            if expected is not UNKNOWN or not _SAID.search(found):
                 yield at, found, expected
                 continue
-            for text in filter(_SAID.search, re.split("~+", found)):
-                # A section's title stands before what the report finds in it.
-                is_there = any(
-                    each in self._page_text for each in (text, text.partition(": ")[2]) if each
-                )
-                yield at, text, text if is_there else "a text of report.html"
+            # A section's title stands before what the report finds in it; "~" is what was computed.
+            title, _, finding = found.partition(": ")
+            text = finding if f"\n{title}\n" in self._page_text else found
+            pattern = ".+?".join(map(re.escape, re.split("~+", text)))
+            is_there = re.search(pattern, self._page_text)
+            yield at, found, found if is_there else "a text of report.html"
 
     def _on_page(self, found: Places) -> Places:
         """Return the texts of the first screen, which the page prints too."""
@@ -426,17 +427,9 @@ def _data(
     return side_by_side(found, expect(found))
 
 
-def _leaves(value: Any, *at: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    if isinstance(value, dict | list):
-        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _leaves(each, *at, key)
-    else:
-        yield at, value
-
-
 def _json(path: Path) -> Places:
     """Return every value of a JSON file; a number with a point as the text that is written."""
-    return dict(_leaves(json.loads(path.read_text(encoding="utf-8"), parse_float=str)))
+    return dict(leaves(json.loads(path.read_text(encoding="utf-8"), parse_float=str)))
 
 
 def _as_json(value: Any) -> Any:
