@@ -35,7 +35,18 @@ def run(
     *outcomes: Outcome, entrant: str = "ada", cost: float | None = 1.5, **manifest: object
 ) -> FinishedRun:
     pairs = tuple(
-        SettledPair("facts", name, "recall", entrant, "bob", outcome, "q", "a", "b", (name,))
+        SettledPair(
+            name,
+            "facts",
+            entrant,
+            "bob",
+            outcome,
+            source="recall",
+            question="q",
+            response_a="a",
+            response_b="b",
+            asked=(name,),
+        )
         for number, outcome in enumerate(outcomes)
         for name in [f"p{number}"]
     )

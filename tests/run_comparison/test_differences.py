@@ -21,8 +21,18 @@ SPLIT, NONE = Outcome.INCONSISTENT, Outcome.UNJUDGED
 
 
 def pair(number: int, outcome: Outcome, *, source: str | None = "recall") -> SettledPair:
-    shown, asked = ("q", "ra", "rb"), (f"{number}ab", f"{number}ba")
-    return SettledPair("facts", f"p{number}", source, "ada", "bob", outcome, *shown, asked)
+    return SettledPair(
+        f"p{number}",
+        "facts",
+        "ada",
+        "bob",
+        outcome,
+        source=source,
+        question="q",
+        response_a="ra",
+        response_b="rb",
+        asked=(f"{number}ab", f"{number}ba"),
+    )
 
 
 def turned(settled: SettledPair) -> SettledPair:

@@ -54,7 +54,7 @@ def run(
     }
     verdicts = {
         dimension: tuple(
-            SettledPair(dimension, f"p{n}", "recall", "new", "old", meaning[letter])
+            SettledPair(f"p{n}", dimension, "new", "old", meaning[letter])
             for n, letter in enumerate(outcomes, start=first)
         )
         for dimension in dimensions

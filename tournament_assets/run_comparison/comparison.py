@@ -55,7 +55,7 @@ class RunComparison:
         flips: The changes of the judgments.
         moves: How far ratings and places moved.
         sizes: Settled pairs of either run, by dimension, where the runs settled different pairs.
-        rubric_edits: The edits of the rubrics that differ.
+        rubric_edits: The edits of the rubrics that differ, by dimension: lines of unified diffs.
         verdict: Whether the runs agree.
     """
 
@@ -65,26 +65,8 @@ class RunComparison:
     flips: FlipReport
     moves: tuple[RatingMove, ...]
     sizes: Mapping[str, tuple[int, int]]
-    rubric_edits: tuple["RubricEdit", ...]
+    rubric_edits: Mapping[str, tuple[str, ...]]
     verdict: SamenessVerdict
-
-
-@dataclass(frozen=True, slots=True)
-class RubricEdit:
-    """The edit of one rubric.
-
-    Attributes:
-        dimension: The rubric's dimension.
-        diff: The lines of a unified diff.
-    """
-
-    dimension: str
-    diff: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """The diff as a text."""
-        return "\n".join(self.diff)
 
 
 def compare_runs(
@@ -99,7 +81,7 @@ def compare_runs(
             `checks.max_drift_rate`, or that option's default.
     """
     if tolerance is None:
-        recorded = _mapping(now.manifest, "thresholds").get("max_drift_rate")
+        recorded = now.at("thresholds", "max_drift_rate")
         standard = CheckThresholds().max_drift_rate
         tolerance = float(recorded) if isinstance(recorded, int | float) else standard
     inputs = compare_inputs(then.manifest, now.manifest)
@@ -112,11 +94,11 @@ def compare_runs(
         flips=flips,
         moves=moves,
         sizes=_sizes(then, now),
-        rubric_edits=tuple(
-            _rubric_edit(name, then.rubrics[name], now.rubrics[name])
+        rubric_edits={
+            name: _diff(then.rubrics[name], now.rubrics[name])
             for name in inputs.names("inputs.rubrics.")
             if name in then.rubrics and name in now.rubrics
-        ),
+        },
         verdict=judge_sameness(
             flips,
             tolerance=tolerance,
@@ -140,9 +122,8 @@ def _settled(run: FinishedRun, dimension: str) -> set[PairKey]:
     return {pair.key for pair in run.verdicts[dimension] if pair.outcome is not Outcome.UNJUDGED}
 
 
-def _rubric_edit(dimension: str, then: str, now: str) -> RubricEdit:
-    lines = unified_diff(then.splitlines(), now.splitlines(), "then", "now", lineterm="")
-    return RubricEdit(dimension, tuple(lines))
+def _diff(then: str, now: str) -> tuple[str, ...]:
+    return tuple(unified_diff(then.splitlines(), now.splitlines(), "then", "now", lineterm=""))
 
 
 def verdict_line(comparison: RunComparison) -> str:
@@ -167,11 +148,7 @@ def summary(comparison: RunComparison) -> list[str]:
     known = [move for move in moves if move.difference is not None]
     return render_paragraphs(
         "comparison.jinja",
-        partial=[
-            name
-            for name, run in (("first", then), ("second", now))
-            if run.manifest.get("is_partial")
-        ],
+        partial=[name for name, run in (("first", then), ("second", now)) if run.at("is_partial")],
         changed=changed_inputs(comparison.inputs),
         requests=comparison.inputs.names("inputs.judge_requests."),
         asked=requests_asked(comparison.flips),
@@ -193,25 +170,19 @@ def summary(comparison: RunComparison) -> list[str]:
 
 
 def _total(run: FinishedRun) -> float | None:
-    total = _mapping(run.manifest, "cost").get("total_usd")
+    total = run.at("cost", "total_usd")
     return float(total) if isinstance(total, int | float) else None
-
-
-def _mapping(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = values.get(name)
-    return found if isinstance(found, Mapping) else {}
 
 
 def _costs(
     comparison: RunComparison,
 ) -> dict[str, tuple[Mapping[str, Any], Mapping[str, Any], int]]:
     then, now = comparison.then, comparison.now
-    old, new = (_mapping(_mapping(run.manifest, "cost"), "by_dimension") for run in (then, now))
     nothing: frozenset[str] = frozenset()
     return {
         dimension: (
-            _mapping(old, dimension),
-            _mapping(new, dimension),
+            then.at("cost", "by_dimension", dimension) or {},
+            now.at("cost", "by_dimension", dimension) or {},
             len(then.requests.get(dimension, nothing) & now.requests.get(dimension, nothing)),
         )
         for dimension in {**then.verdicts, **now.verdicts}
@@ -242,8 +213,8 @@ def comparison_document(comparison: RunComparison, *, limit: int) -> Document:
         ReportSection("", folders),
         *(ReportSection("", (each,)) for each in (verdict_line(comparison), *summary(comparison))),
         *(
-            ReportSection(f"What was edited in the rubric of {edit.dimension}", command=edit.text)
-            for edit in comparison.rubric_edits
+            ReportSection(f"What was edited in the rubric of {name}", command="\n".join(diff))
+            for name, diff in comparison.rubric_edits.items()
         ),
         *(
             ReportSection(title, (remark,) if remark else (), (("", table),))
@@ -288,7 +259,9 @@ def comparison_values(comparison: RunComparison) -> dict[str, Any]:
             "exit_code": comparison.verdict.sameness.exit_code,
         },
         "summary": summary(comparison),
-        "rubric_edits": [asdict(edit) for edit in comparison.rubric_edits],
+        "rubric_edits": [
+            {"dimension": name, "diff": diff} for name, diff in comparison.rubric_edits.items()
+        ],
         "inputs": asdict(comparison.inputs),
         "flips": {
             "asked_otherwise": flips.asked_otherwise,

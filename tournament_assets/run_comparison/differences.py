@@ -35,37 +35,25 @@ PairKey = tuple[str, str, int, str, str]
 _TURNED = {Outcome.A_WINS: Outcome.B_WINS, Outcome.B_WINS: Outcome.A_WINS}
 
 
-@dataclass(frozen=True, slots=True)
-class SettledPair:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettledPair(Judgment):
     """A pair as settled by one run, with fingerprints of what the judge saw.
 
     Attributes:
         source: The prompt's source, which is its stratum; None if the run does not say.
-        outcome: How the pair was settled.
         question: Fingerprint of the prompt's text and its notes on good answers; None, like the
             next two, if the run does not say.
         response_a: Fingerprint of the first entrant's response.
         response_b: Fingerprint of the second entrant's response.
         asked: Distinct keys of the requests that settled it, sorted; none for two copies of one
             response.
-        share: The first entrant's share of the win; None if undecided.
-        weight: Number of prompts it represents.
-        sample: Which of their answers to the prompt were compared, from 1.
     """
 
-    dimension: str
-    prompt_id: str
-    source: str | None
-    entrant_a: str
-    entrant_b: str
-    outcome: Outcome
+    source: str | None = None
     question: str | None = None
     response_a: str | None = None
     response_b: str | None = None
     asked: tuple[str, ...] = ()
-    share: float | None = None
-    weight: float = 1.0
-    sample: int = 1
 
     @property
     def key(self) -> PairKey:
@@ -74,20 +62,6 @@ class SettledPair:
         if second < first:
             first, second = second, first
         return self.dimension, self.prompt_id, self.sample, first, second
-
-
-def judgment_of(pair: SettledPair) -> Judgment:
-    """Return a pair of a finished run as a judgment, for ratings and tests."""
-    return Judgment(
-        pair.prompt_id,
-        pair.dimension,
-        pair.entrant_a,
-        pair.entrant_b,
-        pair.outcome,
-        pair.weight,
-        pair.share,
-        pair.sample,
-    )
 
 
 class Change(StrEnum):

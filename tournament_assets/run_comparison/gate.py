@@ -21,7 +21,6 @@ from tournament_assets.audits.non_inferiority import (
     prompt_scores,
 )
 from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
-from tournament_assets.run_comparison.differences import judgment_of
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.estimates import Estimate
@@ -137,7 +136,7 @@ class Gate:
 
 def identity(run: FinishedRun, entrant: str) -> str:
     """Return an entrant's name and the hash of its responses, which identify a model."""
-    responses = _at(run.manifest, "inputs", "responses", entrant)
+    responses = run.at("inputs", "responses", entrant)
     return entrant if responses is None else f"{entrant}@{str(responses)[:16]}"
 
 
@@ -201,7 +200,7 @@ def _look_at(
     entrants: Sequence[str],
     before: Sequence[GateLook],
 ) -> tuple[DifferenceTest, tuple[float, float], dict[str, float]]:
-    judgments = [judgment_of(each) for each in run.verdicts[dimension]]
+    judgments = run.verdicts[dimension]
     test = compare_with_margin(
         judgments,
         dimension=dimension,
@@ -260,49 +259,49 @@ def _decide(
             passage = Passage.NOT_WORSE
         elif not doubts and worse[name] <= level:
             passage = Passage.WORSE
-        amber = tuple(_lights(run.manifest, name, TrustState.AMBER))
+        amber = tuple(_lights(run, name, TrustState.AMBER))
         decided.append(GatedDimension(test, not_worse[name], worse[name], passage, doubts, amber))
     return decided
 
 
 def _doubts(run: FinishedRun, test: DifferenceTest, settings: GateSettings) -> tuple[str, ...]:
-    manifest, broken = run.manifest, _at(run.manifest, "broken_entrants") or {}
+    broken = run.at("broken_entrants") or {}
     doubts = [
         f"{name} {broken[name]}"
         for name in (settings.candidate, settings.baseline)
         if name in broken
     ]
     if any(
-        manifest.get("judge") == service.label
+        run.at("judge") == service.label
         for service in SERVICES.values()
         if not service.is_language_model
     ):
         doubts.append("the judge is not a language model")
-    if manifest.get("is_partial"):
+    if run.at("is_partial"):
         doubts.append("the run is partial: replies were still missing")
     # Unanswered prompts are not among the run's pairs, but were planned. Where pairs stopped early,
     # the plan is what was still needed.
-    planned = _at(manifest, "prompts_planned", test.dimension)
-    is_whole = not _at(manifest, "pairs_not_needed", test.dimension)
+    planned = run.at("prompts_planned", test.dimension)
+    is_whole = not run.at("pairs_not_needed", test.dimension)
     n_planned = planned if isinstance(planned, int) and is_whole else test.pairs
     if test.settled < settings.min_coverage * max(n_planned, 1):
         doubts.append(
             f"{test.settled} of {n_planned} pairs of the two are settled; "
             f"expected at least {format_confidence(settings.min_coverage)}"
         )
-    if not isinstance(_at(manifest, "trust", test.dimension), Mapping):
+    if not isinstance(run.at("trust", test.dimension), Mapping):
         doubts.append("the run does not say whether its judge can be trusted; run it again")
     else:
         doubts += [
             f"the trust panel is red: {measure}"
-            for measure in _lights(manifest, test.dimension, TrustState.RED)
+            for measure in _lights(run, test.dimension, TrustState.RED)
         ]
     return tuple(doubts)
 
 
-def _lights(manifest: Mapping[str, Any], dimension: str, state: TrustState) -> list[str]:
+def _lights(run: FinishedRun, dimension: str, state: TrustState) -> list[str]:
     """Return the lights on the judge of a dimension, and of all together, that show a state."""
-    own, pooled = (_at(manifest, "trust", name) or {} for name in (dimension, ALL_DIMENSIONS))
+    own, pooled = (run.at("trust", name) or {} for name in (dimension, ALL_DIMENSIONS))
     return [
         *(measure for measure, shown in own.items() if shown == state),
         *(
@@ -311,12 +310,6 @@ def _lights(manifest: Mapping[str, Any], dimension: str, state: TrustState) -> l
             if shown == state
         ),
     ]
-
-
-def _at(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
 
 
 def read_looks(path: Path) -> list[GateLook]:

@@ -49,6 +49,13 @@ class FinishedRun:
     standings: Mapping[str, tuple[Rating, ...]]
     rubrics: Mapping[str, str] = field(default_factory=dict)
 
+    def at(self, *keys: str) -> Any:
+        """Return the manifest's value under keys that lead into objects; None if it has none."""
+        value: Any = self.manifest
+        for key in keys:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return value
+
     @property
     def pairs(self) -> list[SettledPair]:
         """The settled pairs of all dimensions."""

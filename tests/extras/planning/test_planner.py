@@ -25,7 +25,7 @@ def judged_pilot(folder: Path, *, n_prompts: int, n_samples: int = 1) -> Finishe
     kinds = [Outcome.A_WINS, Outcome.TIE, Outcome.A_WINS, Outcome.B_WINS]
     pairs = tuple(
         SettledPair(
-            *("factuality", f"prompt_{index}", None, one, other),
+            *(f"prompt_{index}", "factuality", one, other),
             kinds[(index + shift + sample) % 4],
             sample=1 + sample,
         )

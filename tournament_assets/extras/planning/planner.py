@@ -22,7 +22,6 @@ from tournament_assets.judging.settlement.submission import MAX_BATCH_REQUESTS
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.matches import code_samples
 from tournament_assets.ratings.sequential import StoppingRule
-from tournament_assets.run_comparison.differences import judgment_of
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judges import AdaptiveConfig
@@ -214,7 +213,7 @@ def _learn(
     if not settled:
         return JudgingNoise(len(entrant_ids))
     entrants = sorted({name for pair in settled for name in (pair.entrant_a, pair.entrant_b)})
-    matches = code_samples(map(judgment_of, settled), entrants=entrants)
+    matches = code_samples(settled, entrants=entrants)
     split = sum(pair.outcome is Outcome.INCONSISTENT for pair in settled) / len(settled)
     try:
         learnt = learn_noise(matches, split=split)
