@@ -316,7 +316,7 @@ API: Any = ta
         ),
         (
             lambda _: API.compare_answers(pd.DataFrame({"a": [1]}), judge="loopback-lexical"),
-            ("it has 'a'",),
+            ("it has 'a'", 'such as columns={"prompt": "COLUMN"}'),
         ),
     ],
 )

@@ -5,10 +5,11 @@ Every result holds its values, offers them as a pandas frame, and displays itsel
 """
 
 import os
+import re
 import warnings as python_warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -223,11 +224,16 @@ def compare_answers(
     named: dict[ColumnRole, Sequence[str]] = {
         role: [held] if isinstance(held, str) else held for role, held in (columns or {}).items()
     }
-    table = (
-        frame_answers(answers, columns=named or None)
-        if isinstance(answers, pd.DataFrame)
-        else read_answers(Path(answers), columns=named or None)
-    )
+    try:
+        table = (
+            frame_answers(answers, columns=named or None)
+            if isinstance(answers, pd.DataFrame)
+            else read_answers(Path(answers), columns=named or None)
+        )
+    except InputError as error:
+        in_python = partial(re.sub, r"--columns (\w+)=(\w+)", r'columns={"\1": "\2"}')
+        said = (in_python(each).replace("--columns", "columns") for each in error.problems)
+        raise InputError(said) from None
     made = NewTournament(
         table, written_rubrics(rubric), judge=judge, budget_usd=budget, about=_WRITTEN_AGAIN
     )
