@@ -194,8 +194,14 @@ CHAT = Scenario(
     services=("openai_api", "openai_api"),
     n_scopes=2,
 )
+# No direct reply is spoiled: the second reply to that request could be the first row of a batch,
+# which is spoiled too, and a request that is silent twice has no verdict to lose.
 PANEL = replace(
-    FAILING, name="a jury", services=("openai_batch", "anthropic", "openai_api"), n_scopes=2
+    FAILING,
+    name="a jury",
+    faults=FAILING.faults[:-1],
+    services=("openai_batch", "anthropic", "openai_api"),
+    n_scopes=2,
 )
 SMALL_ON_POSTGRESQL = replace(SMALL, name="a little of all, PostgreSQL", ledger="postgresql")
 SCENARIOS = {
