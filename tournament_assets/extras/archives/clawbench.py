@@ -11,7 +11,6 @@ from tournament_assets.extras.archives.documents import (
     number_of,
     score_at,
     text_of,
-    value_at,
 )
 from tournament_assets.extras.archives.harness import (
     JudgeOutcome,
@@ -22,6 +21,7 @@ from tournament_assets.extras.archives.harness import (
     ScoredRun,
     Weighting,
 )
+from tournament_assets.project.samples import value_at
 
 _FLOOR = 0.9999
 _COMPONENTS = {

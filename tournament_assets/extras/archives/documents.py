@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tournament_assets.project.samples import value_at
+
 _SHOWN = 80
 _TOLERANCE = 1e-4
 """How far a score may exceed the ceiling, because harnesses round."""
@@ -57,16 +59,6 @@ def _read_text(path: Path) -> str:
         raise BrokenRunError(
             f"the file cannot be read ({type(error).__name__}); expected JSON in UTF-8"
         ) from None
-
-
-def value_at(document: Mapping[str, Any], key: str) -> Any:
-    """Return the value of a key whose dots lead into objects; None if there is none."""
-    found: Any = document
-    for part in key.split("."):
-        if not isinstance(found, Mapping):
-            return None
-        found = found.get(part)
-    return found
 
 
 def number_of(value: Any) -> float | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import fsum
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,45 +23,80 @@ from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import format_share
 
 
-@dataclass(frozen=True, slots=True)
-class TierMean:
-    """A model's scores in one tier, over all archived runs and over the clean ones.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCounts:
+    """Counts and means of some planned runs; a mean over no runs is None.
 
-    A mean over no runs is None.
+    Attributes:
+        archived: Runs whose file can be used.
+        clean: Archived runs that scored something.
+        zero: Archived runs that scored nothing.
+        mean: The mean score of the archived runs.
+        clean_mean: The mean score of the clean runs.
+        at_ceiling: Runs whose deciding component is at its ceiling.
+        judge_failed: Runs whose judging failed and was not repeated.
+        harness_failures: Runs in which the harness recorded a failure.
     """
+
+    archived: int
+    clean: int
+    zero: int
+    mean: float | None
+    clean_mean: float | None
+    at_ceiling: int
+    judge_failed: int
+    harness_failures: int
+
+
+def count_runs(runs: Sequence[ArchivedRun]) -> dict[str, Any]:
+    """Return the fields of `RunCounts` for some archived runs."""
+    clean = [run.run_score for run in runs if run.is_clean]
+    return {
+        "archived": len(runs),
+        "clean": len(clean),
+        "zero": len(runs) - len(clean),
+        "mean": mean_of([run.run_score for run in runs]),
+        "clean_mean": mean_of(clean),
+        "at_ceiling": sum(run.is_at_ceiling for run in runs),
+        "judge_failed": sum(map(judging_failed, runs)),
+        "harness_failures": sum(map(harness_failed, runs)),
+    }
+
+
+def harness_failed(run: ArchivedRun) -> bool:
+    """Return whether the harness recorded a failure."""
+    return bool(run.failure)
+
+
+def judging_failed(run: ArchivedRun) -> bool:
+    """Return whether judging failed and was not repeated."""
+    return run.judge.state is JudgeState.FAILED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierMean(RunCounts):
+    """A model's runs in one tier."""
 
     model_id: str
     tier: str
-    n_archived: int
-    mean: float | None
-    n_clean: int
-    clean_mean: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class ModelAudit:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAudit(RunCounts):
     """The counts and means of one model's runs; a mean over no runs is None.
 
     Attributes:
         label: Its name in reports.
-        archived: Planned runs whose file can be used.
         broken: Planned runs whose file cannot be used.
         absent: Planned runs without a file.
-        clean: Archived runs that scored something.
-        zero: Archived runs that scored nothing.
         zero_with_response: Zero runs in which the model did something, so they may be real
             failures; None if the archive does not say.
         coverage: Clean runs divided by planned ones.
-        mean: The mean score of the archived runs.
-        clean_mean: The mean score of the clean runs.
         normalised: The sum of the clean scores divided by the planned runs.
         judge_mean: The judge's mean score.
         judged: Runs that the judge scored.
-        judge_failed: Runs whose judging failed and was not repeated.
         rejudged_by: The models that judged runs again, as far as the files name them.
-        at_ceiling: Runs whose deciding component is at its ceiling.
         empty: Runs in which the model did nothing; None if the archive does not say.
-        harness_failures: Runs in which the harness recorded a failure.
         off_rule: Runs whose recorded score differs from the rule's.
         rule_checked: Runs for which the two could be compared.
     """
@@ -69,24 +104,16 @@ class ModelAudit:
     model_id: str
     label: str
     planned: int
-    archived: int
     broken: int
     absent: int
-    clean: int
-    zero: int
     zero_with_response: int | None
     coverage: float
-    mean: float | None
-    clean_mean: float | None
     normalised: float
     judge_mean: float | None
     judged: int
-    judge_failed: int
     rejudged: int
     rejudged_by: tuple[str, ...]
-    at_ceiling: int
     empty: int | None
-    harness_failures: int
     off_rule: int
     rule_checked: int
     tiers: tuple[TierMean, ...]
@@ -188,43 +215,30 @@ def _audit(model: ArchivedModel, contents: ArchiveContents) -> ModelAudit:
     tiers = sorted({contents.config.harness.tier(task) for task in contents.tasks})
     tells = all(run.is_empty is not None for run in runs)
     return ModelAudit(
+        **count_runs(runs),
         model_id=model.model_id,
         label=model.shown,
         planned=planned,
-        archived=len(runs),
         broken=broken,
         absent=planned - len(runs) - broken,
-        clean=len(clean),
-        zero=len(zero),
         zero_with_response=sum(run.is_empty is False for run in zero) if tells else None,
         coverage=len(clean) / planned,
-        mean=mean_of([run.run_score for run in runs]),
-        clean_mean=mean_of(clean),
         normalised=fsum(clean) / planned,
         judge_mean=mean_of(judged),
         judged=len(judged),
-        judge_failed=sum(run.judge.state is JudgeState.FAILED for run in runs),
         rejudged=sum(run.judge.state is JudgeState.REJUDGED for run in runs),
         rejudged_by=tuple(sorted({run.judge.rejudged_by for run in runs if run.judge.rejudged_by})),
-        at_ceiling=sum(run.is_at_ceiling for run in runs),
         empty=sum(run.is_empty is True for run in runs) if tells else None,
-        harness_failures=sum(bool(run.failure) for run in runs),
         off_rule=rule.count(False),
         rule_checked=len(rule),
-        tiers=tuple(_tier_mean(model.model_id, tier, runs) for tier in tiers),
-    )
-
-
-def _tier_mean(model_id: str, tier: str, runs: Sequence[ArchivedRun]) -> TierMean:
-    members = [run for run in runs if run.tier == tier]
-    clean = [run.run_score for run in members if run.is_clean]
-    return TierMean(
-        model_id=model_id,
-        tier=tier,
-        n_archived=len(members),
-        mean=mean_of([run.run_score for run in members]),
-        n_clean=len(clean),
-        clean_mean=mean_of(clean),
+        tiers=tuple(
+            TierMean(
+                **count_runs([run for run in runs if run.tier == tier]),
+                model_id=model.model_id,
+                tier=tier,
+            )
+            for tier in tiers
+        ),
     )
 
 

@@ -20,7 +20,6 @@ from tournament_assets.extras.archives.documents import (
     BrokenRunError,
     is_blank,
     number_of,
-    value_at,
 )
 from tournament_assets.extras.archives.harness import NewScore, RewritingReader
 from tournament_assets.extras.archives.runs import ArchivedRun
@@ -36,6 +35,7 @@ from tournament_assets.judging.settlement.sessions import (
 )
 from tournament_assets.judging.settlement.settlement import ask_directly
 from tournament_assets.ledger import Ledger
+from tournament_assets.project.samples import value_at
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.errors import InputError, VerdictParseError
 from tournament_assets.tournament.fingerprints import fingerprint

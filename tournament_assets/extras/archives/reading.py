@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tournament_assets.extras.archives.config import ArchiveConfig, ArchivedModel, ArchiveFile
-from tournament_assets.extras.archives.documents import read_document, text_of, value_at
+from tournament_assets.extras.archives.documents import read_document, text_of
 from tournament_assets.extras.archives.harness import JudgeState, Reader, RunFile, ScoredRun
 from tournament_assets.extras.archives.runs import (
     ArchiveContents,
@@ -15,6 +15,7 @@ from tournament_assets.extras.archives.runs import (
     BrokenFile,
     LogFailure,
 )
+from tournament_assets.project.samples import value_at
 from tournament_assets.tournament.errors import InputError
 
 _ROUNDING = 5e-4

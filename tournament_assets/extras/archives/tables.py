@@ -154,7 +154,10 @@ MODELS = (
     fact("rule_checked", "of checked"),
 )
 """One row per model: its counts and means."""
-TIERS = tuple(map(fact, ("model_id", "tier", "n_archived", "mean", "n_clean", "clean_mean")))
+TIERS = (
+    *(fact("model_id"), fact("tier"), fact("n_archived", at="archived"), fact("mean")),
+    *(fact("n_clean", at="clean"), fact("clean_mean")),
+)
 """One row per model and tier."""
 TASKS = (
     *map(fact, ("task", "tier", "planned", "archived", "zero", "at_ceiling", "judge_failed")),

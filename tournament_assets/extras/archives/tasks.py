@@ -20,8 +20,12 @@ from tournament_assets.extras.archives.harness import JudgeState, Reader
 from tournament_assets.extras.archives.models import (
     LoggedFailures,
     ModelAudit,
+    RunCounts,
     TierMean,
+    count_runs,
     find_logged_failures,
+    harness_failed,
+    judging_failed,
 )
 from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun
 
@@ -90,27 +94,17 @@ class Spread:
     signal: SignalToNoise
 
 
-@dataclass(frozen=True, slots=True)
-class TaskAudit:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskAudit(RunCounts):
     """The counts of all models' runs of one task, and its findings.
 
     Attributes:
-        archived: Runs whose file can be used.
-        zero: Runs that scored nothing.
-        at_ceiling: Runs whose deciding component is at its ceiling.
-        judge_failed: Runs whose judging failed.
-        harness_failures: Runs in which the harness recorded a failure.
         spread: None with fewer than two models, or if no model has two runs.
     """
 
     task: str
     tier: str
     planned: int
-    archived: int
-    zero: int
-    at_ceiling: int
-    judge_failed: int
-    harness_failures: int
     spread: Spread | None
     findings: tuple[TaskFinding, ...]
 
@@ -167,14 +161,10 @@ def _audit(
     for run in runs:
         scores.setdefault(run.model_id, []).append(run.run_score)
     return TaskAudit(
+        **count_runs(runs),
         task=task,
         tier=reader.tier(task),
         planned=planned,
-        archived=len(runs),
-        zero=sum(not run.is_clean for run in runs),
-        at_ceiling=sum(run.is_at_ceiling for run in runs),
-        judge_failed=sum(map(_judging_failed, runs)),
-        harness_failures=sum(map(_harness_failed, runs)),
         spread=measure_spread(list(scores.values())),
         findings=(*clusters, *_patterns(task, runs, reader, n_runs=n_runs)),
     )
@@ -262,16 +252,8 @@ def _find_clusters(
         task: [run for run in runs if run.judge.state is not JudgeState.OFF]
         for task, runs in by_task.items()
     }
-    yield from _gathered(TaskFindingKind.HARNESS_FAILURES, "the harness", by_task, _harness_failed)
-    yield from _gathered(TaskFindingKind.JUDGE_FAILURES, "judging", asked, _judging_failed)
-
-
-def _harness_failed(run: ArchivedRun) -> bool:
-    return bool(run.failure)
-
-
-def _judging_failed(run: ArchivedRun) -> bool:
-    return run.judge.state is JudgeState.FAILED
+    yield from _gathered(TaskFindingKind.HARNESS_FAILURES, "the harness", by_task, harness_failed)
+    yield from _gathered(TaskFindingKind.JUDGE_FAILURES, "judging", asked, judging_failed)
 
 
 def _gathered(
@@ -348,7 +330,8 @@ def measure_spread(groups: Sequence[Sequence[float]]) -> Spread | None:
 
 def find_tier_failures(models: Iterable[ModelAudit]) -> list[TierFailure]:
     """Find models that score nothing in one tier only, where the others score something."""
-    tiers = sorted((tier for model in models for tier in model.tiers), key=_model_and_tier)
+    tiers = [tier for model in models for tier in model.tiers]
+    tiers.sort(key=lambda each: (each.model_id, each.tier))
     found = []
     for here in tiers:
         own = [each for each in tiers if each.model_id == here.model_id]
@@ -359,19 +342,13 @@ def find_tier_failures(models: Iterable[ModelAudit]) -> list[TierFailure]:
         if share is None or elsewhere is None or others is None:
             continue
         if share >= _FAILS_TIER and elsewhere <= _PASSES_TIER and others <= _PASSES_TIER:
-            zero = here.n_archived - here.n_clean
-            found.append(
-                TierFailure(here.model_id, here.tier, zero, here.n_archived, elsewhere, others)
-            )
+            names = (here.model_id, here.tier)
+            found.append(TierFailure(*names, here.zero, here.archived, elsewhere, others))
     return found
-
-
-def _model_and_tier(each: TierMean) -> tuple[str, str]:
-    return each.model_id, each.tier
 
 
 def _zero_share(tiers: Iterable[TierMean]) -> float | None:
     """Return the share of the archived runs that scored nothing; None if there are no runs."""
-    counts = [(each.n_archived - each.n_clean, each.n_archived) for each in tiers]
+    counts = [(each.zero, each.archived) for each in tiers]
     archived = sum(count for _, count in counts)
     return sum(zero for zero, _ in counts) / archived if archived else None
