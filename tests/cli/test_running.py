@@ -29,6 +29,18 @@ def test_cycles_are_collected_as_before_once_a_run_has_ended() -> None:
     assert gc.get_freeze_count() == 0
 
 
+def test_a_command_leaves_no_garbage_to_look_for_at_its_end() -> None:
+    program = (
+        "import atexit, gc\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 0))\n"
+        "from tournament_assets.cli import main\n"
+        "main(['configuration'])\n"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout.endswith("\nTrue\n")
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SmallProject:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
