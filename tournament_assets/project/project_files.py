@@ -239,15 +239,11 @@ def find_entrant_files(entrant: LocalEntrant, project: Project) -> EntrantFiles:
     weights: list[Path] = []
     shards: dict[str, list[Path]] = {}
     problems = Problems()
-    try:
+    with problems.collected():
         weights.append(project.resolve(entrant.weights, what=_weights_of(entrant.entrant_id)))
-    except InputError as error:
-        problems.extend(error.problems)
     for adapter, needed in _needed_shards(entrant).items():
-        try:
+        with problems.collected():
             shards[adapter] = _find_shards(adapter, needed, project, owners=entrant.entrant_id)
-        except InputError as error:
-            problems.extend(error.problems)
     adapter_folder = template = None
     if (named := _adapter_of(entrant)) is not None:
         with problems.collected():
@@ -275,37 +271,29 @@ def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) ->
             adapters.setdefault(named, []).append(entrant.entrant_id)
         for adapter, needed in _needed_shards(entrant).items():
             shards.setdefault((adapter, needed), []).append(entrant.entrant_id)
-    problems: list[str] = []
+    problems = Problems()
     own = {each.entrant_id for each in entrants if _brings_template(each, project)}
     for location, owners in weights.items():
         what = _weights_of(", ".join(owners))
         needs_template = not own.issuperset(owners)
-        try:
+        with problems.collected():
             folder = project.resolve(location, what=what, key=f"entrants.{owners[0]}.weights")
             problems.extend(check_weights(folder, name=what, needs_template=needs_template))
-        except InputError as error:
-            problems.extend(error.problems)
     for location, owners in adapters.items():
         what = f"the adapter of {', '.join(owners)}"
-        try:
+        with problems.collected():
             folder = project.resolve(location, what=what, key=f"entrants.{owners[0]}.adapter")
             problems.extend(check_adapter(folder, name=what))
-        except InputError as error:
-            problems.extend(error.problems)
     for (adapter, needed), owners in shards.items():
-        try:
+        with problems.collected():
             _find_shards(adapter, needed, project, owners=", ".join(owners))
-        except InputError as error:
-            problems.extend(error.problems)
     for entrant in entrants:
         if (named := _template_of(entrant)) is not None:
-            try:
-                what = f"the chat template of {entrant.entrant_id}"
-                key = f"entrants.{entrant.entrant_id}.chat_template"
+            what = f"the chat template of {entrant.entrant_id}"
+            key = f"entrants.{entrant.entrant_id}.chat_template"
+            with problems.collected():
                 project.resolve(named, what=what, key=key)
-            except InputError as error:
-                problems.extend(error.problems)
-    return problems
+    return problems.found
 
 
 def _needed_shards(entrant: LocalEntrant) -> Mapping[str, NeededShards]:

@@ -146,7 +146,11 @@ class LedgerError(WorkError):
 
 
 class Problems:
-    """Collects what is wrong with an input, so that all of it is reported at once."""
+    """Collects what is wrong with an input, so that all of it is reported at once.
+
+    Attributes:
+        found: The problems that are spelled out.
+    """
 
     def __init__(self, *, listed: int | None = None) -> None:
         """Begin without a problem.
@@ -154,14 +158,14 @@ class Problems:
         Args:
             listed: How many problems are spelled out; the others are counted.
         """
-        self._found: list[str] = []
+        self.found: list[str] = []
         self._listed = listed
         self._n_others = 0
 
     def add(self, problem: str) -> None:
         """Note one problem: where, what was found, what was expected, what to do."""
-        if self._listed is None or len(self._found) < self._listed:
-            self._found.append(problem)
+        if self._listed is None or len(self.found) < self._listed:
+            self.found.append(problem)
         else:
             self._n_others += 1
 
@@ -179,7 +183,7 @@ class Problems:
             self.extend(error.problems)
 
     def __bool__(self) -> bool:
-        return bool(self._found)
+        return bool(self.found)
 
     def raise_if_any(
         self, placed: Callable[[Sequence[str]], Sequence[str]] = lambda problems: problems
@@ -194,10 +198,10 @@ class Problems:
         """
         if self._n_others:
             raise InputError(
-                [*placed(self._found), f"… and {self._n_others} more problems of the same file"]
+                [*placed(self.found), f"… and {self._n_others} more problems of the same file"]
             )
-        if self._found:
-            raise InputError(placed(self._found))
+        if self.found:
+            raise InputError(placed(self.found))
 
 
 def make_each(make: Callable[[Item], Made], items: Iterable[Item]) -> list[Made]:
