@@ -170,15 +170,10 @@ def hold_gate(
     ]
     entrants = [str(each) for each in run.manifest.get("entrants", [])]
     found = [_look_at(run, name, settings, entrants, before) for name in dimensions]
-    decided = _decide(run, settings, [test for test, _, _ in found], [each for _, each, _ in found])
+    decided = _decide(run, settings, [(test, chances) for test, chances, _ in found])
     passages = {each.passage for each in decided}
-    whole = (
-        Passage.WORSE
-        if Passage.WORSE in passages
-        else Passage.UNDECIDED
-        if Passage.UNDECIDED in passages
-        else Passage.NOT_WORSE
-    )
+    worst_first = (Passage.WORSE, Passage.UNDECIDED, Passage.NOT_WORSE)
+    whole = next((each for each in worst_first if each in passages), Passage.NOT_WORSE)
     looks = tuple(
         GateLook(run.folder.name, *who, name, whole.value, points)
         for name, (_, _, points) in zip(dimensions, found, strict=True)
@@ -200,6 +195,7 @@ def _look_at(
     entrants: Sequence[str],
     before: Sequence[GateLook],
 ) -> tuple[DifferenceTest, tuple[float, float], dict[str, float]]:
+    """Return a dimension's test, its p-values of not worse and of worse, and the new points."""
     judgments = run.verdicts[dimension]
     test = compare_with_margin(
         judgments,
@@ -224,8 +220,11 @@ def _look_at(
         if look.dimension == dimension:
             earlier |= {name: each for name, each in look.points.items() if name not in earlier}
     new = {name: points[name] for name in sorted(points, key=_hashed) if name not in earlier}
-    wealth = bet([*earlier.values(), *new.values()], margin=settings.margin)
-    return test, (wealth.not_worse, wealth.worse), new
+    chances = (test.p_not_worse, test.p_worse)
+    if settings.sequential:
+        wealth = bet([*earlier.values(), *new.values()], margin=settings.margin)
+        chances = (min(1.0, 1 / wealth.not_worse), min(1.0, 1 / wealth.worse))
+    return test, chances, new
 
 
 def _hashed(prompt_id: str) -> str:
@@ -235,23 +234,14 @@ def _hashed(prompt_id: str) -> str:
 def _decide(
     run: FinishedRun,
     settings: GateSettings,
-    tests: Sequence[DifferenceTest],
-    wealth: Sequence[tuple[float, float]],
+    tests: Sequence[tuple[DifferenceTest, tuple[float, float]]],
 ) -> list[GatedDimension]:
-    names = [test.dimension for test in tests]
-    raw = [
-        {
-            name: min(1.0, 1 / held[side])
-            if settings.sequential
-            else (test.p_not_worse, test.p_worse)[side]
-            for name, test, held in zip(names, tests, wealth, strict=True)
-        }
-        for side in (0, 1)
-    ]
-    not_worse, worse = holm(raw[0]), holm(raw[1])
+    not_worse, worse = (
+        holm({test.dimension: chances[side] for test, chances in tests}) for side in (0, 1)
+    )
     level = 1 - settings.confidence
     decided = []
-    for test in tests:
+    for test, _ in tests:
         name = test.dimension
         doubts = _doubts(run, test, settings)
         passage = Passage.UNDECIDED

@@ -82,18 +82,12 @@ def test_two_questions_that_would_share_an_identifier_are_not_both_kept(
 def test_asking_for_more_than_there_is_names_every_source() -> None:
     questions = [mcq("Which crystals cause gout?"), mcq("True about gout is")]
     with pytest.raises(InputError) as caught:
-        build_bank_rows(questions, counts={"medmcqa": 2, "medqa": 1}, seed=-1)
-    found = [re.findall(r"seed|med\w+|-?\d+", problem) for problem in caught.value.problems]
+        build_bank_rows(questions, counts={"medmcqa": 2, "medqa": 1}, seed=0)
+    found = [re.findall(r"med\w+|\d+", problem) for problem in caught.value.problems]
     assert found == [
-        ["seed", "-1", "0"],
         ["medmcqa", "2", "1", "2"],  # asked for, to be had, read
         ["medqa", "1", "0", "0"],
     ]
-
-
-def test_a_negative_count_is_refused() -> None:
-    with pytest.raises(InputError, match="medmcqa is -1"):
-        build_bank_rows([], counts={"medmcqa": -1}, seed=0)
 
 
 # Few stems and answers, so that duplicates and conflicts are drawn too.

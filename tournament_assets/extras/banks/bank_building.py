@@ -79,11 +79,11 @@ def build_bank_rows(
 
     Args:
         questions: From any number of files.
-        counts: How many prompts to draw from each source.
+        counts: How many prompts to draw from each source, from 0.
+        seed: From 0.
 
     Raises:
-        InputError: With every source that has too few questions; or if a count or the seed is
-            negative.
+        InputError: With every source that has too few questions.
     """
     read: Counter[str] = Counter(question.source for question in questions)
     left_out: dict[str, Counter[WhyLeftOut]] = defaultdict(Counter)
@@ -95,7 +95,7 @@ def build_bank_rows(
         else:
             left_out[question.source][result] += 1
     pools = _pool_by_source(open_questions, left_out)
-    _check_counts(counts, seed=seed, read=read, pools=pools)
+    _check_counts(counts, read=read, pools=pools)
     rows: list[JsonObject] = []
     summary: dict[str, SourceCounts] = {}
     for source in sorted(read.keys() | counts.keys()):
@@ -157,18 +157,13 @@ def _content_order(question: OpenQuestion) -> tuple[str, ...]:
 def _check_counts(
     counts: Mapping[str, int],
     *,
-    seed: int,
     read: Mapping[str, int],
     pools: Mapping[str, Sequence[OpenQuestion]],
 ) -> None:
     problems = Problems()
-    if seed < 0:
-        problems.add(f"the seed is {seed}; expected 0 or more")
     for source, wanted in sorted(counts.items()):
         eligible = len(pools[source])
-        if wanted < 0:
-            problems.add(f"the count of {source} is {wanted}; expected 0 or more")
-        elif wanted > eligible:
+        if wanted > eligible:
             problems.add(
                 f"the count of {source} is {wanted}; expected at most {eligible}, which is how "
                 f"many of the {read.get(source, 0)} questions read can be asked without options; "

@@ -11,6 +11,7 @@ and https://arxiv.org/abs/2501.18577; several raters: `raters`.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,8 +62,6 @@ class PoweredFit:
     ratings: tuple[Rating, ...]
     covariance: Floats
     weight: float
-    n_labelled: int
-    n_unlabelled: int
     n_prompts: int
     degrees_of_freedom: int
 
@@ -134,25 +133,20 @@ def rate_on_every_basis(
     Raises:
         InputError, RatingError: As `rate_prediction_powered`.
     """
-
-    def rate(pairs: Sequence[LabelledPair], weight: float | None, about: Opinion) -> PoweredFit:
-        return rate_prediction_powered(
-            pairs,
-            entrants=entrants,
-            confidence=confidence,
-            weight=weight,
-            about=about,
-            initial_rating=initial_rating,
-        )
-
+    rate = partial(
+        rate_prediction_powered,
+        entrants=entrants,
+        confidence=confidence,
+        initial_rating=initial_rating,
+    )
     fits = {}
     if any(pair.labelled is not None for pair in pairs):
-        fits["people"] = rate(pairs, 0.0, about)
+        fits["people"] = rate(pairs, weight=0.0, about=about)
     if pairs:
         verdicts = [replace(pair, labelled=pair.judged, chance=1.0) for pair in pairs]
-        fits["judge"] = rate(verdicts, 0.0, "these_raters")
+        fits["judge"] = rate(verdicts, weight=0.0)
     if "people" in fits:
-        fits["both"] = rate(pairs, None, about)
+        fits["both"] = rate(pairs, about=about)
     return fits
 
 
@@ -326,13 +320,10 @@ def _with_errors(
         ratings.append(Rating(rating, low, high, n=int(n), entrant=entrant, standard_error=error))
     unknown = [index for index, each in enumerate(ratings) if each.standard_error is None]
     covariance[unknown, :] = covariance[:, unknown] = np.nan
-    n_labelled = int(design.is_labelled.sum())
     return PoweredFit(
         ratings=tuple(ratings),
         covariance=covariance,
         weight=weight,
-        n_labelled=n_labelled,
-        n_unlabelled=design.is_labelled.size - n_labelled,
         n_prompts=np.unique(design.prompt[design.is_labelled]).size,
         degrees_of_freedom=spread.degrees_of_freedom,
     )

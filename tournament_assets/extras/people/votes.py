@@ -297,44 +297,39 @@ def import_votes(path: Path, *, tournament_id: str, ledger: LabelRecords) -> Imp
     Raises:
         InputError: With every problem of the file; none of it is stored then.
     """
-    values = _read_file(path)
-    problems = []
+    values, problems = _read_file(path), Problems()
     if values.get("format") != VOTES_FORMAT or values.get("version") != 1:
-        problems.append(
+        problems.add(
             f"format and version are {values.get('format')!r:.60} and "
             f"{values.get('version')!r:.60}; expected {VOTES_FORMAT!r} and 1"
         )
     rater, sample = "", None
-    try:
+    with problems.collected():
         rater = clean_rater(values.get("rater"))
-    except InputError as error:
-        problems += error.problems
     name = values.get("sample")
     if isinstance(name, str):
         sample = ledger.label_sample_named(name)
     if sample is None or sample.tournament_id != tournament_id:
-        problems.append(
+        problems.add(
             f"sample is {name!r:.80}; expected one that was drawn for the tournament "
             f"{tournament_id!r} and is in its ledger"
         )
         sample = None
     rubric = values.get("rubric")
     if not (rubric is None or (isinstance(rubric, str) and _HEX.fullmatch(rubric))):
-        problems.append(f"rubric is {rubric!r:.80}; expected 64 hexadecimal digits")
+        problems.add(f"rubric is {rubric!r:.80}; expected 64 hexadecimal digits")
     votes: list[LabelVote] = []
-    try:
-        votes = read_votes(
-            values.get("votes"),
-            rater=rater or "nobody",
-            sample_id="" if sample is None else sample.sample_id,
-            pairs={} if sample is None else ledger.sampled_pairs(sample.sample_id),
-            origin="file",
-            rubric_hash=rubric if isinstance(rubric, str) else None,
-        )
-    except InputError as error:
-        problems += error.problems if sample is not None else ()
-    if problems or sample is None:
-        raise InputError([f"{path.name}: {problem}" for problem in problems])
+    if sample is not None:
+        with problems.collected():
+            votes = read_votes(
+                values.get("votes"),
+                rater=rater,
+                sample_id=sample.sample_id,
+                pairs=ledger.sampled_pairs(sample.sample_id),
+                origin="file",
+                rubric_hash=rubric if isinstance(rubric, str) else None,
+            )
+    problems.raise_if_any(lambda found: [f"{path.name}: {problem}" for problem in found])
     return ImportedVotes(len(votes), ledger.keep_votes(votes), rater)
 
 
