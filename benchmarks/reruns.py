@@ -31,7 +31,7 @@ def processor_seconds(command: tuple[str, ...], folder: Path) -> float:
     """Return the processor time that a command takes, its children's included."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(  # noqa: S603  # our own commands
-        command, cwd=folder, env=ENVIRONMENT, check=True, stdout=subprocess.DEVNULL
+        command, cwd=folder, env=ENVIRONMENT, check=True, capture_output=True
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
