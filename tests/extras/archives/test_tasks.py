@@ -179,7 +179,7 @@ def test_a_model_that_fails_one_tier_only_is_named(tmp_path: Path) -> None:
             archive.put("cyd", task, run, run_document())
     _, contents = archive.read()
     (failure,) = find_tier_failures(audit_models(contents))
-    assert (failure.model_id, failure.tier, failure.zero, failure.archived) == (
+    assert (failure.here.model_id, failure.here.tier, failure.here.zero, failure.here.archived) == (
         "bob",
         "tier 2",
         4,

@@ -122,7 +122,8 @@ class RunFile(NamedTuple):
     path: Path
 
 
-class LogLine(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LogLine:
     """A failure that a log line reports; fields that the line does not name are None.
 
     Attributes:

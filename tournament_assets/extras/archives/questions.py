@@ -414,17 +414,13 @@ def _settle_scores(
         session.tally.total, session.tally.answered = len(by_key), len(held.scores)
         left = [request for key, request in by_key.items() if key not in held.scores]
         if trial:
-            left = [request for request in left if _may_be_read_next_time(request, held)]
+            answered = {key for key, last in held.last.items() if last.result_type == "succeeded"}
+            left = [request for request in left if request.request_key in answered]
             session.tally.second_questions += len(left)
         elif left:
             session.approve(left, "direct")
             session.check_model(left[0].params["model"])
         _ask(session, left, held.last)
-
-
-def _may_be_read_next_time(request: ModelRequest, held: HeldScores) -> bool:
-    reply = held.last.get(request.request_key)
-    return reply is not None and reply.result_type == "succeeded"
 
 
 def _ask(

@@ -1,7 +1,7 @@
 """Reads an archive of scored runs, which has a folder per model, with the archive's reader."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -186,12 +186,9 @@ def _read_logs(archive: ArchiveFile, exclude: frozenset[str]) -> tuple[int, tupl
             if told is None:
                 continue
             owner = files[path] if told.model is None else names.get(told.model)
-            is_stranger = told.model is not None and owner is None
             place = f"{_shown(path, archive.base)}:{number}"
             if owner not in exclude:
-                failures.append(
-                    LogFailure(owner, told.kind, told.task, told.run, place, is_stranger)
-                )
+                failures.append(LogFailure(**asdict(told), model_id=owner, place=place))
     return len(files), tuple(failures)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tournament_assets.extras.archives.config import ArchiveConfig, ArchivedModel
-from tournament_assets.extras.archives.harness import ScoredRun
+from tournament_assets.extras.archives.harness import LogLine, ScoredRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,23 +62,22 @@ class BrokenFile:
         return self.reason
 
 
-@dataclass(frozen=True, slots=True)
-class LogFailure:
-    """A failure that a line of a sweep's log reports; fields that it does not name are None.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFailure(LogLine):
+    """A failure that a line of a sweep's log reports.
 
     Attributes:
-        kind: The kind of failure.
-        run: The run's name.
+        model_id: The archive's model; None if the line names none that the archive has.
         place: `file:line`.
-        names_stranger: Whether the line names a model that the archive does not have.
     """
 
     model_id: str | None
-    kind: str
-    task: str | None
-    run: str | None
     place: str
-    names_stranger: bool = False
+
+    @property
+    def names_stranger(self) -> bool:
+        """Whether the line names a model that the archive does not have."""
+        return self.model is not None and self.model_id is None
 
 
 @dataclass(frozen=True, slots=True)

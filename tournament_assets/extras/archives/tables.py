@@ -177,8 +177,10 @@ FINDINGS = (
 )
 """One row per finding about a task."""
 TIER_FAILURES = (
-    *(fact("model_id", "model", None), fact("tier"), fact("zero", "zero there")),
-    fact("archived", "of"),
+    fact("model_id", "model", None, at="here.model_id"),
+    fact("tier", at="here.tier"),
+    fact("zero", "zero there", at="here.zero"),
+    fact("archived", "of", at="here.archived"),
     fact("elsewhere", "zero elsewhere", format_share),
     fact("others", "others' zero there", format_share),
 )

@@ -114,16 +114,12 @@ class TierFailure:
     """A model that fails one tier only, which the other models do not fail.
 
     Attributes:
-        zero: Its runs of the tier that scored nothing.
-        archived: Its runs of the tier.
+        here: Its runs of the tier.
         elsewhere: The share of its runs of other tiers that scored nothing.
         others: The share of the other models' runs of this tier that scored nothing.
     """
 
-    model_id: str
-    tier: str
-    zero: int
-    archived: int
+    here: TierMean
     elsewhere: float
     others: float
 
@@ -342,8 +338,7 @@ def find_tier_failures(models: Iterable[ModelAudit]) -> list[TierFailure]:
         if share is None or elsewhere is None or others is None:
             continue
         if share >= _FAILS_TIER and elsewhere <= _PASSES_TIER and others <= _PASSES_TIER:
-            names = (here.model_id, here.tier)
-            found.append(TierFailure(*names, here.zero, here.archived, elsewhere, others))
+            found.append(TierFailure(here, elsewhere, others))
     return found
 
 

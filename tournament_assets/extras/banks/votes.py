@@ -31,7 +31,6 @@ from tournament_assets.battles.formats.plain import NO_WINNER
 from tournament_assets.tournament.battles import BattleWinner
 from tournament_assets.tournament.errors import InputError
 
-_SIDE_COLUMNS = ("left", "right", "winner")
 _SIDES: Mapping[str, BattleWinner] = {"left": "model_a", "right": "model_b", "tie": "tie"}
 
 
@@ -48,7 +47,7 @@ EVALICA = RowFormat(
     name="evalica",
     title="evalica",
     kinds=("csv",),
-    columns=_SIDE_COLUMNS,
+    columns=("left", "right", "winner"),
     prompts=("prompt", "question_id", "prompt_id", "prompt_hash"),
     source=None,
     parse=_parse_evalica,
@@ -62,12 +61,8 @@ _FLAG_COLUMNS: Mapping[str, BattleWinner] = {
     "winner_tie(bothbad)": "tie (bothbad)",
 }
 _FLAGS: Mapping[object, bool] = {
-    "0": False,
-    "1": True,
-    "0.0": False,
-    "1.0": True,
-    0: False,
-    1: True,
+    **dict.fromkeys((0, "0", "0.0"), False),
+    **dict.fromkeys((1, "1", "1.0"), True),
 }
 
 

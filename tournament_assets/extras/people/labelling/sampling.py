@@ -13,6 +13,7 @@ from collections.abc import (
 )
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import zip_longest
 
 import numpy as np
 
@@ -198,12 +199,9 @@ def _in_turn(
     by_stratum: Mapping[str, Sequence[tuple[str, PairToJudge]]],
 ) -> Iterator[tuple[str, PairToJudge]]:
     """Yield all pairs, taking one from each stratum in turn while they last."""
-    longest = max(map(len, by_stratum.values()), default=0)
-    for turn in range(longest):
-        for stratum in sorted(by_stratum):
-            members = by_stratum[stratum]
-            if turn < len(members):
-                yield stratum, members[turn][1]
+    named = [[(name, pair) for _, pair in by_stratum[name]] for name in sorted(by_stratum)]
+    for turn in zip_longest(*named):
+        yield from (each for each in turn if each is not None)
 
 
 def _least_size(
