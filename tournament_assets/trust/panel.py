@@ -117,13 +117,11 @@ def first_slot(evidence: JudgeEvidence) -> Estimate:
 def flips(evidence: JudgeEvidence) -> Estimate:
     """Return the share of pairs that flip to the first slot, of those that flip to either."""
     found, half = evidence.bias.flips_to_first, evidence.bias.half_flips
-    were = "was" if half == 1 else "were"
-    more = f" ({half} more {were} a tie in one order only)" if half else ""
+    more = f"{half} more {'was' if half == 1 else 'were'} a tie in one order only"
     if not found.n:
-        return _missing(f"no pair flipped between the responses{more}")
-    return _with_note(
-        found, f"{found.count} of {found.n} flipped pairs went to the first slot both times{more}"
-    )
+        return _missing(f"no pair flipped between the responses{f' ({more})' if half else ''}")
+    first = f"{found.count} of {found.n} flipped pairs went to the first slot both times"
+    return _with_note(found, f"{first}; {more}" if half else first)
 
 
 def consistency(evidence: JudgeEvidence) -> Estimate:
