@@ -417,7 +417,6 @@ def test_a_label_is_worth_more_where_it_moves_ratings_and_verdicts_say_little() 
     pairs = [pair for pair in pairs[20:] if "dee" not in (pair.first, pair.second)] + rare
     worth = label_worth(pairs, entrants=NAMES)
     assert worth.sum() == pytest.approx(1)
-    assert worth.min() >= 0.25 / len(pairs)
     assert worth[-len(rare) :].min() > 3 * np.median(worth)
     # People keep to verdicts that name a winner, and toss a coin over the others.
     told = [
@@ -438,6 +437,14 @@ def test_a_label_is_worth_more_where_it_moves_ratings_and_verdicts_say_little() 
     ties = np.array([pair.judged == 0.5 for pair in told])
     assert by_kind.sum() == pytest.approx(1)
     assert by_kind[ties].mean() > 0
+
+
+def test_a_quarter_of_the_worth_is_everybodys() -> None:
+    sure = [LabelledPair(f"p{n}", "ada", "bob", float(n > 0), None) for n in range(300)]
+    open_ = [LabelledPair(f"q{n}", "bob", "cy", float(n % 2), None) for n in range(4000)]
+    worth = label_worth([*sure, *open_], entrants=("ada", "bob", "cy")) * 4300
+    assert worth.sum() == pytest.approx(4300)
+    assert 0.25 < worth.min() < 0.4
 
 
 def test_a_draw_by_worth_weighs_sums_without_bias_and_keeps_what_was_drawn() -> None:
