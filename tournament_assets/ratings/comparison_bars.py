@@ -53,8 +53,6 @@ def _split(
     names: Sequence[str], reach: Mapping[tuple[str, str], float], own: Mapping[str, float]
 ) -> NDArray[np.float64]:
     """Return half-widths whose sums come nearest to the pairs' reaches, shape (n_entrants,)."""
-    from scipy.optimize import nnls
-
     half = np.array([own.get(name, 0.0) / np.sqrt(2) for name in names])
     if not reach:
         return half
@@ -66,7 +64,7 @@ def _split(
     if len(names) == 2:
         # One sum does not say how to split it.
         return np.full(2, wanted[0] / 2)
-    found = nnls(sums, wanted)[0]
+    found, _ = _non_negative(sums, wanted)
     return np.where(sums.any(axis=0), found, half)
 
 
@@ -111,10 +109,20 @@ def _least_change(
     None stands for the vector if no vector meets all of them (least distance programming: Lawson
     and Hanson, *Solving Least Squares Problems*, 1974, chapter 23).
     """
-    from scipy.optimize import nnls
-
-    weights, distance = nnls(np.vstack([conditions.T, least]), np.eye(conditions.shape[1] + 1)[-1])
+    weights, distance = _non_negative(
+        np.vstack([conditions.T, least]), np.eye(conditions.shape[1] + 1)[-1]
+    )
     if distance < _NO_DISTANCE:
         return None, weights
     rest = np.vstack([conditions.T, least]) @ weights - np.eye(conditions.shape[1] + 1)[-1]
     return -rest[:-1] / rest[-1], weights
+
+
+def _non_negative(
+    columns: NDArray[np.float64], wanted: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], float]:
+    """Return weights of columns, none below 0, that come nearest to a vector, and how near."""
+    from scipy.optimize import nnls
+
+    weights, distance = nnls(columns, wanted)
+    return weights, float(distance)

@@ -227,9 +227,7 @@ class StoredTable:
         return _to_frame(self.arrow())
 
     def _opened(self) -> Any:
-        import pyarrow.parquet as pq
-
-        return pq.ParquetFile(self._source, pre_buffer=False)
+        return _open_parquet(self._source)
 
 
 AnyTable: TypeAlias = "pd.DataFrame | StoredTable"
@@ -491,14 +489,18 @@ def decode_parquet(row_type: type, content: bytes) -> pd.DataFrame:
     Raises:
         ValueError: If the file's columns are not the table's.
     """
-    import pyarrow.parquet as pq
-
     # In this thread only: an Arrow thread that releases Python's bytes while the interpreter ends
     # would abort the process.
-    file = pq.ParquetFile(pa.BufferReader(content), pre_buffer=False)
+    file = _open_parquet(pa.BufferReader(content))
     table, schema = file.read(use_threads=False), derive_schema(row_type)
     _check_columns(row_type, table.schema)
     return _to_frame(table.select(schema.names).cast(schema))
+
+
+def _open_parquet(source: Any) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(source, pre_buffer=False)
 
 
 def _check_columns(row_type: type, found: pa.Schema) -> None:
