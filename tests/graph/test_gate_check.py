@@ -49,11 +49,11 @@ def test_a_gate_for_nobody_is_refused_with_its_lines(tmp_path: Path) -> None:
         load_config(project.config_path)
     candidate, dimensions = error.value.problems
     assert re.search(r"\.yaml:\d+: gate\.candidate .*'carefull'.*careful, sloppy", candidate)
-    assert re.search(r"\.yaml:\d+: gate\.dimensions .*'facts'.*factuality, cal", dimensions)
+    assert re.search(r"\.yaml:\d+: gate\.dimensions\.1: 'facts'.*factuality, cal", dimensions)
 
 
 def test_nobody_is_held_against_itself(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     project.edit_config(gate={"candidate": "mixed", "baseline": "mixed"})
-    with pytest.raises(InputError, match=r"\.yaml:\d+: 'mixed'"):
+    with pytest.raises(InputError, match=r"\.yaml:\d+: gate\.baseline: 'mixed'"):
         load_config(project.config_path)

@@ -253,6 +253,6 @@ def _gate_problems(
     dimensions = gate.get("dimensions")
     for index, name in enumerate(dimensions if isinstance(dimensions, list) else ()):
         if isinstance(judged, Mapping) and name not in judged:
-            found = f"gate.dimensions has {name!r}; expected one of {', '.join(map(str, judged))}"
+            found = f"{name!r} is not judged; expected one of {', '.join(map(str, judged))}"
             problems.append((("gate", "dimensions", index), found))
     return problems
