@@ -1,5 +1,6 @@
 """A run computed again from its verdicts, and digits that are changed in its tables."""
 
+import json
 import random
 import re
 import shutil
@@ -83,6 +84,15 @@ def test_a_run_of_many_judges_samples_or_entrants_without_a_rating_is_what_its_v
     summary = silent.run("headline")
     assert ",lost every match" in (summary.directory / "tables/leaderboard.csv").read_text()
     assert not is_whole(silent)
+    gap = make_project(tmp_path / "gap")
+    write_json_lines(gap.folder / "responses_sloppy.jsonl", recorded_responses("sloppy")[1:])
+    manifest = gap.run("headline").directory / "manifest.json"
+    assert not is_whole(gap)
+    # Which dimension planned the unanswered prompt is not in the verdicts, but on the page.
+    written = json.loads(manifest.read_text())
+    written["prompts_planned"]["calibration"] -= 1
+    manifest.write_text(json.dumps(written))
+    assert Verification(read_run(manifest.parent)).check("report.html").wrong
 
 
 def test_a_changed_digit_anywhere_is_noticed(folder: Path, tmp_path: Path) -> None:

@@ -162,8 +162,11 @@ class Verification:
             rubric = (self.run.folder / "rubrics" / f"{dimension}.txt").read_text(encoding="utf-8")
             digest = hashlib.sha256(rubric.strip().encode()).hexdigest()
             expected["inputs", "rubrics", dimension, "hash"] = digest
-            if not self.run.stops_early:
-                answers = {(row["prompt_id"], row["sample"]) for row in rows}
+            answers = {(row["prompt_id"], row["sample"]) for row in rows}
+            # Of an unanswered prompt verdicts do not say whether the dimension planned it.
+            planned = self._pages.of_run["answers"]
+            is_answered = all(len(own) == planned for own in self.run.responses.values())
+            if is_answered and not self.run.stops_early:
                 expected["prompts_planned", dimension] = len(answers)
             if not any("," in (row["settled_by"] or "") for row in rows):
                 asked = [row for row in rows if row["outcome"] != "same_text"]
