@@ -265,6 +265,9 @@ def test_what_bars_cannot_show_is_counted() -> None:
     ]
     # One overlaps somebody better, and one lies apart on the wrong side.
     assert misdrawn(circle) == [("ada", "bob"), ("bob", "cy")]
+    # An entrant whose interval has one end has no bar, and is drawn from edge to edge.
+    unbounded = replace(circle[0], high=None, bar_low=None, bar_high=None)
+    assert misdrawn([unbounded, circle[2]]) == [("ada", "cy")]
     legend = draw_ladder(circle, "factuality").legends[0].get_texts()[0].get_text()
     assert legend.endswith("but for 2 pairs")
     page = page_of(

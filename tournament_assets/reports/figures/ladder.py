@@ -56,9 +56,13 @@ def misdrawn(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:
     No bars can draw every pattern of claims, above all not one that goes in a circle.
     """
     bars = [
-        (row, row.bar_low, row.bar_high)
+        (
+            row,
+            -math.inf if row.bar_low is None else row.bar_low,
+            math.inf if row.bar_high is None else row.bar_high,
+        )
         for row in rows
-        if row.bar_low is not None and row.bar_high is not None
+        if row.rating is not None
     ]
     return [
         (one.entrant_id, other.entrant_id)
