@@ -1,4 +1,5 @@
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -30,6 +31,11 @@ def test_an_init_folder_is_served_from_its_own_home(tmp_path: Path) -> None:
     assert (tmp_path / "mine" / ".dagster_home" / "dagster.yaml").exists()
     assert start.environment["TOURNAMENT_PROJECT"] == str(tmp_path / "mine")
     assert start.environment["PATH"] == "here"
+    told = "import warnings; warnings.warn('Function `dev_command` is superseded, so'); print(1)"
+    told = f"{told}; warnings.warn('another')"
+    python = [sys.executable, "-c", told]
+    said = subprocess.run(python, env=start.environment, capture_output=True, text=True, check=True)
+    assert ("dev_command`" in said.stderr, "another" in said.stderr) == (False, True)
     assert start.command[:4] == (sys.executable, "-m", "dagster", "dev")
     assert start.command[start.command.index("--port") + 1] == "3001"
     inside = server_start(None, {"TOURNAMENT_PROJECT": str(tmp_path / "mine")})

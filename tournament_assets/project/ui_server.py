@@ -20,6 +20,7 @@ from tournament_assets.tournament.errors import InputError
 
 _OWN_DEFINITIONS = "tournament_assets.definitions"
 _OWN_WORKSPACE = resources.files("tournament_assets") / "data" / "workspace.yaml"
+_NO_ADVICE = "ignore:Function `dev_command` is superseded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,10 @@ def server_start(
             **environment,
             "DAGSTER_HOME": str(home),
             "TOURNAMENT_PROJECT": str(project),
+            # Dagster would advise `dg dev`, which serves only a Dagster project.
+            "PYTHONWARNINGS": ",".join(
+                filter(None, (environment.get("PYTHONWARNINGS"), _NO_ADVICE))
+            ),
             "PYTHONPATH": os.pathsep.join(filter(None, folders)),
         },
     )
