@@ -172,6 +172,12 @@ def test_a_tournament_without_weights_says_what_to_get_and_which_variables_to_se
     assert "shard_8_lora.pt" in output
 
 
+@pytest.mark.parametrize("group", ["archive", "bank", "battles", "label", "ledger"])
+def test_the_list_of_a_groups_commands_cuts_no_sentence_off(group: str) -> None:
+    code, output = run(group, "--help")
+    assert (code, "..." in output.split("Commands:")[1]) == (0, False)
+
+
 def test_failed_work_ends_with_exit_code_1(project: SmallProject) -> None:
     code, output = run(
         "run", "--config", str(project.config_path), "--mode", "pilot", "--skip-judging"

@@ -92,7 +92,7 @@ def battles_group() -> None:
     """Import battles from other tools' files, export them, and rate them."""
 
 
-@battles_group.command("import")
+@battles_group.command("import", short_help="Read another tool's file into our own format.")
 @click.argument("file", type=click.Path(path_type=Path))
 @_format_option
 @click.option(
@@ -156,7 +156,7 @@ def battles_export_command(
         click.echo(f"  lost, {name}: {count} battles")
 
 
-@battles_group.command("rate")
+@battles_group.command("rate", short_help="Rate the battles of files together.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @json_option
 @_format_option

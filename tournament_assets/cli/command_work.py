@@ -65,7 +65,7 @@ def run(config_path: Path, mode: str, **options: Any) -> None:
     console.print(
         f"{summary.responses_generated} responses generated and {summary.requests_submitted} "
         f"judge requests sent in {time.monotonic() - started:.0f} s; "
-        "the rest was in the ledger."
+        "what the ledger holds is not asked for again."
     )
     if not summary.is_new:
         console.print("Nothing it rests on has changed: the report is an earlier run's.")

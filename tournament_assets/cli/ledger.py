@@ -29,7 +29,7 @@ def ledger_group() -> None:
     """Export judgments from the ledger, import them, or recover them from the service."""
 
 
-@ledger_group.command("export")
+@ledger_group.command("export", short_help="Write a mode's replies to files.")
 @config_option
 @mode_option
 @click.option(
@@ -46,7 +46,7 @@ def ledger_export_command(config_path: Path, mode: str, out: Path) -> None:
         click.echo(f"{path}: {count} replies")
 
 
-@ledger_group.command("import")
+@ledger_group.command("import", short_help="Take such files' replies in.")
 @config_option
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
@@ -68,7 +68,7 @@ def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
         )
 
 
-@ledger_group.command("recover")
+@ledger_group.command("recover", short_help="Take lost replies back from the service.")
 @config_option
 @click.option("--judge-model", metavar="ID", help="The judge that was asked, if not the config's.")
 def ledger_recover_command(config_path: Path, judge_model: str | None) -> None:

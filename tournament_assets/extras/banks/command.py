@@ -20,7 +20,7 @@ def bank_group() -> None:
     """Check, build or import a prompt bank."""
 
 
-@bank_group.command("validate")
+@bank_group.command("validate", short_help="Check every row of a bank.")
 @click.argument("bank", type=click.Path(path_type=Path))
 def bank_validate_command(bank: Path) -> None:
     """Check every row of a prompt bank, a JSONL file, and count what is in it.
@@ -46,7 +46,7 @@ def _print_counts(title: str, counts: Any) -> None:
     click.echo(f"  by {title}: {listed or 'none'}")
 
 
-@bank_group.command("build")
+@bank_group.command("build", short_help="Recast multiple-choice files as open questions.")
 @click.option("--medmcqa", type=click.Path(path_type=Path), help="MedMCQA, JSONL or Parquet.")
 @click.option("--medqa", type=click.Path(path_type=Path), help="MedQA, JSONL or Parquet.")
 @click.option("--curated", type=click.Path(path_type=Path), help="Rows to append as they are.")
@@ -74,7 +74,7 @@ def bank_build_command(out: Path, **recipe: Any) -> None:
     click.echo(f"{out}: {len(build.rows)} prompts")
 
 
-@bank_group.command("import")
+@bank_group.command("import", short_help="Make a bank from another tool's file or a dataset.")
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--format", "format_name", help="The file's format, if its content does not show it.")
 @click.option(

@@ -50,10 +50,10 @@ _SAMPLE = 120
     "--config",
     "config_path",
     type=click.Path(path_type=Path),
-    help="The tournament's YAML, such as configs/demo.yaml.",
+    help="The tournament's YAML, such as configs/demo.yaml; by default the only one in configs/.",
 )
 @click.option(
-    "--mode", metavar="MODE", help="Label pairs of this mode: pilot, headline or another."
+    "--mode", metavar="MODE", help="Label pairs of this mode: pilot, headline or another; needed."
 )
 @click.option("--dimension", metavar="NAME", help="Label this quality; in general by default.")
 @click.option(
@@ -83,12 +83,18 @@ _SAMPLE = 120
     metavar="N",
     help="Draw N more pairs, mainly those whose labels would narrow the intervals most.",
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=_PORT,
+    show_default=True,
+    help="The page's port; 0 takes a free one.",
+)
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help=f"Any other needs a secret in {TOKEN_VARIABLE}.",
+    help=f"The page's address; any other needs a secret in {TOKEN_VARIABLE}.",
 )
 @click.option("--no-browser", is_flag=True, help="Only print the addresses.")
 @click.option(
