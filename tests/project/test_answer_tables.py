@@ -94,6 +94,8 @@ def test_6_empty_cells_are_missing_and_never_a_value(tmp_path: Path) -> None:
     assert (table.n_compared, table.n_pairs) == (1, 3)
     said = "\n".join(describe_answers(table, title="x"))
     assert "missing: 3 of 9 answers (a 1, b 2)" in said
+    one = read(tmp_path, "prompt,a,b\np1,x,y\n")
+    assert describe_answers(one, title="x")[2] == "entrants: 2 (a, b), 1 pair of answers to judge"
     assert "seldom filled: 'b';" in said
 
 

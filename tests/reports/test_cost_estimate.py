@@ -188,7 +188,7 @@ def test_what_is_asked_ahead_of_the_batches_pays_the_full_price() -> None:
         CALIBRATION.dearest_usd(OPUS, discount=0.5) * 1010 / 1000
     )
     words = " ".join(printed(estimate(workloads={"a": ahead, "b": ahead})).split())
-    assert re.findall(r"(\d+) requests are asked directly", words) == ["20"]
+    assert re.findall(r"at the full price: (\d+) requests", words) == ["20"]
     assert "directly" not in printed(estimate(**FREE, workloads={"a": ahead}))
 
 

@@ -17,6 +17,7 @@ from tournament_assets.run_comparison.comparison import (
     summary,
     verdict_line,
 )
+from tournament_assets.run_comparison.comparison_text import flip_table
 from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.estimates import Rating
@@ -229,4 +230,6 @@ def test_a_wide_terminal_shows_every_table_whole() -> None:
     printed = console.file.getvalue()
     for words in ("Flips by dimension and stratum", "ada wins", "bob wins", "1390–1420", "0.0"):
         assert words in printed
+    # The only stratum is its dimension's total, which is not repeated.
+    assert [row[:2] for row in flip_table(comparison.flips).rows] == [("facts", "all")]
     assert max(map(len, printed.splitlines())) <= 120

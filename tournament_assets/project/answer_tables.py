@@ -20,6 +20,7 @@ import pandas as pd
 
 from tournament_assets.storage.row_files import read_rows, sample_file
 from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.formatting import format_plural
 from tournament_assets.tournament.json_lines import JsonObject, refuse_half_characters
 from tournament_assets.tournament.prompts import CURATED_SOURCE, Prompt
 
@@ -189,7 +190,7 @@ def describe_answers(answers: AnswerTable, *, title: str) -> list[str]:
             name if name == entrant else f"{name!r} as {entrant}"
             for entrant, name in answers.names.items()
         )[:300]
-        + f"), {answers.n_pairs} pairs of answers to judge",
+        + f"), {format_plural(answers.n_pairs, 'pair')} of answers to judge",
     ]
     if missing := answers.missing:
         per_entrant = ", ".join(f"{name} {gap}" for name, gap in missing.items())

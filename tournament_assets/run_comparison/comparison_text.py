@@ -146,12 +146,14 @@ def _value(value: Any) -> str | None:
 def flip_table(flips: FlipReport) -> ReportTable:
     """Return the flips by dimension and stratum, a row each, and those of the rest.
 
-    A row without a stratum is its dimension's total. Groups that an edit cannot affect have no row.
+    A row without a stratum is its dimension's total, which stands alone where there is one stratum.
+    Groups that an edit cannot affect have no row.
     """
     counts = []
     for total in flips.by_dimension:
         strata = [each for each in flips.by_stratum if each.dimension == total.dimension]
-        counts += [each for each in (*strata, total) if each.flips.n or any(each.changes.values())]
+        shown = (*strata, total) if len(strata) > 1 else (total,)
+        counts += [each for each in shown if each.flips.n or any(each.changes.values())]
     rest = flips.rest
     return ReportTable.of(
         [*counts, *([rest] if rest else [])],

@@ -388,8 +388,8 @@ def gate_sentences(gate: Gate) -> list[str]:
             )
         if (note := each.test.difference.note) is not None:
             sentences.append(
-                f"{each.test.dimension}: no rating ({note}); the pairs of the two alone "
-                "were bet on."
+                f"{each.test.dimension}: no rating ({note}); the probabilities are of the pairs "
+                "of the two alone."
             )
     if gate.looks_before:
         times = "once" if gate.looks_before == 1 else f"{gate.looks_before} times"

@@ -72,7 +72,7 @@ def format_kappa(kappa: Estimate, confidence: float | None = None) -> str:
     if kappa.value is None:
         return f"kappa is undefined: {kappa.note}"
     if kappa.low is None or kappa.high is None:
-        return f"kappa {kappa.value:.2f}, without an interval: {kappa.note}"
+        return f"kappa {kappa.value:.2f} ({kappa.note})"
     of = "" if confidence is None else f"{format_confidence(confidence)} interval "
     return f"kappa {kappa.value:.2f} ({of}{format_ends(kappa.low, kappa.high)})"
 

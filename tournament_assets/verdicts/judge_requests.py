@@ -341,7 +341,8 @@ def missing_budget_problem(plan: TournamentPlan, mode: Mode, *, is_allowed: bool
         f"the {mode} is judged by {paid[0].service!r}, which costs money, and judging.budget.usd "
         "is not set; expected the most dollars that may be spent; set it, or say that there is to "
         "be no limit: judging: {budget: {usd: unlimited}} in the config, or for one run "
-        f"--no-budget on the command line and the tag {UNBUDGETED_TAG}: yes in the UI"
+        f"--no-budget on the command line and the tag {UNBUDGETED_TAG}: yes in the UI; "
+        "ta.compare_answers takes budget=…"
     )
 
 

@@ -72,6 +72,7 @@ def test_the_site_warns_as_the_report_does_and_asks_its_question(tmp_path: Path)
         assert page.index("vision, pilot</") < page.index("Who sees more?") < warned
         assert f'href="runs/{folder.name}/report.html#method"' in page
         assert warned < page.index("<table")
+        assert "from 1420" in page
 
 
 @pytest.fixture

@@ -369,6 +369,7 @@ def _render(template: str, **values: Any) -> str:
         script_hash="none",
         generator=GENERATOR,
         absent=ABSENT,
+        interval=format_interval,
         width=_WIDTH,
         height=_HEIGHT,
         left=_LEFT,

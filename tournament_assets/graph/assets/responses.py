@@ -255,9 +255,9 @@ def _coverage_check(prompts: Sequence[Prompt], answers: CompletedResponses, *, w
         description=(
             f"{where}: all {len(prompts)} prompts are answered"
             if not missing
-            else f"{where}: {len(missing)} of {len(prompts)} prompts have no response "
+            else f"{where}: no response to {len(missing)} of {len(prompts)} prompts "
             f"({', '.join(missing[:5])}{', …' if len(missing) > 5 else ''}); "
-            "they are left out for every entrant"
+            "left out for every entrant"
             + (f"; the first failure: {first_reason}" if first_reason else "")
         ),
         metadata={"missing": len(missing), "planned": len(prompts), "reasons": dict(reasons)},
