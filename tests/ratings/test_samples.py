@@ -72,13 +72,18 @@ def test_identical_samples_give_what_one_gives(k: int) -> None:
     assert tables[0] == tables[1]
 
 
-def test_win_rates_and_style_are_those_of_prompts_too() -> None:
-    many = repeated(JUDGMENTS, 3)
-    for one, three in zip(pairwise_winrates(JUDGMENTS), pairwise_winrates(many), strict=True):
+@pytest.mark.parametrize("tail", [1.0, 5.0], ids=["every pair", "pairs that stopped early"])
+def test_win_rates_and_style_are_those_of_prompts_too(tail: float) -> None:
+    judged = [
+        replace(each, weight=tail if number % 5 == 0 else 1.0)
+        for number, each in enumerate(JUDGMENTS)
+    ]
+    many = repeated(judged, 3)
+    for one, three in zip(pairwise_winrates(judged), pairwise_winrates(many), strict=True):
         assert three.win_rate_a == pytest.approx(one.win_rate_a, abs=1e-12)
         assert three.wins_a == 3 * one.wins_a
     rows = []
-    for judgments in (JUDGMENTS, many):
+    for judgments in (judged, many):
         texts = {
             (name, answer_key(each)): "word " * (3 + len(name) * ENTRANTS.index(name) + number % 7)
             for number, each in enumerate(JUDGMENTS)
@@ -88,8 +93,13 @@ def test_win_rates_and_style_are_those_of_prompts_too() -> None:
             (name, (prompt, n)): text for (name, (prompt, _)), text in texts.items() for n in (2, 3)
         }
         matches = code_samples(judgments, entrants=ENTRANTS)
-        evidence = Evidence(matches=matches, settings=SETTINGS, responses=texts)
-        rows.append(rating_rows(evidence, (STYLE,), dimension="d"))
+        evidence = Evidence(
+            matches=matches,
+            settings=SETTINGS,
+            responses=texts,
+            outcomes=matches.weighed_by_sample(),
+        )
+        rows.append(rating_rows(evidence, (STYLE, DAVIDSON), dimension="d"))
     for one, three in zip(*rows, strict=True):
         assert one.entrant_id == three.entrant_id
         for name in ("rating", "standard_error", "low", "high"):

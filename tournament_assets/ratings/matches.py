@@ -288,15 +288,15 @@ class Matches:
     def weighed_by_sample(self) -> Matches:
         """Return the same matches, reweighted so that the samples of a prompt count as one.
 
-        Each keeps its own outcome and style, and two entrants' matches on a prompt weigh 1
-        together. Without samples of a prompt this is the same object.
+        Each keeps its own outcome and style, and two entrants' matches on a prompt weigh together
+        what their mean in `averaged_over_samples` does. Without samples this is the same object.
         """
         if not self.sample.size:
             return self
         n = len(self.entrants)
         low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
         places = np.unique((self.prompt_index * n + low) * n + high, return_inverse=True)[1]
-        return replace(self, weight=self.weight / np.bincount(places, self.weight)[places])
+        return replace(self, weight=self.weight / np.bincount(places)[places])
 
     def require_hard(self, model: str) -> None:
         """Refuse, with an `InputError`, shares of a win, for models that cannot use them."""
