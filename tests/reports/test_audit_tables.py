@@ -144,9 +144,11 @@ def test_prompts_are_shown_by_what_they_can_change_and_movers_by_how_far() -> No
 
 def test_a_prompt_whose_move_is_not_known_is_no_mover_by_zero_points() -> None:
     unknown = prompt_row(FindingKind.MOVES_RATING, "p3", value=None, entrants=("ada",))
-    titles = dict(prompts_section([*PROMPTS, unknown], limit=12).tables)
+    still = replace(unknown, prompt_id="p4", value=0.04)
+    titles = dict(prompts_section([*PROMPTS, unknown, still], limit=12).tables)
     movers = titles["Prompts without which ratings move most"]
     assert [row[1] for row in movers.rows] == ["p2", "p1"]
+    assert prompts_section(PROMPTS[:1], limit=12).finding == "1 finding on prompts"
 
 
 def test_an_order_that_one_prompt_decides_stands_before_forty_prompts_that_nobody_wins() -> None:

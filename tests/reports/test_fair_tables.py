@@ -66,6 +66,24 @@ def test_where_nothing_is_missing_it_says_that_the_order_is_the_same() -> None:
     assert len(sentences) == 3
 
 
+def test_where_pairs_stop_early_common_prompts_claim_nothing_and_pairs_are_counted() -> None:
+    """Ada and bob met on four prompts, of which the last stands for nine."""
+    stopped = [
+        replace(each, weight=9.0 if each.prompt_id == "p3" else 1.0)
+        for each in judged(12)
+        if (each.entrant_a, each.entrant_b) != NAMES[:2]
+        or each.prompt_id in {"p0", "p1", "p2", "p3"}
+    ]
+    found = Compared.of(compared(stopped, 12), UNKNOWN)
+    said = " ".join(fair_sentences(found, dimension="f"))
+    assert "4 of 12" in said
+    assert "better" not in said
+    section = fair_section(compared(stopped, 12), {"f": UNKNOWN}, confidence=0.95)
+    assert "shown to be better" not in [name for _, each in section.tables for name in each.headers]
+    cells = columns_of(compared(stopped, 12))
+    assert set(cells["pairs judged of planned"]) == {"16 of 24", "24 of 24"}
+
+
 def test_an_outage_is_seen_in_the_orders_and_in_the_prompts() -> None:
     rows = compared(judged(12, outage_from=6), 12)
     sentences = fair_sentences(Compared.of(rows, UNKNOWN), dimension="f")
@@ -86,6 +104,7 @@ def test_of_many_entrants_only_those_whose_rank_differs_are_named() -> None:
             entrant_id=name,
             rating=1.0 - place / 10,
             rank=place,
+            rank_best=place,
         )
         for basis in ("common", "all", "planned")
         for method in ("win_share", "bradley_terry", "gap")

@@ -83,8 +83,11 @@ def test_the_section_begins_with_what_is_red_and_says_what_to_do() -> None:
 def test_without_a_red_light_there_is_nothing_to_do() -> None:
     section = trust_section(shown(UNJUDGED, CYCLES), confidence=0.95)
     assert section is not None
-    assert section.finding == "none of 1 lights on the judge is red"
+    assert section.finding == "none of 1 light on the judge is red"
     assert len(section.tables) == 1
+    unlit = trust_section(shown(RETEST), confidence=0.95)
+    assert unlit is not None
+    assert unlit.finding == "nothing could be measured"
 
 
 def test_an_amber_light_says_in_words_that_it_cannot_tell_and_how_many_more_would() -> None:

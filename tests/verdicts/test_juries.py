@@ -138,6 +138,7 @@ def test_the_audit_counts_the_replies_of_every_judge_of_a_jury() -> None:
             judge_model=judge,
             request_key=f"{judge} {presentation.value}",
             result_type="succeeded" if text else "errored",
+            channel="direct",
         )
         for (judge, presentation), text in said.items()
     ]
@@ -146,8 +147,11 @@ def test_the_audit_counts_the_replies_of_every_judge_of_a_jury() -> None:
         table_of(VerdictRow, [asdict(row)]),
         table_of(JudgeReplyRow, [asdict(each) for each in replies]),
         reply_format="line",
+        in_batches=JUDGES[:1],
     )
     assert (found.outcome, len(found.replies)) == (Outcome.A_WINS, 6)
+    # Both judges answered directly; of one whose requests go in batches, that was the second try.
+    assert [each.was_rejudged for each in found.replies] == [True, True, *[False] * 4]
     (coverage,) = measure_coverage(
         "factuality", entrants=["ada"], prompts_selected=1, responses={}, pairs=[found]
     )

@@ -190,8 +190,11 @@ def _effect(
 
 def _win_share(evidence: Evidence) -> list[RatingRow]:
     """Return points over pairs; a pair without a winner is half a point for each."""
-    wins = evidence.by_sample.wins
-    return share_rows(evidence.matches.entrants, wins.sum(axis=1), (wins + wins.T).sum(axis=1))
+    wins, entrants = evidence.by_sample.wins, evidence.matches.entrants
+    n_of = dict(zip(entrants, evidence.by_sample.matches_per_entrant.tolist(), strict=True))
+    rows = share_rows(entrants, wins.sum(axis=1), (wins + wins.T).sum(axis=1))
+    # Where pairs stop early some weigh more, and n says how many were judged.
+    return [replace(row, n=n_of[row.entrant_id]) for row in rows]
 
 
 def share_rows(

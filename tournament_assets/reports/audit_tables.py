@@ -252,7 +252,9 @@ def prompts_section(prompt_audit: Sequence[PromptFindingRow], *, limit: int) -> 
     ]
     return ReportSection(
         title="Strata and the prompts that decide",
-        finding=f"{len(findings)} findings on prompts" if findings else "no prompt stands out",
+        finding=f"{format_plural(len(findings), 'finding')} on prompts"
+        if findings
+        else "no prompt stands out",
         sentences=tuple(sentences),
         tables=tuple((title, table) for title, table in tables if table.rows),
     )
@@ -306,8 +308,7 @@ def _summary(findings: Sequence[PromptFindingRow], n_prompts: int) -> str:
         return f"Nothing stands out among {n_prompts} prompts."
     counts = Counter(row.kind for row in findings)
     named = ", ".join(f"{KIND_TITLES[kind]} {counts[kind]}" for kind in KIND_TITLES if counts[kind])
-    noun = "finding" if len(findings) == 1 else "findings"
-    return f"{len(findings)} {noun} on {n_prompts} prompts: {named}."
+    return f"{format_plural(len(findings), 'finding')} on {n_prompts} prompts: {named}."
 
 
 def _finding_table(folded: Iterable[AlikeFindings]) -> ReportTable:
@@ -331,8 +332,9 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _top_movers(rows: Iterable[PromptFindingRow], limit: int) -> list[PromptFindingRow]:
-    """Return the prompts that move ratings furthest."""
-    moves = [row for row in rows if row.kind == "moves_rating" and row.value is not None]
+    """Return the prompts that move ratings furthest; none that moves them by +0.0."""
+    found = (row for row in rows if row.kind == "moves_rating")
+    moves = [row for row in found if abs(row.value or 0.0) >= 0.05]
     moves.sort(key=lambda row: (-abs(row.value or 0.0), row.dimension, row.prompt_id or ""))
     return moves[:limit]
 

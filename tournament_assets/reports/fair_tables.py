@@ -160,6 +160,11 @@ class Compared:
         ]
 
     @property
+    def makes_claims(self) -> bool:
+        """Whether anybody could be better on the common prompts: not where pairs stop early."""
+        return any(row.rank_best for row in self.by(BRADLEY_TERRY, COMMON).values())
+
+    @property
     def unsure(self) -> list[str]:
         """The entrants that are not shown to be better than the next below."""
         return [
@@ -295,7 +300,11 @@ def gap_table(compared: Compared) -> ReportTable:
             "next below": lambda row: below[row.entrant_id],
             "gap": CELLS["rating"],
             "interval of the difference": lambda row: _gap_interval(row.low, row.high),
-            "shown to be better": lambda row: "yes" if row.shown_above else "no",
+            **(
+                {"shown to be better": lambda row: "yes" if row.shown_above else "no"}
+                if compared.makes_claims
+                else {}
+            ),
         },
         n_labels=2,
         subject=(0, 1),

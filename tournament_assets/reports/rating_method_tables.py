@@ -1,7 +1,7 @@
 """Ratings as tables, whatever rates them, and what methods say side by side as sentences."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 
 from tournament_assets.ratings.rating_methods import (
@@ -57,9 +57,6 @@ CELLS: Mapping[str, Cell[RatingRow]] = {
     "entrant": lambda row: row.entrant_id,
     "rank": lambda row: row.rank,
     "rating": lambda row: format_rating(row.rating),
-    "rating (rank)": lambda row: (
-        None if row.rating is None else f"{format_rating(row.rating)} ({row.rank})"
-    ),
     "share": lambda row: format_share(row.rating),
     "interval": lambda row: format_interval(row.low, row.high, absent=ABSENT),
     "places": lambda row: None if row.rank is None else f"{row.rank_best}–{row.rank_worst}",
@@ -93,7 +90,7 @@ def side_by_side_cells(rows: Sequence[RatingRow], order: Sequence[str]) -> Repor
         {
             "entrant": CELLS["entrant"],
             **{
-                METHODS[each].title: beside(found[each], CELLS["rating (rank)"])
+                METHODS[each].title: beside(found[each], _rating_and_rank(found[each].values()))
                 for each in compared
             },
             **{
@@ -101,6 +98,16 @@ def side_by_side_cells(rows: Sequence[RatingRow], order: Sequence[str]) -> Repor
                 for each in others
             },
         },
+    )
+
+
+def _rating_and_rank(rows: Collection[RatingRow]) -> Cell[RatingRow]:
+    """Return a column of ratings with their ranks, which no claim or unrated entrant moves."""
+    rated = [row.rating for row in rows if row.rating is not None]
+    return lambda row: (
+        None
+        if (own := row.rating) is None
+        else f"{format_rating(own)} ({1 + sum(each - own >= _LEVEL for each in rated)})"
     )
 
 

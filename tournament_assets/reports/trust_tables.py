@@ -9,6 +9,7 @@ from tournament_assets.tournament.asset_rows import LeaderboardRow, MeasureRow, 
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
+    format_plural,
     format_share,
     join_names,
 )
@@ -179,7 +180,9 @@ def trust_section(lights: Sequence[MeasureRow], *, confidence: float) -> ReportS
     rows, by_dimension = lights, _by_dimension(lights)
     red = [row for row in rows if row.state == TrustState.RED]
     amber = _tests(rows, TrustState.AMBER)
-    finding = red_summary(rows) or f"none of {len(_tests(rows))} lights on the judge is red"
+    n = len(_tests(rows))
+    lit = f"none of {format_plural(n, 'light')} on the judge is red" if n else ""
+    finding = red_summary(rows) or lit or "nothing could be measured"
     numbers = ReportSection(
         "Every number, by dimension",
         (

@@ -76,7 +76,11 @@ def prompts_of(frame: pd.DataFrame) -> list[Prompt]:
 
 
 def pair_readings(
-    verdicts: AnyTable, replies: AnyTable, *, reply_format: ReplyFormat
+    verdicts: AnyTable,
+    replies: AnyTable,
+    *,
+    reply_format: ReplyFormat,
+    in_batches: Container[str],
 ) -> list[PairReading]:
     """Join settled pairs with the readings of all replies to them.
 
@@ -84,6 +88,7 @@ def pair_readings(
         verdicts: The table `judge_verdicts` of one dimension.
         replies: The table `judge_replies` of the same dimension, in the same order of pairs.
         reply_format: How the judge was told to write its verdict.
+        in_batches: The judges that are asked in batches: their direct replies are second tries.
     """
     names: dict[str, str] = {}
     return [
@@ -96,7 +101,7 @@ def pair_readings(
             outcome=row.outcome,
             share=row.share,
             replies=tuple(
-                _read_presentation(answers, key, verdict, attempt, reply_format)
+                _read_presentation(answers, key, verdict, attempt, reply_format, in_batches)
                 for own in _of_each_judge(row, answers, reply_format)
                 for key, verdict, attempt in (
                     (own.request_key_ab, own.verdict_ab, own.attempt_ab),
@@ -125,6 +130,7 @@ def _read_presentation(
     verdict: Verdict,
     counted: int,
     reply_format: ReplyFormat,
+    in_batches: Container[str],
 ) -> ReplyReading:
     attempts = [each for each in answers if each.request_key == request_key]
     failures = {
@@ -142,10 +148,13 @@ def _read_presentation(
     earlier = {failure for attempt, failure in failures.items() if attempt < counted}
     # A request whose batch expired or failed transiently has no reply of its own in the table: it
     # is recognised by the reply that counts, which was asked for directly, outside any batch.
-    was_asked_directly = any(row.attempt == counted and row.channel == "direct" for row in attempts)
+    was_asked_again = any(
+        row.attempt == counted and row.channel == "direct" and row.judge_model in in_batches
+        for row in attempts
+    )
     return ReplyReading(
         verdict,
-        was_rejudged=bool(earlier & INFRASTRUCTURE) or (was_asked_directly and not earlier),
+        was_rejudged=bool(earlier & INFRASTRUCTURE) or (was_asked_again and not earlier),
     )
 
 

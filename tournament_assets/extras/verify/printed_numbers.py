@@ -204,8 +204,6 @@ class PrintedNumbers:
             for model, of in self.by_model(dimension).items()
             if name in of and re.search(r"\d", cells[model])
         }
-        if "Bradley-Terry" in found:
-            found["Bradley-Terry"] = own.ratings[name], own.ranks.get(name)
         return found | {"Bradley-Terry sandwich interval": own.sandwich.get(name, ())}
 
     @cached_property

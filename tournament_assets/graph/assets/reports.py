@@ -302,6 +302,7 @@ def _readings(
                 settled,
                 replies[dimension],
                 reply_format=config.judging.reply_format,
+                in_batches=[each.model for each in config.judges if each.row.channel == "batch"],
             ),
         )
 
