@@ -156,6 +156,10 @@ def test_beside_the_ladder_stand_strata_and_only_denominators_that_differ() -> N
     assert list(whole) == ["even (6 prompts)", "odd (6 prompts)"]
     shares = [cell for cells in whole.values() for cell in cells]
     assert all(re.fullmatch(r"[\d.]+ % \([123]\)", str(cell)) for cell in shares)
+    assert list(columns_of(compared(judged(2), 2), "source")) == [
+        "even (1 prompt)",
+        "odd (1 prompt)",
+    ]
     assert columns_of(compared(judged(12), 12), "nothing") == {}
     lost = columns_of(compared(judged(12, outage_from=6), 12))
     assert list(lost) == [

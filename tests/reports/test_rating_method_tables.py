@@ -170,6 +170,12 @@ def test_the_report_shows_the_table_and_every_sentence() -> None:
     assert sentence in page
     assert (page.count(">1400 (1)</td>"), page.count(">1400 (2)</td>")) == (4, 2)
     assert "33 % of" in page
+    alone = [row for row in rows if row.method in ("bradley_terry", "ties")]
+    given = page_of(
+        {"factuality": {"ada": 1450.0, "bob": 1350.0}},
+        tables={"ratings": {"factuality": make_table(RatingRow, alone)}},
+    )
+    assert "nothing to compare</span>" in render_html(given)
 
 
 def test_names_of_entrants_are_escaped_in_sentences() -> None:

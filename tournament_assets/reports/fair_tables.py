@@ -30,6 +30,7 @@ from tournament_assets.tournament.formatting import (
     format_confidence,
     format_ends,
     format_interval,
+    format_plural,
     format_share,
     join_names,
 )
@@ -261,7 +262,8 @@ def fair_columns(
     for label in compared.strata_by(strata_by):
         n = next(iter(compared.by(BRADLEY_TERRY, COMMON, label).values())).n
         own = compared.by(WIN_SHARE, COMMON, label)
-        columns[f"{label.partition(': ')[2]}\n({n} prompts)"] = beside(own, _share_and_rank)
+        title = f"{label.partition(': ')[2]}\n({format_plural(n, 'prompt')})"
+        columns[title] = beside(own, _share_and_rank)
     return columns
 
 

@@ -411,7 +411,9 @@ def models_section(leaderboard: Leaders, ratings: Strengths, *, confidence: floa
         ),
         finding=f"they disagree on the order on {join_names(disputed)}"
         if disputed
-        else "no two models disagree on the order",
+        else "no two models disagree on the order"
+        if [NO_DISAGREEMENT] in said.values()
+        else "nothing to compare",
         one_at_a_time=True,
     )
 
