@@ -396,6 +396,16 @@ class Facts:
         if record is not None:
             self.prove_record(record, name, below)
 
+    def prove_first_copies(
+        self, names: str, below: str, name: str | None, record: str | None, against: str | None
+    ) -> None:
+        """Prove that copies share the first rank, and who is next."""
+        first = [each for each in self.names if self.by_name[each].rank == 1]
+        require(len(first) > 1, f"{first} is alone")
+        self.prove_names(names, first)
+        self.prove_next(first[0], below, record)
+        require((name, against) in ((None, None), (first[0], below)), f"{name} and {against}")
+
     def judged(self, names: Sequence[str]) -> int:
         """Return how many pairs of some entrants the judge settled."""
         rows = [self.pair(*pair) for pair in combinations(names, 2)]
@@ -602,6 +612,12 @@ def patterns(dimension: str) -> list[tuple[str, str, Callable[..., None]]]:
             rf"{on_this} ({NAME}) comes first and ({NAME}) next"
             rf"(?:, with ({record}) against it)?\.",
             lambda facts, one, other, said: facts.prove_next(one, other, said),
+        ),
+        (
+            "first",
+            rf"{on_this} ({MANY}) come first and ({NAME}) next"
+            rf"(?:, ({NAME}) with ({record}) against ({NAME}))?\.",
+            Facts.prove_first_copies,
         ),
         (
             "shared",

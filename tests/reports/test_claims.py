@@ -211,7 +211,9 @@ def test_copies_are_not_compared_and_share_the_first_place() -> None:
         ("ada", "bob", "cy")
     ]
     assert re.findall(r"(\w+) and (\w+) wrote the same", said) == [("ada", "bob")]
-    assert "Undecided" not in verdict(rows, [same, AC, BC])
+    said = verdict(rows, [same, AC, BC])
+    assert "ada and bob come first and cy next, ada with a win share of " in said
+    assert "Undecided" not in said
     alone = verdict(
         [
             leader_row("ada", 1400.0, places=(1, 2), same_answers_as=["bob"]),

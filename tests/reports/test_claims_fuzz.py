@@ -135,6 +135,7 @@ WORDS = {
     "wins": "loses",
     "highest": "lowest",
     "comes first": "comes last",
+    "come first": "come last",
     "share the first rank": "share the last rank",
     "nobody is first": "everybody is first",
     "has no rating": "has a rating",

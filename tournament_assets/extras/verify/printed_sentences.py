@@ -176,7 +176,7 @@ SAID: tuple[tuple[str, Said], ...] = (
         _confidence,
     ),
     (r"On {d}, {a} has the highest rating, # Elo points above {b}", _gap),
-    (r"On {d}, {a} comes first and {b} next", lambda *_: ()),
+    (r"On {d}, (?:.* and )?{a} comes? first and {b} next", lambda *_: ()),
     (r"{a} is best on {d}: .*?\(# % of # settled pairs against {b}", _share),
     (
         r"a win share of # % \((?:wins #)?(?:, )?(?:loses #)?(?:, )?(?:ties #)?(?:, )?"
@@ -222,7 +222,7 @@ SAID: tuple[tuple[str, Said], ...] = (
     (r"# of its # distinct pairs are not judged", _counted(UNJUDGED)),
     (r"The judge on {d}: # of # lights red", lambda *of: _lights(*of)[:2]),
     (r"The judge on {d}: # of # lights amber", lambda *of: _lights(*of)[:0:-1]),
-    (r"[Nn]one of # lights on the judge is red(?:; # amber)?", lambda *of: _lights(*of)[1:]),
+    (r"[Nn]one of # lights? on the judge is red(?:; # amber)?", lambda *of: _lights(*of)[1:]),
     (r"# of # lights on the judge are red \([^)]*\)(?:; # amber)?", _lights),
     (r"# points more mean an expected win share of # %", lambda *_: (100, 100 / (1 + 10**-0.25))),
 )
