@@ -85,6 +85,9 @@ def test_a_run_to_an_asset_makes_what_it_needs_and_writes_nothing(tmp_path: Path
     project = make_project(tmp_path / "project")
     before = {path.name for path in project.folder.iterdir()}
     made = tournament(project).tables("pilot", until="match_list")
+    shown = repr(made)
+    assert shown.startswith("PlainRun(pilot: prompt_bank")
+    assert ("match_list factuality" in shown, len(shown) < 300) == (True, True), shown
     assert {name for name, _ in made.values} == {
         "prompt_bank",
         "selected_prompts",

@@ -78,6 +78,10 @@ class PlainRun:
     metadata: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     checks: dict[tuple[str, str], tuple[Check, ...]] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        """Name what was made; `frame` gives each."""
+        return f"PlainRun({self.mode}: {', '.join(' '.join(key).strip() for key in self.values)})"
+
     def frame(self, asset: str, name: str = "") -> pd.DataFrame:
         """Return a whole table.
 
