@@ -320,7 +320,7 @@ def test_answers_count_once_whatever_the_number_of_dimensions() -> None:
 def test_entrants_that_answer_nothing_are_named_first_even_where_all_do() -> None:
     silent = [replace(row, empty_responses=50) for row in whole() + whole("calibration")]
     (outage,) = find_outages(silent, CheckThresholds())
-    assert outage.short == "ada, bob and cyd each returned 50 of 50 empty answers"
+    assert outage.short == "ada, bob and cyd each left 50 of 50 answers empty"
     assert "Unevenly" not in outage.sentence
 
     half = [
@@ -328,7 +328,7 @@ def test_entrants_that_answer_nothing_are_named_first_even_where_all_do() -> Non
     ]
     first, *others = find_outages(half, CheckThresholds())
     assert (first.kind, first.entrants) == ("answers", ("bob",))
-    assert first.short == "bob returned 24 of 50 empty answers"
+    assert first.short == "bob left 24 of 50 answers empty"
     assert [each.kind for each in others] == ["judge", "verdicts"]
 
 

@@ -135,8 +135,9 @@ def test_a_file_of_blank_responses_is_judged_and_said_first_everywhere(tmp_path:
         blank = [{**row, "response": " "} for row in recorded_responses("sloppy")]
         write_json_lines(paid.project.folder / "responses_sloppy.jsonl", blank)
         summary = paid.run()
+        assert "sloppy, pilot: 6 empty responses (" in "".join(summary.warnings)
         (outage,) = summary.outages
-        words = "sloppy returned 6 of 6 empty answers"
+        words = "sloppy left 6 of 6 answers empty"
         assert outage.startswith(f"{words}. Unevenly missing")
         assert "sloppy 6 of 6" in outage
         directory = summary.directory

@@ -227,7 +227,7 @@ def test_a_broken_entrant_is_named_first_with_what_it_returned() -> None:
 
     first, second, *_ = doubts_of(audit_row("fine"), silent, absent)
 
-    assert first == "silent returned 50 of 50 empty answers"
+    assert first == "silent left 50 of 50 answers empty"
     assert second == "absent answered 20 of 50 prompts"
     assert not any("returned" in each for each in doubts_of(audit_row("fine"), audit_row("too")))
 

@@ -340,7 +340,7 @@ def test_a_broken_entrant_is_named_first_and_is_nobodys_rival(render: Renderer) 
     audit = [audit_row("ada"), audit_row("silent", empty_responses=50), audit_row("bob")]
     page = render(page_of({"tone": means}, audit=audit, judge_is_language_model=False))
     other = "the judge is not" if render is render_html else "say nothing about quality"
-    broken = "silent returned 50 of 50 empty answers"
+    broken = "silent left 50 of 50 answers empty"
     places = [page.index(words) for words in (WARNING, broken, other)]
     assert places == sorted(places)
     assert places[-1] < page.index("is best on tone")

@@ -41,7 +41,7 @@ def kit(dimensions: tuple[str, ...] = DIMENSIONS, **changed: Any) -> dict[str, s
         "selected_prompts": 143,
         "judge": LOOPBACK,
         "judge_model": "loopback-lexical_with_a_long_name/and.a_path",
-        "outages": ["full_poe returned 143 of 143 empty answers."],
+        "outages": ["full_poe left 143 of 143 answers empty."],
         "trust": {"factuality": {"position_bias": "red", "length_effect": "green"}},
         **changed,
     }
@@ -69,7 +69,7 @@ def test_the_method_has_the_numbers_of_the_run() -> None:
 
 def test_the_limitations_say_what_broke_and_what_no_interval_covers() -> None:
     text = kit()["limitations.tex"]
-    assert text.startswith("full\\_\\allowbreak{}poe returned 143 of 143 empty answers.")
+    assert text.startswith("full\\_\\allowbreak{}poe left 143 of 143 answers empty.")
     assert "says nothing" in text.replace("say nothing", "says nothing")
     assert "position\\_\\allowbreak{}bias on factuality." in text
     assert "length" not in text

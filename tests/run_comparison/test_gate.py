@@ -100,10 +100,10 @@ def test_the_gate_counts_a_pair_for_as_many_prompts_as_it_stands_for() -> None:
 
 
 def test_the_gate_decides_nothing_about_an_entrant_that_does_not_answer() -> None:
-    broken = run(BETTER, broken_entrants={"old": "returned 99 of 100 empty answers", "x": "slept"})
+    broken = run(BETTER, broken_entrants={"old": "left 99 of 100 answers empty", "x": "slept"})
     gate = hold_gate(broken, SETTINGS)
     assert gate.passage is Passage.UNDECIDED
-    assert gate_sentences(gate)[1] == "facts: old returned 99 of 100 empty answers."
+    assert gate_sentences(gate)[1] == "facts: old left 99 of 100 answers empty."
 
 
 def test_the_gate_reads_shares() -> None:

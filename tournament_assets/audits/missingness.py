@@ -437,7 +437,7 @@ def _unanswered(rows: Rows, *, above: float = 1.0) -> dict[str, str]:
                 else []
             ),
             *(
-                [f"returned {row.empty_responses} of {row.responses} empty answers"]
+                [f"left {row.empty_responses} of {row.responses} answers empty"]
                 if row.empty_responses
                 else []
             ),

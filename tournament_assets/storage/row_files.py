@@ -57,8 +57,9 @@ def sample_file(path: Path) -> FileSample:
         return FileSample("parquet", frozenset(parquet_schema(path).names), {})
     if beginning == b"PK\x03\x04":
         raise InputError(
-            f"{path}: the file is a ZIP archive; expected Parquet, JSON or CSV; unpack it, or "
-            "write a .eval log of inspect as JSON (inspect log convert --to json)"
+            f"{path}: the file is a ZIP archive; expected Parquet, JSON or CSV; save an Excel "
+            "workbook as CSV, write a .eval log of inspect as JSON (inspect log convert --to "
+            "json), or unpack it"
         )
     if beginning[:2] in _UTF_16:
         return _csv_sample(path, beginning)

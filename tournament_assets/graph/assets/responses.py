@@ -24,6 +24,7 @@ from tournament_assets.responses.local_responses import CompletedResponses
 from tournament_assets.tournament.asset_rows import RequestsRow, ResponseRow
 from tournament_assets.tournament.entrants import AnyEntrant, get_entrant
 from tournament_assets.tournament.fingerprints import fingerprint, short
+from tournament_assets.tournament.formatting import format_plural
 from tournament_assets.tournament.json_lines import Json, JsonObject
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
@@ -272,8 +273,8 @@ def _empty_check(responses: Sequence[GeneratedResponse], *, where: str) -> Check
         description=(
             f"{where}: every response says something"
             if not empty
-            else f"{where}: {len(empty)} responses are empty ({', '.join(empty[:5])}); "
-            "they are judged as they are"
+            else f"{where}: {format_plural(len(empty), 'empty response')} "
+            f"({', '.join(empty[:5])}{', …' if len(empty) > 5 else ''}), judged as they are"
         ),
         metadata={"empty": len(empty)},
     )
