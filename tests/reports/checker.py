@@ -5,6 +5,7 @@ sentence, or a clause of one, that no pattern fits is as wrong as a false one. L
 and in the order of the leaderboard, so a name left out or in the wrong place is found too.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -201,7 +202,7 @@ class Facts:
         """Prove a win share with its counts, seen from the first of two."""
         row = self.pair(one, other)
         found = re.fullmatch(
-            r"a win share of ([\d.]+ %) \(wins (\d+), loses (\d+), ties (\d+)"
+            r"a (weighed )?win share of ([\d.]+ %) \(wins (\d+), loses (\d+), ties (\d+)"
             r"(?:, inconsistent (\d+))?(?:, same text (\d+))? of (\d+)\)",
             text,
         )
@@ -210,8 +211,11 @@ class Facts:
         assert row is not None
         wins = (row.wins_a, row.wins_b) if row.entrant_a == one else (row.wins_b, row.wins_a)
         counts = (*wins, row.ties, row.inconsistent, row.same_text, row.judged + row.same_text)
-        require(tuple(int(each or 0) for each in found.groups()[1:]) == counts, f"not {text!r}")
-        require(found[1] == f"{self.win_share(one, row):.1%}".replace("%", " %"), f"no {found[1]}")
+        require(tuple(int(each or 0) for each in found.groups()[2:]) == counts, f"not {text!r}")
+        share = self.win_share(one, row)
+        require(found[2] == f"{share:.1%}".replace("%", " %"), f"no {found[2]}")
+        plain = (wins[0] + sum(counts[2:5]) / 2) / counts[-1]
+        require((found[1] is None) == math.isclose(share, plain, abs_tol=1e-7), f"{text!r}")
 
     def win_share(self, one: str, row: WinRateRow) -> float:
         """Return what the first of two won of their settled pairs."""
@@ -571,7 +575,7 @@ def _is_share(per_cent: str, points: float | None) -> bool:
 def patterns(dimension: str) -> list[tuple[str, str, Callable[..., None]]]:
     """Return every sentence: its kind, its pattern and what proves its parts."""
     on, on_this = f"[Oo]n {re.escape(dimension)}", f"On {re.escape(dimension)},"
-    record = r"a win share of [^()]*\([^()]*\)"
+    record = r"a (?:weighed )?win share of [^()]*\([^()]*\)"
     return [
         ("circle", rf"{on_this} nobody is first: (.*? beats .*?)\.", Facts.prove_circle),
         (

@@ -1,6 +1,7 @@
 """What is said of entrants: who, what is claimed, and the numbers it rests on."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -213,6 +214,8 @@ def test_copies_are_not_compared_and_share_the_first_place() -> None:
     assert re.findall(r"(\w+) and (\w+) wrote the same", said) == [("ada", "bob")]
     said = verdict(rows, [same, AC, BC])
     assert "ada and bob come first and cy next, ada with a win share of " in said
+    weighed = verdict(rows, [same, replace(AC, win_rate_a=0.123), BC])
+    assert "with a weighed win share of 12.3 % (wins " in weighed
     assert "Undecided" not in said
     alone = verdict(
         [

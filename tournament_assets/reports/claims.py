@@ -62,6 +62,12 @@ class PairRecord:
         return self.judged + self.same_text
 
     @property
+    def is_weighed(self) -> bool:
+        """Whether counts do not give the share: pairs stand for several, or judges disagree."""
+        halves = self.ties + self.inconsistent + self.same_text
+        return abs((self.share or 0.0) * self.settled - self.wins - halves / 2) > 1e-6
+
+    @property
     def is_all_same_text(self) -> bool:
         """Whether all their responses are the same, so that nothing can tell the two apart."""
         return self.same_text > 0 and self.same_text == self.settled + self.unjudged

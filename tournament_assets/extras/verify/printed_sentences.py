@@ -179,7 +179,7 @@ SAID: tuple[tuple[str, Said], ...] = (
     (r"On {d}, (?:.* and )?{a} comes? first and {b} next", lambda *_: ()),
     (r"{a} is best on {d}: .*?\(# % of # settled pairs against {b}", _share),
     (
-        r"a win share of # % \((?:wins #)?(?:, )?(?:loses #)?(?:, )?(?:ties #)?(?:, )?"
+        r"a (?:weighed )?win share of # % \((?:wins #)?(?:, )?(?:loses #)?(?:, )?(?:ties #)?(?:, )?"
         r"(?:inconsistent #)?(?:, )?(?:same text #)? of #\)",
         _won,
     ),
