@@ -136,6 +136,12 @@ MISTAKES = {
     "an unknown stratum": Mistake(
         "    share: 0.5", "    strata: {bugs: 4}", "modes.pilot.strata", ["'bugs'"]
     ),
+    "a negative budget": Mistake(
+        "  domain: code review",
+        "  budget: {usd: -1}",
+        "judging.budget.usd",
+        ["judging.budget.usd is -1; expected it to be greater"],
+    ),
     "a budget in words": Mistake(
         "  domain: code review", "  budget: $20", "judging.budget", ["'$20'", "usd"]
     ),

@@ -301,7 +301,7 @@ def _follow(model: type[BaseModel], place: KeyPath) -> tuple[KeyPath, list[Any],
 def _inside(outer: Any, part: str | int) -> list[Any]:
     if part in _fields_of(outer):
         return _members(outer.model_fields[part].annotation)
-    arguments = get_args(outer)
+    arguments = get_args(outer) if get_origin(outer) is not Literal else ()
     if isinstance(part, int) or not arguments:
         return _members(arguments[0]) if arguments else []
     return _members(arguments[-1]) if get_origin(outer) is not tuple else []
@@ -320,7 +320,9 @@ def _members(annotation: Any) -> list[Any]:
 def _is_called(member: Any, tag: str | int) -> bool:
     """Whether pydantic calls a member of a union so: by a literal, or by its type."""
     literals = [each for key in _fields_of(member) for each in _literals(member, key)]
-    return tag in literals or getattr(member, "__name__", str(member)) in str(tag)
+    return tag in literals or (
+        getattr(member, "__name__", str(member)).casefold() in str(tag).casefold()
+    )
 
 
 def _literals(member: Any, key: str) -> Sequence[Any]:
