@@ -78,7 +78,8 @@ class Shell:
     def serving(self, command: str, url: str) -> Iterator[str]:
         """Run a server until it has answered, yield the answer, and stop it."""
         process = subprocess.Popen(
-            ["bash", "-ec", f"exec {command}"],
+            # As a script starts what runs in the background: deaf to Ctrl-C.
+            ["bash", "-ec", f"trap '' INT; exec {command}"],
             cwd=self.folder,
             env=self.environment,
             start_new_session=True,
@@ -88,7 +89,7 @@ class Shell:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
-            process.wait()
+            process.wait(timeout=120)
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 

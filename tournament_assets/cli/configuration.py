@@ -8,6 +8,7 @@ import inspect
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import types
@@ -310,6 +311,8 @@ def ui_command(config_path: Path | None, host: str, port: int, daemon: bool) -> 
     )
     sys.stdout.flush()
     if os.name == "posix":  # whoever ends this process ends the server, by any signal
+        # A shell's job in the background ignores it, and Dagster ends its own servers by it.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.chdir(start.folder)
         os.execve(start.command[0], start.command, dict(start.environment))  # noqa: S606
     with suppress(KeyboardInterrupt):
