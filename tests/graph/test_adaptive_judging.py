@@ -232,7 +232,10 @@ def test_every_rating_counts_a_verdict_of_the_tail_for_what_it_stands_for(
             own = [
                 each for each in repeated if row["entrant_id"] in (each.entrant_a, each.entrant_b)
             ]
-            assert row["n"] == len(own)
+            # The share is weighed, and its count is of what was judged.
+            assert row["n"] == sum(
+                row["entrant_id"] in (each.entrant_a, each.entrant_b) for each in once
+            )
             gained = sum(points(each, row["entrant_id"]) for each in own)
             assert row["rating"] == pytest.approx(gained / len(own))
     style = {row["entrant_id"]: row["rating"] for row in rated if row["method"] == STYLE}
