@@ -51,17 +51,17 @@ def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
 
 
 class _Compiled(dict[Any, Any]):
-    """What SQLAlchemy has compiled; its keys name the engine's dialect, all alike here."""
+    """What SQLAlchemy has compiled; engines of one kind of dialect share it."""
 
     def get(self, key: Any, default: Any = None) -> Any:
-        return super().get(_without_dialect(key), default)
+        return super().get(_by_kind_of_dialect(key), default)
 
     def __setitem__(self, key: Any, compiled: Any) -> None:
-        super().__setitem__(_without_dialect(key), compiled)
+        super().__setitem__(_by_kind_of_dialect(key), compiled)
 
 
-def _without_dialect(key: Any) -> Any:
-    return tuple(None if isinstance(part, Dialect) else part for part in key)
+def _by_kind_of_dialect(key: Any) -> Any:
+    return tuple(type(part) if isinstance(part, Dialect) else part for part in key)
 
 
 def close_runs_of_dead_processes(instance: dg.DagsterInstance) -> None:
