@@ -1,11 +1,11 @@
-# make pilot | real | quick | test | e2e | check | docs | ui | bench | clean      `make help` says what each does
+# make pilot | real | quick | test | portable | e2e | check | docs | ui | bench | clean      `make help` says what each does
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help pilot headline real ui docs quick test core e2e check format bench gpu coverage browser postgresql redis torture fuzz clean
+.PHONY: help pilot headline real ui docs quick test core portable e2e check format bench gpu coverage browser postgresql redis torture fuzz clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -54,6 +54,9 @@ core: $(VENV)/.dev postgresql  ## run the tests of a copy of the package without
 	@rm -rf build/core && mkdir -p build/core && git ls-files -z | tar c --null -T - | tar x -C build/core
 	@rm -rf build/core/tests/extras build/core/tournament_assets/extras/*/
 	@cd build/core && PYTHONPATH=$$PWD $(CURDIR)/$(PYTEST) -m "not e2e"
+
+portable: $(VENV)/.dev  ## run the tests of computed numbers under the kernels of other processors
+	@$(BIN)/python -m tests.portable
 
 e2e: $(VENV)/.dev browser postgresql redis  ## run the others: browser, daemon, machines, kills, fuzz, the whole demo
 	@$(PYTEST) -m e2e

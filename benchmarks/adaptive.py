@@ -100,6 +100,7 @@ def plain(shares: NDArray[np.float64], rule: StoppingRule) -> NDArray[np.float64
     expected = (rule.n_prompts / 2 - before) / (rule.n_prompts - place)
     found = []
     for side, odds in (("first", expected), ("second", 1 - expected)):
+        # The constant keeps a zero, which is not betted on, out of the division.
         own = np.where(odds > 0, np.minimum(bet, 0.5 / np.maximum(odds, 1e-12)), 0.0)
         capital = log_capital(
             shares,

@@ -13,6 +13,7 @@ from hypothesis import settings
 from sqlalchemy import Engine, create_engine, event
 
 from tests.demo import DemoRun, copy_project, finish_once, run_demo, shorten_pilot
+from tests.portable import NUMERIC
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -58,10 +59,10 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tests = Path(__file__).parent
-    end_to_end = [tests / name for name in END_TO_END]
     for item in items:
-        if any(item.path.is_relative_to(place) for place in end_to_end):
-            item.add_marker(pytest.mark.e2e)
+        for mark, names in ((pytest.mark.e2e, END_TO_END), (pytest.mark.numeric, NUMERIC)):
+            if any(item.path.is_relative_to(tests / name) for name in names):
+                item.add_marker(mark)
     places = {tests / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
 

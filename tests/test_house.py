@@ -80,3 +80,26 @@ def test_the_steps_of_a_pair_are_short_functions_that_stand_where_the_links_lead
         said = ast.get_docstring(step, clean=False) or ""
         lines = len((ast.get_source_segment(source, step) or "").splitlines())
         assert 1 < lines - len(said.splitlines()) <= 25, name
+
+
+def test_a_tolerance_below_a_billionth_has_its_reason_beside_it() -> None:
+    places = []
+    for folder in ("tournament_assets", "tests", "benchmarks", "scripts"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            source = path.read_text(encoding="utf-8")
+            lines = [
+                node.lineno
+                for node in ast.walk(ast.parse(source))
+                if isinstance(node, ast.Constant)
+                and isinstance(node.value, float)
+                and 0 < node.value < 1e-9
+            ]
+            # A comment in the line or in one of the three above, or a docstring below.
+            texts = ["", "", "", *source.splitlines(), ""]
+            places += [
+                f"{path.relative_to(ROOT)}:{line}"
+                for line in lines
+                if not any("#" in text for text in texts[line - 1 : line + 3])
+                and not texts[line + 3].startswith('"""')
+            ]
+    assert places == []

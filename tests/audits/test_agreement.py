@@ -141,7 +141,7 @@ def test_a_share_lies_in_its_interval_which_mirrors_that_of_the_rest(
     assert share.high is not None
     assert rest.high is not None
     assert 0 <= share.low <= share.value <= share.high <= 1
-    assert share.low == pytest.approx(1 - rest.high, abs=1e-12)
+    assert share.low == pytest.approx(1 - rest.high, abs=1e-9)
 
 
 def test_no_share_is_made_out_of_nothing() -> None:

@@ -59,7 +59,7 @@ def test_the_jury_equals_a_product_written_out_over_single_probabilities(
         expected = jury_distribution(by_head, drawn=drawn, beta=beta, temperature=temperature)
         assert p[row].tolist() == pytest.approx(expected, abs=1e-9)
         expected = softmax(by_head[drawn], temperature)
-        assert q[row].tolist() == pytest.approx(expected, abs=1e-12)
+        assert q[row].tolist() == pytest.approx(expected, abs=1e-9)
 
 
 def test_the_drawn_head_does_not_verify_its_own_draft() -> None:
@@ -76,11 +76,11 @@ def test_eight_heads_that_agree_on_unsure_tokens_accept_them() -> None:
     q = draft_probabilities(logits[0], temperature=0.98)
     drafts = torch.tensor([17])
     assert overlaps(surplus(p, q)).item() == pytest.approx(1.0)
-    assert suppressions(p, q, drafts=drafts).item() == pytest.approx(0.0, abs=1e-12)
+    assert suppressions(p, q, drafts=drafts).item() == pytest.approx(0.0, abs=1e-9)
     assert entropies(p).item() == pytest.approx(math.log(50))  # 3.9 nats
     # Multiplying probabilities, and dividing by their sum plus a small number, loses all of it.
     products = torch.full((50,), 0.02**8)
-    naive = products / (products.sum() + 1e-10)
+    naive = products / (products.sum() + 1e-10)  # the constant that such code adds
     assert float(naive[17]) / 0.02 == pytest.approx(0.013, abs=5e-4)
     assert torch.special.entr(naive).sum().item() == pytest.approx(0.105, abs=5e-3)
 
@@ -100,7 +100,7 @@ def test_identical_heads_with_beta_one_eighth_define_what_is_drafted_from() -> N
     heads = torch.tensor([0, 3, 8, 5, 5])
     p = judge(logits, heads=heads, beta=1 / 8, temperature=0.98)
     q = draft_probabilities(logits[0], temperature=0.98)
-    torch.testing.assert_close(p, q, rtol=1e-12, atol=0)
+    torch.testing.assert_close(p, q, rtol=1e-9, atol=0)
 
 
 def test_greedy_means_that_all_probability_is_on_one_token() -> None:
@@ -125,7 +125,7 @@ def test_greedy_means_that_all_probability_is_on_one_token() -> None:
 def test_a_vanishing_temperature_becomes_greedy() -> None:
     logits = randn(4, 3, 9, generator=torch.Generator().manual_seed(5))
     heads = torch.tensor([0, 1, 2])
-    for temperature in (1e-4, 1e-308):
+    for temperature in (1e-4, 1e-308):  # the least that a division survives
         cold = judge(logits, heads=heads, beta=1.0, temperature=temperature)
         greedy = judge(logits, heads=heads, beta=1.0, temperature=None)
         torch.testing.assert_close(cold, greedy)
@@ -179,7 +179,7 @@ def test_what_the_jury_wants_more_is_what_it_does_not_share(seed: int, sharpness
     scores = randn(2, 5, 40, generator=torch.Generator().manual_seed(seed), size=sharpness)
     p, q = scores.double().softmax(dim=-1)
     shared = torch.minimum(p, q).sum(dim=-1)
-    torch.testing.assert_close(overlaps(surplus(p, q)), shared, atol=1e-12, rtol=0)
+    torch.testing.assert_close(overlaps(surplus(p, q)), shared, atol=1e-9, rtol=0)
 
 
 def test_a_token_is_the_first_whose_running_sum_exceeds_the_number() -> None:

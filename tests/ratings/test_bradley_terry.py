@@ -40,6 +40,7 @@ def fit_slowly(table: NDArray[np.float64]) -> NDArray[np.float64]:
             ]
             strengths[i] = table[i].sum() / sum(shares)
         before, strengths = strengths, strengths / np.exp(np.log(strengths).mean())
+        # The iteration closes in slowly: what is left is a thousand times its last step.
         if np.allclose(before, strengths, rtol=1e-13, atol=0):
             break
     return np.log(strengths)
@@ -96,7 +97,7 @@ def test_tables_fitted_together_agree_with_tables_fitted_alone() -> None:
     generator = np.random.default_rng(0)
     tables = generator.integers(1, 9, size=(5, 4, 4)) * (1 - np.eye(4))
     alone = np.stack([log_strengths(table) for table in tables])
-    np.testing.assert_allclose(log_strengths(tables), alone, atol=1e-12)
+    np.testing.assert_allclose(log_strengths(tables), alone, atol=1e-9)
 
 
 def test_an_uneven_ladder_is_still_rated() -> None:

@@ -129,7 +129,7 @@ def test_equal_resamples_are_rated_once_and_as_each_would_be_alone(
 
     monkeypatch.setattr(bradley_terry, "log_strengths", count)
     together = bootstrap_bradley_terry(matches, resampling=Resampling(400, 3))
-    np.testing.assert_allclose(together.ratings, alone, rtol=1e-12)
+    np.testing.assert_allclose(together.ratings, alone, rtol=1e-9)
     # Of four prompts there are 35 resamples, and few of them leave anything unconnected.
     assert 0 < len(rated) < together.n_degenerate / 2
 
@@ -175,8 +175,8 @@ def test_a_resample_ends_where_newton_ends(n_entrants: int) -> None:
         other = generator.poisson(wins * 4) / 4 + 0.25 * (wins > 0)
         (strengths,), outcomes = newton.fit(other[None])
         assert outcomes == [FITTED]
-        np.testing.assert_allclose(strengths, log_strengths(other), rtol=0, atol=1e-11)
-        assert strengths.mean() == pytest.approx(0, abs=1e-12)
+        np.testing.assert_allclose(strengths, log_strengths(other), rtol=0, atol=1e-9)
+        assert strengths.mean() == pytest.approx(0, abs=1e-9)
 
 
 @given(arrays(np.float64, (4, 4), elements=st.sampled_from([0.0, 0.0, 0.5, 1.0, 3.0, 40.0])))
@@ -186,7 +186,7 @@ def test_any_table_is_fitted_or_said_not_to_be(wins: NDArray[np.float64]) -> Non
     (strengths,), (outcome,) = newton.fit(wins[None])
     assert (outcome == UNCONNECTED) == (not are_strongly_connected(wins[None])[0])
     if outcome == FITTED:
-        np.testing.assert_allclose(strengths, log_strengths(wins), rtol=0, atol=1e-10)
+        np.testing.assert_allclose(strengths, log_strengths(wins), rtol=0, atol=1e-9)
 
 
 def test_a_table_far_from_the_known_one_is_not_taken_for_fitted() -> None:
@@ -207,7 +207,7 @@ def test_the_known_table_is_fitted_where_it_is() -> None:
     newton = newton_at(wins)
     (strengths,), outcomes = newton.fit(wins[None])
     assert outcomes == [FITTED]
-    np.testing.assert_allclose(strengths, newton.strengths, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(strengths, newton.strengths, rtol=0, atol=1e-9)
 
 
 def test_many_tables_at_once_are_fitted_as_each_alone() -> None:
@@ -221,4 +221,4 @@ def test_many_tables_at_once_are_fitted_as_each_alone() -> None:
         alone, said = newton.fit(table[None].astype(np.float64))
         assert said == [outcome]
         if outcome == FITTED:
-            np.testing.assert_allclose(alone[0], row, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(alone[0], row, rtol=0, atol=1e-9)

@@ -88,7 +88,7 @@ def test_ratings_equal_textbook_elo_bit_for_bit(
 def test_points_are_conserved(judgments: list[Judgment]) -> None:
     matches = code_judgments(judgments, entrants=ENTRANTS)
     traces = compute_elo_permutation(matches, k_factor=32, n_permutations=4, seed=0)
-    np.testing.assert_allclose(traces.ratings.sum(axis=1), 4 * 1400.0, rtol=1e-12)
+    np.testing.assert_allclose(traces.ratings.sum(axis=1), 4 * 1400.0, rtol=1e-9)
 
 
 def test_every_k_of_a_sweep_equals_that_k_alone_bit_for_bit() -> None:
@@ -294,18 +294,19 @@ def rate_in_python(matches: Matches, *, seed: int) -> list[float]:
 def test_shares_of_wins_agree_with_a_loop() -> None:
     matches = soft_battles()
     found = compute_elo_permutation(matches, k_factor=16, n_permutations=1, seed=3).ratings[0]
-    np.testing.assert_allclose(found, rate_in_python(matches, seed=3), rtol=1e-13)
+    np.testing.assert_allclose(found, rate_in_python(matches, seed=3), rtol=1e-9)
 
 
 def test_a_share_next_to_a_win_is_next_to_elo_of_wins() -> None:
     wins = code_judgments(JUDGMENTS, entrants=ENTRANTS)
+    # Nine times the last bit of 1: no win, for the code, and worth as much.
     nearly = np.where(wins.preference == 1.0, 1.0 - 1e-15, wins.preference)
     one, other = (
         k_factor_sweep(each, k_factors=[4.0, 16.0], n_permutations=5, seed=7)
         for each in (wins, replace(wins, preference=nearly))
     )
     for exact, near in zip(one, other, strict=True):
-        np.testing.assert_allclose(near.ratings, exact.ratings, rtol=1e-13)
+        np.testing.assert_allclose(near.ratings, exact.ratings, rtol=1e-9)
         np.testing.assert_array_equal(near.matches_per_entrant, exact.matches_per_entrant)
 
 

@@ -81,7 +81,10 @@ def test_evalica_gives_the_same_bradley_terry(n_entrants: int, n: int) -> None:
     evalica = pytest.importorskip("evalica")
     preferences = random_battles(n_entrants, n)
     theirs = evalica.bradley_terry(
-        *evalica_columns(preferences, evalica), tolerance=1e-12, limit=10_000
+        # Where the peer stops; both are compared to 5e-6.
+        *evalica_columns(preferences, evalica),
+        tolerance=1e-12,
+        limit=10_000,
     ).scores[list(preferences.entrants)]
     ours = centred_ratings([each.value for each in fit_bradley_terry(preferences)])
     np.testing.assert_allclose(ours, centred(np.log(theirs)), atol=5e-6)
@@ -91,7 +94,8 @@ def test_evalica_gives_the_same_bradley_terry(n_entrants: int, n: int) -> None:
 def test_evalica_gives_the_same_davidson(n_entrants: int, n: int) -> None:
     evalica = pytest.importorskip("evalica")
     preferences = random_battles(n_entrants, n)
-    # Newman maximises the same model by an iteration and writes 2 v for Davidson's v.
+    # Newman maximises the same model by an iteration, which stops at 1e-12, and writes 2 v for
+    # Davidson's v.
     theirs = evalica.newman(*evalica_columns(preferences, evalica), tolerance=1e-12, limit=10_000)
     expected = centred(np.log(theirs.scores[list(preferences.entrants)]))
     fit = fit_davidson(preferences)
@@ -107,6 +111,7 @@ def test_choix_gives_the_same_bradley_terry() -> None:
     first, second = mixed.first[kept], mixed.second[kept]
     won = mixed.preference[kept] == 1.0
     pairs = np.column_stack([np.where(won, first, second), np.where(won, second, first)])
+    # Where the peer stops.
     theirs = choix.ilsr_pairwise(50, pairs.tolist(), tol=1e-12, max_iter=1000)
     decisive = Matches(
         entrants=mixed.entrants,
@@ -253,6 +258,7 @@ def test_golden_elo(name: str) -> None:
         first=preferences.first[back],
         second=preferences.second[back],
         prompt_index=preferences.prompt_index[back],
+        # Nine times the last bit of a half: no tie, for the code, and worth as much.
         preference=np.where(
             preferences.preference[back] == 0.5, 0.5 + 1e-15, preferences.preference[back]
         ),

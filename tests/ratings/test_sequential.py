@@ -88,7 +88,7 @@ def test_thresholds_keep_every_mixture_of_equals_and_others_within_the_promise()
         for others in range(n + 1):
             equals = (n - others) / steps[others] if others < n else 0.0
             errs = equals + (others / (2 * steps[others - 1]) if others else 0.0)
-            assert errs <= 1 + 1e-12
+            assert errs <= 1 + 1e-9
 
 
 def test_what_was_judged_after_a_stop_is_not_looked_at() -> None:
@@ -125,7 +125,7 @@ def test_over_all_ordered_draws_of_a_level_bank_the_capital_stays_one_on_average
     assert len(shares) == draws
     looked_at = rule(n_prompts=8, n_pairs=1, min_prompts=1)
     capital = np.exp(aimed_capital(shares, looked_at, side=side))
-    np.testing.assert_allclose(capital.mean(axis=0), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(capital.mean(axis=0), 1.0, rtol=1e-9)
     # Only ties and unreadable prompts move nothing; whatever else was drawn wins or loses.
     is_level = ((shares == 0.5) | np.isnan(shares)).all(axis=1)
     np.testing.assert_array_equal(np.isclose(capital[:, -1], 1.0, rtol=1e-9), is_level)
@@ -137,7 +137,7 @@ def test_over_all_samples_of_equals_the_capital_stays_one_on_average(side: Side)
     chances = np.where(shares == 0.5, 0.25, 0.375).prod(axis=1)
     looked_at = rule(goal="population", n_prompts=7, n_pairs=1, min_prompts=1)
     capital = np.exp(aimed_capital(shares, looked_at, side=side))
-    np.testing.assert_allclose(chances @ capital, 1.0, rtol=1e-12)
+    np.testing.assert_allclose(chances @ capital, 1.0, rtol=1e-9)
 
 
 def test_what_a_bank_gives_the_weaker_side_is_never_more_than_one_on_average() -> None:
@@ -159,7 +159,7 @@ def test_the_capital_of_given_bets_is_that_of_exact_fractions() -> None:
         capital *= 1 + Fraction(bet) * (Fraction(share) - expected)
         total += Fraction(share)
         found = log_capital(GIVEN[: index + 1], BETS[: index + 1], side="first", n_prompts=100)
-        assert math.exp(found[-1]) == pytest.approx(float(capital), rel=1e-12)
+        assert math.exp(found[-1]) == pytest.approx(float(capital), rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_the_capital_of_given_bets_is_that_of_confseq(
     # 25 and 50, and the last one where nothing is drawn without replacement.
     capital = np.exp(log_capital(GIVEN, BETS, side=side, n_prompts=n_prompts))
     at = [0, 9, 24, 49] if len(expected) == 4 else [49]
-    np.testing.assert_allclose(capital[at], expected, rtol=1e-12)
+    np.testing.assert_allclose(capital[at], expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("goal", ["bank", "population"])

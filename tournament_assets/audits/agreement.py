@@ -435,6 +435,7 @@ def _fleiss_kappas(tables: NDArray[np.float64]) -> NDArray[np.float64]:
         agreed = np.trace(tables, axis1=1, axis2=2) / n
         by_chance = ((tables.sum(axis=2) / n[:, None]) ** 2).sum(axis=1)
         kappas = (agreed - by_chance) / (1 - by_chance)
+    # Nearer to 1 is rounding: all labels are the same.
     return np.where(by_chance < 1 - 1e-12, kappas, np.nan)
 
 

@@ -171,6 +171,7 @@ def maximise(
         while True:
             moved = parameters + share * step
             moved_height = value(moved)
+            # At the top the height changes by rounding alone, which is no reason to halve.
             if moved_height >= height - 1e-12 * abs(height) or share < 1e-9:
                 break
             share /= 2
@@ -360,6 +361,7 @@ def fit_controlled(
     covariance, n_units = sandwich_covariance(data, parameters, units, penalty=penalty)
     elo = parameters * ELO_PER_NAT
     variance = np.diagonal(covariance) * ELO_PER_NAT**2
+    # Rounding leaves a few times 1e-16 where a parameter has no error.
     errors: list[float | None] = [
         float(np.sqrt(each)) if each > 1e-18 * ELO_PER_NAT**2 else None for each in variance
     ]

@@ -371,6 +371,7 @@ class _Course:
     def clip(self, bets: NDArray[np.float64], sign: int) -> NDArray[np.float64]:
         """Make bets small enough that no prompt loses everything."""
         expected = self._expected if sign == 1 else 1 - self._expected
+        # The constant keeps a zero, which is not betted on, out of the division.
         most = _LARGEST_BET / np.maximum(expected, 1e-12)
         return np.where(expected > 0, np.minimum(bets, most), 0.0)
 

@@ -173,6 +173,7 @@ def test_ppi_py_says_so_where_it_is_installed(weight: float) -> None:
         design(rest),
         np.array([pair.judged for pair in rest]),
         lam=weight,
+        # Where the peer stops.
         optimizer_options={"gtol": 1e-12, "ftol": 1e-16, "maxiter": 10_000},
     )
     expected = np.append(strengths, 0.0)

@@ -196,6 +196,7 @@ class PairDesign:
         is_labelled = np.array([pair.labelled is not None for pair in pairs], dtype=np.bool_)
         chance = np.array([pair.chance for pair in pairs], dtype=np.float64)
         weight = np.array([pair.weight for pair in pairs], dtype=np.float64)
+        # Equal chances differ by rounding alone.
         is_even = np.ptp(chance[is_labelled]) < 1e-12 if is_labelled.any() else True
         raters: dict[str, int] = {}
         single = [

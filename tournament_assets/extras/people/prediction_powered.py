@@ -251,7 +251,7 @@ def _minimum(design: PairDesign, weight: float) -> Floats | None:
         width = float(np.ptp(step))
         # As in `log_strengths`: a step shortened like this cannot overshoot.
         strengths = strengths + step * (np.log1p(width) / width if width > 0 else 1.0)
-        if width < 1e-10:
+        if width < 1e-10:  # Newton's next step is its square
             return strengths
         if not np.ptp(strengths) < _FARTHEST:
             return None

@@ -342,6 +342,7 @@ def _ratio(shares: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     # The added constant gives the curvature an inverse, and contrasts do not see it.
     lean = np.linalg.solve(curvature + 1.0, np.broadcast_to(contrast[:, None], (len(shares), k, 1)))
     error = np.sqrt((np.swapaxes(lean, 1, 2) @ meat @ lean)[:, 0, 0])
+    # Without spread the quotient is large, and no division by zero.
     return np.asarray((strengths[:, 0] - strengths[:, 1]) / np.maximum(error, 1e-12))
 
 

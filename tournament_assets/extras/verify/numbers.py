@@ -5,15 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-_CLOSE, _EXACT = 1e-9, 1e-14
-"""Tolerance between two ways of computing a number, relative to it or to 1."""
+_CLOSE, _RATING = 1e-9, 1400.0
+"""Tolerance between two ways of computing a number, relative to it and at least to 1, or to a
+rating where ratings were added or subtracted: 1400 is rounded a hundred times as far as 10."""
 _PRINTED = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?")
 UNKNOWN: Final = object()
 """Expected where nothing is computed again."""
 
 
-class Exact(float):
-    """A number that takes few steps, so that other code gets it to the last digit or two."""
+class OfRatings(float):
+    """A rating, or what ratings were added up or subtracted to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,8 @@ def agree(found: Any, expected: Any) -> bool:
         return bool(found == expected)
     if isinstance(found, str) and found not in (f"{float(found)}", f"{float(found):.0f}"):
         return False
-    close = _EXACT if isinstance(expected, Exact) else _CLOSE
-    return bool(abs(float(found) - expected) <= close * max(1.0, abs(expected)))
+    scale = _RATING if isinstance(expected, OfRatings) else 1.0
+    return bool(abs(float(found) - expected) <= _CLOSE * max(scale, abs(expected)))
 
 
 def _prints(text: str, expected: Sequence[float]) -> bool:

@@ -353,7 +353,7 @@ class Recomputed:
                 "fun": lambda at: rows @ at - least,
                 "jac": lambda _: rows,
             },
-            options={"ftol": 1e-12},
+            options={"ftol": 1e-12},  # of the solver; what it finds is compared to a billionth
         )
         if (rows @ found.x < least - 1e-6).any():
             return {}
@@ -546,7 +546,7 @@ def _solve(tables: NDArray[np.float64]) -> NDArray[np.float64]:
                 break
             part[worse] /= 2
         theta, now = theta + part[:, None] * step, then
-        if np.abs(step).max(initial=0.0) < 1e-11:
+        if np.abs(step).max(initial=0.0) < 1e-11:  # Newton's next step is its square
             break
     points: NDArray[np.float64] = (theta - theta.mean(axis=1, keepdims=True)) * _POINTS
     return points

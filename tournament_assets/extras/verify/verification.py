@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from tournament_assets.extras.verify.numbers import (
     UNKNOWN,
     Checked,
-    Exact,
     Number,
+    OfRatings,
     Places,
     Wrong,
     agree,
@@ -220,7 +220,7 @@ class Verification:
                     "high": high,
                     "win_rate": _exact(own.win_shares[name]),
                     "n": own.n_settled(name),
-                    "elo": None if elo is None else Exact(elo.mean()),
+                    "elo": None if elo is None else OfRatings(elo.mean()),
                     "elo_sem": None if elo is None else _standard_error(elo),
                 }
                 if not self.run.stops_early:
@@ -337,7 +337,7 @@ class Verification:
                 row = {"mean": _as_json(stored["elo"]), "sem": _as_json(stored["elo_sem"])}
                 for each, all_ratings in zip(self._factors, self._elo[dimension], strict=True):
                     ratings = all_ratings[:, place]
-                    found = {"mean": Exact(ratings.mean()), "sem": _standard_error(ratings)}
+                    found = {"mean": OfRatings(ratings.mean()), "sem": _standard_error(ratings)}
                     # Those of the tournament's own K are in the leaderboard too.
                     found = row if each == k_factor else found if is_rated else dict.fromkeys(row)
                     if each in self.run.settings["k_sweep"]:
@@ -361,7 +361,7 @@ class Verification:
 
     def _orderings(self, _: Places) -> Places:
         return {
-            (dimension, ordering, name): Exact(rating) if name in own.elo_rated else None
+            (dimension, ordering, name): OfRatings(rating) if name in own.elo_rated else None
             for dimension, own in self._by_dimension.items()
             for place, name in enumerate(self.run.entrants)
             for ordering, rating in enumerate(self._primary(dimension)[:, place].tolist())
@@ -440,7 +440,7 @@ def _as_json(value: Any) -> Any:
 
 
 def _exact(value: float | None) -> float | None:
-    return Exact(value) if isinstance(value, float) else value
+    return OfRatings(value) if isinstance(value, float) else value
 
 
 def _npz(path: Path) -> Places:
@@ -484,7 +484,7 @@ def _json_lines(path: Path) -> list[Row]:
 def _standard_error(ratings: np.ndarray[Any, np.dtype[np.float64]]) -> float | None:
     if ratings.size < 2 or not ratings.std():
         return None
-    return Exact(ratings.std(ddof=1) / math.sqrt(ratings.size))
+    return OfRatings(ratings.std(ddof=1) / math.sqrt(ratings.size))
 
 
 def _middle(
@@ -492,4 +492,4 @@ def _middle(
 ) -> tuple[float, float]:
     outside = int((1 - confidence) / 2 * (ratings.size - 1) + 1e-9)
     ordered = np.sort(ratings)
-    return Exact(ordered[outside]), Exact(ordered[ratings.size - 1 - outside])
+    return OfRatings(ordered[outside]), OfRatings(ordered[ratings.size - 1 - outside])

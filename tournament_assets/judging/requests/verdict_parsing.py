@@ -447,7 +447,7 @@ def _settle(ab: _Read, ba: _Read) -> VerdictRow:
     )
 
 
-_ROUNDING = 1e-12
+_ROUNDING = 1e-12  # of a sum of a few weights between 0 and 1
 
 
 def settle_panel(
