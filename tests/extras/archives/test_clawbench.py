@@ -42,6 +42,11 @@ JUDGES = [
     ({"enabled": True, "score": 0.9, "reason": "good", "error": "cut"}, JudgeState.FAILED, None),
     ({"enabled": True, "score": 0.9, "reason": "good", "error": False}, JudgeState.SCORED, 0.9),
     (
+        {"enabled": True, "score": 0.9, "reason": "good", "error": {"message": None}},
+        JudgeState.SCORED,
+        0.9,
+    ),
+    (
         {
             "enabled": True,
             "score": 0.0,
@@ -67,6 +72,25 @@ def test_what_became_of_the_judge(
     archive.put(*CELL, {**run_document(), "judge_result": judge})
     run = archive.read()[1].runs[0]
     assert (run.judge.state, run.judge.score) == (state, score)
+
+
+GATEWAY = ("Gateway is restarting", "Judge execution failed.", "judge timed out")
+QUOTED = ("503 Service Unavailable", "502 Bad Gateway", "504 Gateway Timeout", "judge unavailable")
+"""Errors of other services, which ClawBench never writes in the reason's place."""
+
+
+@pytest.mark.parametrize("around", ["{}", "It reports '{}', as it should.", " {}\n"])
+@pytest.mark.parametrize("words", [*GATEWAY, *QUOTED, ""])
+def test_a_reason_tells_of_a_failed_judging_only_beside_a_score_of_0(
+    words: str, around: str
+) -> None:
+    reason = around.format(words)
+    for score in (0.0, 1e-9, 0.5, 0.6, 0.95, 1.0, 1.00005):
+        judge = {"enabled": True, "score": score, "reason": reason, "error": None}
+        run = ClawBench().read({"run_score": 0.5, "judge_result": judge})
+        is_failed = score == 0 and (words in GATEWAY or not reason.strip())
+        assert run.judge.state is (JudgeState.FAILED if is_failed else JudgeState.SCORED)
+        assert run.judge.score == (None if is_failed else score)
 
 
 def test_an_empty_response_is_told_from_one_that_is_there(tmp_path: Path) -> None:

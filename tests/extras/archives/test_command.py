@@ -1,6 +1,7 @@
 import csv
 import json
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from click.testing import CliRunner, Result
 from tests.extras.archives.builders import (
     MODELS,
     RUNS,
+    TASKS,
     SmallArchive,
     description,
     documented,
@@ -162,6 +164,22 @@ def test_a_dry_run_touches_nothing(tmp_path: Path) -> None:
     shown = run("rejudge", archive.description_path, "--dry-run").stdout
     assert "failed for 1 runs; 1 of" in shown
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_dry_run_shows_the_recorded_score_of_every_run_it_would_judge_again(
+    tmp_path: Path,
+) -> None:
+    runs = [f"run{number}" for number in range(20)]
+    archive = make_archive(tmp_path, plan={"tasks": list(TASKS), "runs": runs}, fill=False)
+    for task, turn in product(TASKS, runs):
+        archive.put("cyd", task, turn, failed_document())
+    unscored = failed_document()
+    del unscored["judge_result"]["score"]
+    archive.put("cyd", TASKS[0], "run0", unscored)
+    shown = run("rejudge", archive.description_path, "--dry-run").stdout
+    rows = re.findall(r"(cyd/t\S+)\.json +(\S+) .* can be judged again", shown)
+    recorded = {f"cyd/{task}/{turn}": "0.000" for task, turn in product(TASKS, runs)}
+    assert dict(rows) == {**recorded, f"cyd/{TASKS[0]}/run0": "–"}
 
 
 def test_a_dry_run_says_what_it_would_cost(tmp_path: Path) -> None:

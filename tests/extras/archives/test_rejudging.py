@@ -505,6 +505,41 @@ def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
     assert (changed.read_bytes(), judged_elsewhere.read_bytes()) == before
 
 
+QUOTING = {
+    0.6: "The agent met a 503 Service Unavailable and gave up too early.",
+    0.7: "It answers 'Bad Gateway' to the customer, which is what the log says.",
+    0.8: "Names the gateway timeout as the cause.",
+    0.9: "It saw that the gateway is restarting, and waited.",
+    0.95: "The report says 'judge timed out', as the task asks.",
+    1.0: "Explains why the judge unavailable banner appeared.",
+}
+
+
+def test_no_recorded_score_above_0_is_judged_again_or_written_over(tmp_path: Path) -> None:
+    archive = broken_archive(tmp_path)
+    good = [
+        archive.put(
+            "ada", TASKS[number % 4], RUNS[number % 3], run_document(judge=score, reason=said)
+        )
+        for number, (score, said) in enumerate(QUOTING.items())
+    ]
+    again = {"rejudged_at": "2026-05-01T00:00:00+00:00", "error": "cut off"}
+    for run, more in (("run1", {"error": "503"}), ("run2", again)):
+        document = run_document(judge=0.9)
+        good.append(archive.put("cyd", "t1-add", run, document))
+        document["judge_result"].update(more)
+        archive.put("cyd", "t1-add", run, document)
+    before = [path.read_bytes() for path in good]
+    problems = {each.run.path: each.problem for each in failures(archive) if not each.request}
+    assert sorted(problems) == ["cyd/t1-add/run1.json", "cyd/t1-add/run2.json"]
+    assert all("0.9" in problem for problem in problems.values())
+    with FaultyServer() as server:
+        result = rejudge(archive, server)
+        assert server.log.messages == 2
+    assert len(result.written) == 2
+    assert [path.read_bytes() for path in good] == before
+
+
 def test_a_budget_is_kept_before_the_first_request(tmp_path: Path) -> None:
     archive = broken_archive(tmp_path, rejudging={**REAL, "budget_usd": 0.0001})
     with FaultyServer() as server:

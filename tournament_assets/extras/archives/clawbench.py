@@ -45,11 +45,10 @@ _WITHOUT_JUDGE = Weighting(
     {"completion": 0.4, "trajectory": 0.3, "behaviour": 0.2},
 )
 _PHRASES = (
-    *("gateway is restarting", "gateway timeout", "bad gateway", "service unavailable"),
-    *("judge execution failed", "judge failed to run", "judge call failed", "judge timed out"),
-    "judge unavailable",
+    *("gateway is restarting", "judge execution failed", "judge failed to run"),
+    *("judge call failed", "judge timed out"),
 )
-"""Parts of error messages that ClawBench records as the reason when judging failed."""
+"""What ClawBench records as the reason when judging failed; the score beside it is then 0."""
 _OF_THE_CALL = {"confidence", "duration_ms", "rubric_hits", "rubric_misses"}
 """Keys whose values come only from the call that gave the judge's score."""
 _FAILED = re.compile(r"ERROR clawbench\.harness: Run (\S+)/(\d+) failed")
@@ -149,9 +148,10 @@ def _judge(document: Mapping[str, Any]) -> JudgeOutcome:
     reason = text_of(found.get("reason"))
     lowered = " ".join(reason.lower().split())
     is_rejudged = not is_blank(found.get("rejudged_at"))
-    seems_failed = (not lowered and score == 0) or any(each in lowered for each in _PHRASES)
-    if score is None or found.get("error") or (seems_failed and not is_rejudged):
-        said = reason or text_of(found.get("error"))
-        return JudgeOutcome(JudgeState.FAILED, reason=said, recorded=score)
+    # Beside another score, such words are the judge's own, of a run that met such an error.
+    seems_failed = score == 0 and (not lowered or any(phrase in lowered for phrase in _PHRASES))
+    error = text_of(found.get("error") or None)
+    if score is None or error or (seems_failed and not is_rejudged):
+        return JudgeOutcome(JudgeState.FAILED, reason=reason or error, recorded=score)
     state = JudgeState.REJUDGED if is_rejudged else JudgeState.SCORED
     return JudgeOutcome(state, score, reason, text_of(found.get("rejudged_by")) or None, score)

@@ -20,7 +20,7 @@ from tournament_assets.extras.archives.questions import (
 )
 from tournament_assets.extras.archives.reading import UNUSABLE, is_close, read_run, reason_of
 from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun
-from tournament_assets.extras.archives.tables import LISTED, Table, fact
+from tournament_assets.extras.archives.tables import Table, fact, format_score
 from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.judging.requests.requests import ModelRequest
 from tournament_assets.ledger import Ledger
@@ -45,6 +45,7 @@ _FAILED = (
 """One row per run whose judging failed."""
 
 
+    fact("recorded", "recorded score", format_score, at="run.judge.recorded"),
 @dataclass(frozen=True, slots=True)
 class FailedJudging:
     """A run whose judging failed.
@@ -121,12 +122,14 @@ def _scoring_problem(run: ArchivedRun, evidence: _Evidence, reader: Reader) -> s
     likewise = evidence.get(run.with_judge.name, ())
     near = [other for other in likewise if other.task == run.task] or likewise
     off = [other for other in near if not other.follows_rule]
+    if run.judge.recorded:
+        return f"the judge's recorded score is {run.judge.recorded:g}, and only 0 is replaced"
     if off:
         return (
             f"{len(off)} of {len(near)} runs that are scored likewise do not follow the rule "
             f"({off[0].path}, say), so the harness may have another one than its reader says"
         )
-    guesses = [run.score_with(score) for score in (None, run.judge.recorded or 0.0)]
+    guesses = [run.score_with(score) for score in (None, 0.0)]
     if not near and not any(is_close(guess, run.run_score, reader) for guess in guesses):
         shown = " or ".join(f"{guess:.4g}" for guess in guesses if guess is not None)
         return (
@@ -259,20 +262,18 @@ def rejudging_document(
     )
     section = ReportSection("Judging", ("Nothing to judge again: no judging failed.",))
     if failed:
-        table = Table(_FAILED, failed[:LISTED]).shown("run", "reason", "now", n_labels=3)
-        section = ReportSection("Judging that failed", _failure_sentences(failed), (("", table),))
+        table = Table(_FAILED, failed).shown("run", "recorded", "reason", "now", n_labels=4)
+        section = ReportSection("Judging that failed", (_failure_sentence(failed),), (("", table),))
     return Document(archive.config.shown_title, [section], [warning] if off else [])
 
 
-def _failure_sentences(failed: Sequence[FailedJudging]) -> tuple[str, ...]:
+def _failure_sentence(failed: Sequence[FailedJudging]) -> str:
     asked = [each for each in failed if each.request is not None]
     counting = sum(each.run.with_judge.judge_share > 0 for each in asked)
-    sentence = (
+    return (
         f"Judging failed for {len(failed)} runs; {len(asked)} of them can be judged again. In "
         f"{counting} of these the judge's score is part of the run's."
     )
-    more = f"The first {LISTED} are shown; `tournament archive audit --json` has all."
-    return (sentence, more) if len(failed) > LISTED else (sentence,)
 
 
 def result_section(result: RejudgeResult) -> ReportSection:
