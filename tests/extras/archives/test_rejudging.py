@@ -3,7 +3,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import product
 from pathlib import Path
@@ -22,11 +22,15 @@ from tests.extras.archives.builders import (
     run_document,
 )
 from tests.loopback.faults.servers import FaultyServer
+from tournament_assets.extras.archives.clawbench import ClawBench
+from tournament_assets.extras.archives.documents import Edit
+from tournament_assets.extras.archives.harness import NewScore
 from tournament_assets.extras.archives.rejudging import (
     FailedJudging,
     RejudgeResult,
     find_failed_judgings,
     rejudge_runs,
+    write_scores,
 )
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest
 from tournament_assets.ledger import Ledger
@@ -538,6 +542,36 @@ def test_no_recorded_score_above_0_is_judged_again_or_written_over(tmp_path: Pat
         assert server.log.messages == 2
     assert len(result.written) == 2
     assert [path.read_bytes() for path in good] == before
+
+
+class Interrupted(ClawBench):
+    """Reads a run's file while another program replaces it."""
+
+    path: Path
+    content: bytes
+
+    def rewrite(
+        self, document: Mapping[str, Any], new: NewScore, run_score: float
+    ) -> Sequence[Edit]:
+        self.path.write_bytes(self.content)
+        return super().rewrite(document, new, run_score)
+
+
+def test_a_file_that_changes_while_its_score_is_written_is_left_alone(tmp_path: Path) -> None:
+    archive = broken_archive(tmp_path)
+    failed = failures(archive)[:1]
+    reader = Interrupted()
+    reader.path = archive.run_path(*JUDGED)
+    reader.content = json.dumps(run_document(judge=1.0)).encode()
+    described = archive.load()
+    described.config.__dict__["harness"] = reader
+    request = failed[0].request
+    assert request is not None
+    paid = NewScore(0.6, "good", "claude-sonnet-4-6", "2026-05-01T00:00:00+00:00")
+    (problem,) = write_scores(described, failed, {request.request_key: paid})
+    assert isinstance(problem, str)
+    assert "changed" in problem
+    assert reader.path.read_bytes() == reader.content
 
 
 def test_a_budget_is_kept_before_the_first_request(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def read_document(path: Path) -> dict[str, Any]:
     Raises:
         BrokenRunError: If the file cannot be read, or holds anything else.
     """
-    text = _read_text(path).removeprefix("\ufeff")
+    text = read_text(path).removeprefix("\ufeff")
     if not text.strip():
         raise BrokenRunError("the file is empty; expected a JSON object")
     try:
@@ -52,7 +53,12 @@ def read_document(path: Path) -> dict[str, Any]:
     return document
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Return a run's file as it is.
+
+    Raises:
+        BrokenRunError: If it cannot be read, or is not UTF-8.
+    """
     try:
         return path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -107,7 +113,8 @@ class Edit:
 
     Attributes:
         key: The key of the old value, which must exist; dots lead into objects.
-        kept_as: The name under which the old value is kept beside the new one, unless it is taken.
+        kept_as: The name under which the old value is kept beside the new one, with a number behind
+            it if another old value is kept under that name.
     """
 
     key: str
@@ -115,14 +122,12 @@ class Edit:
     kept_as: str
 
 
-def edit_document(path: Path, edits: Sequence[Edit]) -> bytes:
-    """Return the content of a run's file with some values replaced and the old ones kept.
+def edit_document(text: str, edits: Sequence[Edit]) -> bytes:
+    """Return the JSON of a run's file with some values replaced and the old ones kept.
 
     Raises:
-        BrokenRunError: If the file cannot be read or lacks one of the keys.
+        BrokenRunError: If it lacks one of the keys.
     """
-    read_document(path)
-    text = _read_text(path)
     for edit in edits:
         text = _edit(text, edit)
     return text.encode()
@@ -156,10 +161,11 @@ def _edit(text: str, edit: Edit) -> str:
     member = members[last]
     old = text[member.start : member.end]
     new = _write(edit.value, old, member.colon, is_ascii=text.isascii())
-    if edit.kept_as not in members:
-        # In an object on one line, the first member has nothing before its name.
-        lead = list(members.values())[-1].lead
-        new += f",{lead}{json.dumps(edit.kept_as)}{member.colon}{old}"
+    numbered = (f"{edit.kept_as}_{number}" for number in count(2))
+    kept_as = next(name for name in chain([edit.kept_as], numbered) if name not in members)
+    # In an object on one line, the first member has nothing before its name.
+    lead = list(members.values())[-1].lead
+    new += f",{lead}{json.dumps(kept_as)}{member.colon}{old}"
     return text[: member.start] + new + text[member.end :]
 
 

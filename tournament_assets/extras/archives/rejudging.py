@@ -10,7 +10,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from tournament_assets.extras.archives.config import ArchiveFile
-from tournament_assets.extras.archives.documents import BrokenRunError, edit_document, read_document
+from tournament_assets.extras.archives.documents import (
+    BrokenRunError,
+    edit_document,
+    read_document,
+    read_text,
+)
 from tournament_assets.extras.archives.harness import JudgeState, NewScore, Reader, RunFile
 from tournament_assets.extras.archives.questions import (
     HeldScores,
@@ -30,6 +35,7 @@ from tournament_assets.tournament.errors import TournamentError
 from tournament_assets.tournament.judges import Waiting
 
 _WAITING = Waiting(poll_initial_seconds=2.0, poll_max_seconds=60.0, deadline_seconds=600.0)
+_CHANGED = "the file has changed since the judge was asked; run again"
 
 
 def _shorten(text: str) -> str:
@@ -39,13 +45,13 @@ def _shorten(text: str) -> str:
 
 _FAILED = (
     fact("run", at="run.path"),
+    fact("recorded", "recorded score", format_score, at="run.judge.recorded"),
     fact("reason", "what stands in the reason's place", _shorten, at="run.judge.reason"),
     fact("now", show=lambda problem: problem or "can be judged again", at="problem"),
 )
 """One row per run whose judging failed."""
 
 
-    fact("recorded", "recorded score", format_score, at="run.judge.recorded"),
 @dataclass(frozen=True, slots=True)
 class FailedJudging:
     """A run whose judging failed.
@@ -116,14 +122,14 @@ def _find_evidence(contents: ArchiveContents) -> _Evidence:
 
 def _scoring_problem(run: ArchivedRun, evidence: _Evidence, reader: Reader) -> str:
     """Explain why a run cannot be rescored; empty if it can."""
+    if run.judge.recorded:
+        return f"the judge's recorded score is {run.judge.recorded:g}, and only 0 is replaced"
     missing = [name for name in run.with_judge.weights if run.components.get(name, 0.0) is None]
     if missing:
         return f"there is no score of {', '.join(missing)}, so the run cannot be scored again"
     likewise = evidence.get(run.with_judge.name, ())
     near = [other for other in likewise if other.task == run.task] or likewise
     off = [other for other in near if not other.follows_rule]
-    if run.judge.recorded:
-        return f"the judge's recorded score is {run.judge.recorded:g}, and only 0 is replaced"
     if off:
         return (
             f"{len(off)} of {len(near)} runs that are scored likewise do not follow the rule "
@@ -146,7 +152,7 @@ def write_scores(
 ) -> Iterator[Rewritten | str]:
     """Write the available scores into the files of their runs, each file whole or not at all.
 
-    Old values are kept beside the new ones, with `_before` added to their names.
+    Old values are kept beside the new ones, under names that the reader gives.
 
     Yields:
         What was written, or why a file was left unchanged.
@@ -158,16 +164,20 @@ def write_scores(
             continue
         run, path = each.run, archive.folder / each.run.path
         try:
+            text = read_text(path)
             current, document = read_run(archive, run.model_id, RunFile(run.task, run.run, path))
             if current.judge.state is not JudgeState.FAILED:
                 continue  # another process has already judged it again
             score = current.score_with(paid.score)
             if current != run or questions.ask(run, document) != each.request or score is None:
-                yield f"{run.path}: the file has changed since the judge was asked; run again"
+                yield f"{run.path}: {_CHANGED}"
                 continue
             rounded = round(score, questions.reader.decimals)
             new = replace(paid, threshold=questions.threshold(run, document))
-            content = edit_document(path, questions.reader.rewrite(document, new, rounded))
+            content = edit_document(text, questions.reader.rewrite(document, new, rounded))
+            if read_text(path) != text:
+                yield f"{run.path}: {_CHANGED}"
+                continue
         except UNUSABLE as error:
             why = reason_of(error)
             yield f"{run.path}: {why}; the file was another one when the judge was asked"
