@@ -66,6 +66,13 @@ def test_the_first_sample_is_the_prompt_and_every_other_has_a_name_and_a_seed_of
     assert draw_samples(BANK, 1) == BANK
 
 
+def test_a_prompt_whose_id_reads_as_a_sample_shares_no_paid_answer_with_that_sample() -> None:
+    ids = ("p", "p~sample2", "p~sample2~sample1", "p~sample2~sample2", "p~sample02", "~sample2")
+    samples = draw_samples([Prompt(each, "What is salt?", "recall") for each in ids], 12)
+    assert len({each.fingerprint for each in samples}) == len(samples)
+    assert len({prompt_seed(each.name) for each in samples}) == len(samples)
+
+
 def test_a_tournament_that_answers_once_is_what_it_was(project: SmallProject) -> None:
     before = plan_of(project)
     once = plan_of(project, generation={"n_samples": 1})

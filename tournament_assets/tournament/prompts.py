@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -51,8 +52,10 @@ def answer_key(each: OfSample) -> AnswerKey:
 
 
 def sample_name(prompt_id: str, sample: int) -> str:
-    """Return a sample's name in draws, seeds and fingerprints; the first is the prompt's id."""
-    return prompt_id if sample == 1 else f"{prompt_id}~sample{sample}"
+    """Return a sample's name in draws, seeds and fingerprints; no other sample has it."""
+    # The first has the prompt's id, unless that reads as another prompt's sample.
+    is_id = sample == 1 and re.search(r"~sample\d+$", prompt_id) is None
+    return prompt_id if is_id else f"{prompt_id}~sample{sample}"
 
 
 @dataclass(frozen=True, slots=True)

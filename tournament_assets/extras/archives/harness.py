@@ -56,8 +56,7 @@ class JudgeOutcome:
     Attributes:
         reason: The judge's reason, or the error message.
         rejudged_by: The model that judged again; None if the file does not name it.
-        recorded: The number recorded as the score, valid or not; None if there is none. A run that
-            records more than 0 is never judged again.
+        recorded: The number recorded as the score, valid or not; one above 0 is never replaced.
     """
 
     state: JudgeState = JudgeState.OFF
