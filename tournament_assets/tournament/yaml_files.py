@@ -21,6 +21,7 @@ from tournament_assets.tournament.extras import installed_extras
 KeyPath = tuple[str | int, ...]
 """The keys and positions that lead to a value."""
 Model = TypeVar("Model", bound=BaseModel)
+_LONGEST_VALUE = 300
 _USER_INFO = re.compile("//[^/@\\s'\"]*@")
 
 
@@ -142,12 +143,13 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
         name: The file that it is of, for messages.
 
     Raises:
-        InputError: If it is no YAML, or with every key that stands twice.
+        InputError: If it is no YAML, with every key that stands twice, or if its aliases stand for
+            too much or for what they are part of.
     """
     lines: dict[KeyPath, int] = {}
     repeated: list[str] = []
     try:
-        loader = yaml.SafeLoader(text)
+        loader = _CountingLoader(text, name)
         node = loader.get_single_node()
         if node is not None:
             _collect_lines(node, (), lines, repeated, set())
@@ -159,6 +161,52 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
     if repeated:
         raise InputError(f"{name}:{problem}" for problem in repeated)
     return YamlDocument(name, values, lines)
+
+
+_MOST_VALUES = 100_000
+"""The most values a text with aliases may hold: a config that a person wrote has hundreds."""
+_TEXT_OF_ONE = 100
+"""How many characters count as one more value, since aliases repeat long texts, too."""
+
+
+class _CountingLoader(yaml.SafeLoader):
+    """A safe loader that counts what aliases stand for before anything is made of it.
+
+    A few hundred bytes of aliases of aliases describe billions of values.
+    """
+
+    def __init__(self, text: str, name: str) -> None:
+        super().__init__(text)
+        self._name, self._values = name, 0
+        self._sizes: dict[str, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Return the next node.
+
+        Raises:
+            InputError: If it is an alias that stands for too much, or for what it is part of.
+        """
+        event = self.peek_event()
+        if isinstance(event, yaml.AliasEvent) and event.anchor in self.anchors:
+            where = f"{self._name}:{event.start_mark.line + 1}: alias *{event.anchor}"
+            if event.anchor not in self._sizes:
+                raise InputError(
+                    f"{where} stands inside of what it stands for, which has no end; expected an "
+                    "alias of something else; write the value out"
+                )
+            self._values += self._sizes[event.anchor]
+            if self._values > _MOST_VALUES:
+                raise InputError(
+                    f"{where} brings the values to {self._values:,}, with every alias written "
+                    f"out; expected at most {_MOST_VALUES:,}; remove aliases"
+                )
+            return super().compose_node(parent, index)
+        before = self._values
+        self._values += 1 + len(getattr(event, "value", "")) // _TEXT_OF_ONE
+        node = super().compose_node(parent, index)
+        if getattr(event, "anchor", None):
+            self._sizes[event.anchor] = self._values - before
+        return node
 
 
 def _collect_lines(
@@ -274,6 +322,8 @@ def _explain(detail: Any, model: type[BaseModel], what: str) -> tuple[KeyPath, s
     if kind == "value_error":
         return shown, f"{name}: {message}" if shown else message
     safe = "empty" if found is None else _USER_INFO.sub("//…@", repr(found))
+    if len(safe) > _LONGEST_VALUE:
+        safe = f"{safe[:_LONGEST_VALUE]}…"
     return shown, f"{name} is {safe}; {_expectation(detail, here)}"
 
 
