@@ -51,13 +51,13 @@ USES_CHROMIUM = [
 
 
 @contextmanager
-def running_browser() -> Iterator[Browser]:
+def running_browser(*options: str) -> Iterator[Browser]:
     assert CHROMIUM is not None, "chromium is not installed; make e2e installs it as root"
     SCREENSHOTS.mkdir(exist_ok=True)
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=list(QUIET_CHROMIUM), timeout=3 * PATIENCE_MS
+            executable_path=CHROMIUM, args=[*QUIET_CHROMIUM, *options], timeout=3 * PATIENCE_MS
         )
         yield launched
         launched.close()

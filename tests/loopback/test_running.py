@@ -8,7 +8,8 @@ import httpx2
 import pytest
 
 from tests.loopback.builders import Caller
-from tournament_assets.loopback.running import LoopbackServer, is_loopback, serve
+from tournament_assets.loopback.addresses import is_loopback
+from tournament_assets.loopback.running import LoopbackServer, serve
 
 
 def test_a_restarted_server_knows_the_batches_in_its_directory(tmp_path: Path) -> None:

@@ -1,5 +1,4 @@
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -7,7 +6,13 @@ import pytest
 
 from tests.projects import make_project
 from tournament_assets.project.new_projects import write_new_project
-from tournament_assets.project.ui_server import browsing_command, server_start
+from tournament_assets.project.ui_server import (
+    TOKEN_VARIABLE,
+    browsing_command,
+    refuse_place,
+    server_start,
+)
+from tournament_assets.project.web_access import listen
 from tournament_assets.tournament.errors import InputError
 
 COMPONENT = """\
@@ -25,23 +30,36 @@ root_module = "flower_shop"
 
 def test_an_init_folder_is_served_from_its_own_home(tmp_path: Path) -> None:
     config = write_new_project(tmp_path / "mine").config
-    start = server_start(config, {"PATH": "here"}, port=3001)
+    start = server_start(config, {"PATH": "here"})
     assert start.folder == tmp_path / "mine"
     assert start.environment["DAGSTER_HOME"] == str(tmp_path / "mine" / ".dagster_home")
     assert (tmp_path / "mine" / ".dagster_home" / "dagster.yaml").exists()
     assert start.environment["TOURNAMENT_PROJECT"] == str(tmp_path / "mine")
     assert start.environment["PATH"] == "here"
-    told = "import warnings; warnings.warn('Function `dev_command` is superseded, so'); print(1)"
-    told = f"{told}; warnings.warn('another')"
-    python = [sys.executable, "-c", told]
-    said = subprocess.run(python, env=start.environment, capture_output=True, text=True, check=True)
-    assert ("dev_command`" in said.stderr, "another" in said.stderr) == (False, True)
-    assert start.command[:4] == (sys.executable, "-m", "dagster", "dev")
-    assert start.command[start.command.index("--port") + 1] == "3001"
+    assert (start.module, start.location) == ("tournament_assets.definitions", "tournament_assets")
     inside = server_start(None, {"TOURNAMENT_PROJECT": str(tmp_path / "mine")})
     assert inside.environment["DAGSTER_HOME"] == start.environment["DAGSTER_HOME"]
-    daemon = server_start(config, {}, has_pages=False)
-    assert daemon.command[:4] == (sys.executable, "-m", "dagster._daemon", "run")
+    assert start.daemon_command[:4] == (sys.executable, "-m", "dagster._daemon", "run")
+
+
+def test_only_the_pages_get_their_token(tmp_path: Path) -> None:
+    config = write_new_project(tmp_path / "mine").config
+    start = server_start(config, {**os.environ, TOKEN_VARIABLE: "a token of sixteen"})
+    (tmp_path / "mine" / "exits.py").write_text(
+        f"import os, sys; sys.exit({TOKEN_VARIABLE!r} in os.environ)"
+    )
+    assert start.start("exits").wait() == 0
+    assert start.start("exits", keeps_token=True).wait() == 1
+
+
+def test_pages_for_other_machines_need_a_token_and_a_free_port() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match="cannot listen"):
+            refuse_place("127.0.0.1", port, {})
+    with pytest.raises(InputError, match=TOKEN_VARIABLE):
+        refuse_place("0.0.0.0", 0, {TOKEN_VARIABLE: ""})  # noqa: S104
+    refuse_place("0.0.0.0", 0, {TOKEN_VARIABLE: "a token of sixteen"})  # noqa: S104
 
 
 def test_a_home_that_is_set_is_taken(tmp_path: Path) -> None:
@@ -63,7 +81,8 @@ def test_a_project_with_the_tournament_as_a_component_serves_its_own_definitions
     defs.write_text(COMPONENT.replace("configs/", ""))
     start = server_start(defs, {"PYTHONPATH": "elsewhere"})
     assert start.folder == host
-    assert start.command[4:6] == ("--module-name", "flower_shop.definitions")
+    assert start.module == start.location == "flower_shop.definitions"
+    assert start.daemon_command[4:] == ("--module-name", "flower_shop.definitions")
     assert start.environment["PYTHONPATH"] == os.pathsep.join([str(host / "src"), "elsewhere"])
     assert start.environment["DAGSTER_HOME"] == str(host / ".dagster_home")
 

@@ -37,7 +37,13 @@ from tournament_assets.project.new_projects import (
     written_rubrics,
 )
 from tournament_assets.project.project_files import prepare_dagster_home
-from tournament_assets.project.ui_server import server_start
+from tournament_assets.project.ui_server import (
+    TOKEN_VARIABLE,
+    refuse_place,
+    serve_pages,
+    server_start,
+)
+from tournament_assets.project.web_access import address_of
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.extras import named_rows_of_extras, rows_of_extras
@@ -284,7 +290,12 @@ def _escape(text: str) -> str:
     type=click.Path(path_type=Path),
     help="A config of the project to serve; by default the project in this folder.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to serve on.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help=f"The address to serve on; any but this machine's needs a secret in {TOKEN_VARIABLE}.",
+)
 @click.option(
     "--port",
     type=click.IntRange(1, 65535),
@@ -301,23 +312,28 @@ def ui_command(config_path: Path | None, host: str, port: int, daemon: bool) -> 
     """Serve the graph and its runs in the browser, and fire schedules and sensors.
 
     It is Dagster's own UI, with the runs of `tournament run`. In a Dagster project that has the
-    tournament as a component, it serves all of that project. Ctrl-C ends it.
+    tournament as a component, it serves all of that project. No other site's page can use it.
+    Ctrl-C ends it.
     """
-    start = server_start(config_path, os.environ, host=host, port=port, has_pages=not daemon)
-    click.echo(
-        "the daemon, without pages; Ctrl-C ends it"
-        if daemon
-        else f"http://{host}:{port}, in a few seconds; Ctrl-C ends it"
-    )
+    start = server_start(config_path, os.environ)
+    if not daemon:
+        refuse_place(host, port, start.environment)
+        click.echo(f"{address_of(host, port)}, in a few seconds; Ctrl-C ends it")
+        if start.environment.get(TOKEN_VARIABLE):
+            click.echo(f"add /?token= and the secret in {TOKEN_VARIABLE} to it, once per browser")
+        sys.stdout.flush()
+        click.get_current_context().exit(serve_pages(start, host=host, port=port))
+    click.echo("the daemon, without pages; Ctrl-C ends it")
     sys.stdout.flush()
-    if os.name == "posix":  # whoever ends this process ends the server, by any signal
+    command = start.daemon_command
+    if os.name == "posix":  # whoever ends this process ends the daemon, by any signal
         # A shell's job in the background ignores it, and Dagster ends its own servers by it.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.chdir(start.folder)
-        os.execve(start.command[0], start.command, dict(start.environment))  # noqa: S606
+        os.execve(command[0], command, dict(start.environment))  # noqa: S606
     with suppress(KeyboardInterrupt):
         done = subprocess.run(  # noqa: S603  # this Python, and options of our own
-            start.command, cwd=start.folder, env=start.environment, check=False
+            command, cwd=start.folder, env=start.environment, check=False
         )
         click.get_current_context().exit(done.returncode)
 

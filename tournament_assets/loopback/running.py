@@ -1,7 +1,6 @@
 """Running the loopback judge, in a thread or as a command."""
 
 import asyncio
-import ipaddress
 import socket
 import threading
 import time
@@ -12,6 +11,7 @@ import click
 import uvicorn
 from starlette.types import ASGIApp
 
+from tournament_assets.loopback.addresses import is_loopback
 from tournament_assets.loopback.batches import BatchStore
 from tournament_assets.loopback.openai_door import OpenAiDoor
 from tournament_assets.loopback.server import RequestLog, create_app
@@ -129,16 +129,6 @@ def serve(
 
 def _build_app(store: BatchStore) -> ASGIApp:
     return OpenAiDoor(create_app(store), store.directory)
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a host."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @click.command("judge-server")

@@ -2,40 +2,74 @@
 
 The home is the one of `tournament run`, so that the pages show its runs. In a Dagster project that
 has the tournament as a component, the definitions are that project's.
+
+It is what `dagster dev` starts, a code server, the webserver and the daemon, with one difference:
+`graph/guarded_pages.py` lets no other site's page use the webserver, which itself asks nobody.
 """
 
+import json
 import os
 import shlex
+import signal
+import socket
+import subprocess
 import sys
+import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
 from typing import Any
 
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import prepare_dagster_home
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.project.web_access import listen, require_access
+from tournament_assets.tournament.errors import InputError, WorkError
 
 _OWN_DEFINITIONS = "tournament_assets.definitions"
 _OWN_WORKSPACE = resources.files("tournament_assets") / "data" / "workspace.yaml"
-_NO_ADVICE = "ignore:Function `dev_command` is superseded"
+_OWN_LOCATION = "tournament_assets"
+TOKEN_VARIABLE = "TOURNAMENT_UI_TOKEN"  # noqa: S105  # a variable's name
+"""The environment variable with the secret that lets other machines in."""
+_STOP_SECONDS = 60.0
+_LONGEST_SOCKET = 100
+"""Characters of a path that every system takes for a socket."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerStart:
-    """How a server is started.
+    """What is served, and how its processes are started.
 
     Attributes:
-        command: The program and its arguments.
-        folder: Where it runs.
-        environment: Its environment variables.
+        module: The module with the definitions.
+        location: Its name in Dagster, under which schedules and sensors are on or off.
+        folder: Where the processes run.
+        environment: Their environment variables.
     """
 
-    command: tuple[str, ...]
+    module: str
+    location: str
     folder: Path
     environment: Mapping[str, str]
+
+    @property
+    def daemon_command(self) -> tuple[str, ...]:
+        """The program and the arguments of the daemon alone."""
+        is_own = self.module == _OWN_DEFINITIONS
+        served = ("--workspace", str(_OWN_WORKSPACE)) if is_own else ("--module-name", self.module)
+        return (sys.executable, "-m", "dagster._daemon", "run", *served)
+
+    def start(self, *module: str, keeps_token: bool = False) -> "subprocess.Popen[bytes]":
+        """Start a module of Python, which gets the token of the pages only if it needs it."""
+        hidden = () if keeps_token else (TOKEN_VARIABLE,)
+        variables = {name: each for name, each in self.environment.items() if name not in hidden}
+        variables["DAGSTER_IS_DEV_CLI"] = "1"  # as `dagster dev` says it
+        command = (sys.executable, "-m", *module)
+        return subprocess.Popen(command, cwd=self.folder, env=variables)  # noqa: S603  # our own
 
 
 def browsing_command(config: Path) -> str:
@@ -45,22 +79,12 @@ def browsing_command(config: Path) -> str:
     return f"tournament ui --config {shlex.quote(str(config))}"
 
 
-def server_start(
-    config: Path | None,
-    environment: Mapping[str, str],
-    *,
-    host: str = "127.0.0.1",
-    port: int = 3000,
-    has_pages: bool = True,
-) -> ServerStart:
-    """Say how the pages, and the daemon of schedules and sensors, are started.
+def server_start(config: Path | None, environment: Mapping[str, str]) -> ServerStart:
+    """Say what is served: the pages, and the daemon of schedules and sensors.
 
     Args:
         config: A config of the project; without it, the project is the folder that
             `TOURNAMENT_PROJECT` names, or the one that a person is in.
-        host: The address to serve on.
-        port: The port to serve on.
-        has_pages: Whether there are pages; otherwise there is the daemon alone.
 
     Raises:
         InputError: If there is no tournament in the project.
@@ -79,24 +103,122 @@ def server_start(
     source = project / "src"
     folders = [str(source if source.is_dir() else project), environment.get("PYTHONPATH", "")]
     is_own = module in (None, _OWN_DEFINITIONS)
-    served = ("--workspace", str(_OWN_WORKSPACE)) if is_own else ("--module-name", str(module))
-    place = ("--host", host, "--port", str(port), "--log-level", "warning")
     return ServerStart(
-        (sys.executable, "-m", "dagster", "dev", *served, *place)
-        if has_pages
-        else (sys.executable, "-m", "dagster._daemon", "run", *served),
+        _OWN_DEFINITIONS if is_own else str(module),
+        _OWN_LOCATION if is_own else str(module),
         project,
         {
             **environment,
             "DAGSTER_HOME": str(home),
             "TOURNAMENT_PROJECT": str(project),
-            # Dagster would advise `dg dev`, which serves only a Dagster project.
-            "PYTHONWARNINGS": ",".join(
-                filter(None, (environment.get("PYTHONWARNINGS"), _NO_ADVICE))
-            ),
             "PYTHONPATH": os.pathsep.join(filter(None, folders)),
         },
     )
+
+
+def serve_pages(start: ServerStart, *, host: str, port: int) -> int:
+    """Serve the pages, with the daemon, until interrupted; return the exit code.
+
+    Raises:
+        WorkError: If the definitions' server ends before it answers.
+    """
+    with TemporaryDirectory(prefix="tournament_ui_") as folder, _one_interrupt():
+        place = _code_place(Path(folder))
+        workspace = Path(folder) / "workspace.yaml"
+        server = {**place, "location_name": start.location}
+        workspace.write_text(json.dumps({"load_from": [{"grpc_server": server}]}), "utf-8")
+        served = ("--workspace", str(workspace), "--log-level", "warning")
+        code = _start_code(start, place)
+        others: list[subprocess.Popen[bytes]] = []
+        try:
+            while not _answers(place):
+                if code.poll() is not None:
+                    raise WorkError("the server of the definitions ended; its message is above")
+                time.sleep(0.1)
+            pages = ("tournament_assets.graph.guarded_pages", host, str(port), str(workspace))
+            others.append(start.start(*pages, keeps_token=True))
+            others.append(start.start("dagster._daemon", "run", *served))
+            while all(each.poll() is None for each in others):
+                if code.poll() is not None:
+                    code = _start_code(start, place)
+                time.sleep(0.5)
+            return next(each.returncode for each in others if each.returncode is not None) or 1
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            _end(others)
+            _end([code])
+
+
+def refuse_place(host: str, port: int, environment: Mapping[str, str]) -> None:
+    """Refuse to serve pages where other machines need no token, or on a port that is taken.
+
+    Raises:
+        InputError: In both cases.
+    """
+    require_access(host, environment.get(TOKEN_VARIABLE) or None, variable=TOKEN_VARIABLE)
+    listen(host, port).close()
+
+
+def _start_code(start: ServerStart, place: Mapping[str, Any]) -> "subprocess.Popen[bytes]":
+    (option, value), *_ = place.items()
+    served = ("--module-name", start.module, "--location-name", start.location)
+    own = ("--use-python-environment-entry-point", "--inject-env-vars-from-instance")
+    listening = (f"--{option}", str(value), "--log-level", "warning")
+    return start.start("dagster", "code-server", "start", *served, *own, *listening)
+
+
+def _code_place(folder: Path) -> dict[str, Any]:
+    """Return where the definitions are served: at a socket of this user, where there are any."""
+    path = str(folder / "code")
+    if os.name == "posix" and len(path) < _LONGEST_SOCKET:
+        return {"socket": path}
+    with closing(listen("127.0.0.1", 0)) as free:
+        return {"port": free.getsockname()[1], "host": "127.0.0.1"}
+
+
+def _answers(place: Mapping[str, Any]) -> bool:
+    try:
+        if "socket" in place:
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(place["socket"])
+        else:
+            socket.create_connection((place["host"], place["port"]), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def _one_interrupt() -> Iterator[None]:
+    """Take Ctrl-C and SIGTERM as one interrupt, also where a script started us deaf to Ctrl-C."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        for each in signals:  # the end is not interrupted
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {each: signal.signal(each, interrupt) for each in signals}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _end(processes: Iterable["subprocess.Popen[bytes]"]) -> None:
+    """End processes together, by force where they take too long."""
+    running = [each for each in processes if each.poll() is None]
+    if os.name == "posix":  # elsewhere Ctrl-C has reached them
+        for each in running:
+            each.send_signal(signal.SIGINT)
+    for each in running:
+        try:
+            each.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            each.kill()
+            each.wait()
 
 
 def _guest_module(project: Path) -> str | None:

@@ -20,7 +20,6 @@ from tournament_assets.extras.people.labelling.sampling import (
 from tournament_assets.extras.people.labelling.server import (
     TOKEN_VARIABLE,
     create_label_app,
-    require_access,
     serve_labelling,
 )
 from tournament_assets.extras.people.votes import (
@@ -32,6 +31,7 @@ from tournament_assets.extras.people.votes import (
 from tournament_assets.graph.assets.verdicts import judge_verdicts
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.project.web_access import require_access
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.errors import Problems
@@ -129,7 +129,7 @@ def label_group(
 
     # Not on the command line, which other users of the machine can see.
     token = os.environ.get(TOKEN_VARIABLE) or None
-    require_access(host, token)
+    require_access(host, token, variable=TOKEN_VARIABLE)
     names = [clean_rater(name) for name in raters]
     if out is not None and len(names) != 1:
         raise click.UsageError("--out writes the page of one rater: give one --rater.")

@@ -1,7 +1,5 @@
 """The labelling server: shows pairs, and acknowledges a vote once it is in the ledger."""
 
-import hmac
-import socket
 import threading
 from collections.abc import (
     Awaitable,
@@ -13,7 +11,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from tournament_assets.extras.people.label_records import (
@@ -24,43 +22,21 @@ from tournament_assets.extras.people.labelling.page import LabelDesk, label_page
 from tournament_assets.extras.people.votes import (
     read_votes,
 )
-from tournament_assets.loopback.running import is_loopback
+from tournament_assets.project.web_access import GuardedApp, address_of, listen
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.tournament.errors import InputError, LedgerError
 from tournament_assets.tournament.json_lines import JsonObject, parse_object
 
 _MAX_BODY_BYTES = 256 * 1024
 _MAX_RATERS = 200
-_SHORTEST_TOKEN = 12
 TOKEN_VARIABLE = "TOURNAMENT_LABEL_TOKEN"  # noqa: S105  # a variable's name
 """The environment variable with the secret that an address must contain."""
-_COOKIE = "labels"
 _HEADERS = {
     "X-Tournament": "labels",
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-
-
-def require_access(host: str, token: str | None) -> None:
-    """Refuse to serve other machines without a token, and refuse tokens that can be guessed.
-
-    Raises:
-        InputError: In both cases.
-    """
-    if not is_loopback(host) and token is None:
-        raise InputError(
-            f"--host is {host!r}, which other machines can reach; expected a secret in the "
-            f"environment variable {TOKEN_VARIABLE}, or a loopback address such as 127.0.0.1"
-        )
-    if token is not None and (len(token) < _SHORTEST_TOKEN or not token.isascii()):
-        raise InputError(
-            f"the token in {TOKEN_VARIABLE} has {len(token)} characters; expected at least "
-            f"{_SHORTEST_TOKEN}, of ASCII; "
-            "python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
-        )
 
 
 class _Refused(Exception):  # noqa: N818  # an answer, not an error of ours
@@ -74,7 +50,7 @@ def create_label_app(
     ledger: LabelRecords,
     raters: Sequence[str] = (),
     token: str | None = None,
-) -> Starlette:
+) -> GuardedApp:
     """Return the application that shows the pairs and stores the votes.
 
     `GET /` is the page, `GET /work?rater=NAME` what a rater has to label; `POST /votes` stores
@@ -89,13 +65,6 @@ def create_label_app(
     """
     page, script = label_page(None), render_template("people/templates/label_worker.js")
     room = _Room(desk, ledger, raters)
-
-    def check(request: Request) -> None:
-        if token is None:
-            if not is_loopback(request.url.hostname or ""):
-                raise _Refused(403, "this page is at 127.0.0.1")
-        elif not _is_same(request.cookies.get(_COOKIE, ""), token):
-            raise _Refused(403, "open the address with its token, as the command printed it")
 
     def answering(
         answer: Callable[[Request], Awaitable[Response]],
@@ -115,31 +84,20 @@ def create_label_app(
         return answered
 
     @answering
-    async def show(request: Request) -> Response:
-        given = request.query_params.get("token")
-        if token is not None and given is not None and _is_same(given, token):
-            response = RedirectResponse(request.url.remove_query_params("token"), 303)
-            response.set_cookie(_COOKIE, token, httponly=True, samesite="strict")
-            return response
-        check(request)
+    async def show(_request: Request) -> Response:
         return HTMLResponse(page)
 
     @answering
-    async def worker(request: Request) -> Response:
-        check(request)
+    async def worker(_request: Request) -> Response:
         return Response(script, media_type="text/javascript")
 
     @answering
     async def work(request: Request) -> Response:
-        check(request)
         rater = clean_rater(request.query_params.get("rater"))
         return JSONResponse(await run_in_threadpool(room.enter, rater))
 
     @answering
     async def votes(request: Request) -> Response:
-        check(request)
-        if request.headers.get("content-type", "").split(";")[0] != "application/json":
-            raise _Refused(415, "expected JSON")
         content = bytearray()
         async for part in request.stream():
             content += part
@@ -148,7 +106,7 @@ def create_label_app(
         values = parse_object(bytes(content), "votes")
         return JSONResponse(await run_in_threadpool(room.keep, values))
 
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/", show, methods=["GET"]),
             Route("/work", work, methods=["GET"]),
@@ -156,10 +114,7 @@ def create_label_app(
             Route("/votes", votes, methods=["POST"]),
         ]
     )
-
-
-def _is_same(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode(), token.encode())
+    return GuardedApp(app, "labels", token, closed=("work", "worker.js", "votes"))
 
 
 class _Room:
@@ -201,7 +156,7 @@ class _Room:
 
 
 def serve_labelling(
-    app: Starlette, *, host: str, port: int, on_ready: Callable[[str], None]
+    app: GuardedApp, *, host: str, port: int, on_ready: Callable[[str], None]
 ) -> None:
     """Serve the page in the foreground until interrupted.
 
@@ -213,19 +168,8 @@ def serve_labelling(
     Raises:
         InputError: If the address cannot be used.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((host, port))
-        except OSError as error:
-            raise InputError(
-                f"cannot listen on {host}, port {port}: {error.strerror}; expected a free port of "
-                "this machine; choose another by --port"
-            ) from None
-        listening.listen()
-        named = f"[{host}]" if ":" in host else host
-        on_ready(f"http://{named}:{listening.getsockname()[1]}")
+    with listen(host, port) as listening:
+        on_ready(address_of(host, listening.getsockname()[1]))
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, lifespan="off", ws="none"
         )

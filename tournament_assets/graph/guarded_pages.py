@@ -1,0 +1,63 @@
+"""Dagster's webserver, behind what keeps other sites' pages out.
+
+`dagster-webserver` executes what any request asks for, by GET as well, whatever page sent it. Its
+command line opens the instance and the definitions, and then calls one function to serve them,
+which stands here. Should a later version call another, it listens nowhere.
+
+    python -m tournament_assets.graph.guarded_pages HOST PORT WORKSPACE
+"""
+
+import os
+import sys
+from contextlib import suppress
+from typing import Any
+
+import uvicorn
+from dagster_webserver import cli
+from dagster_webserver.app import create_app_from_workspace_process_context
+
+from tournament_assets.project.ui_server import TOKEN_VARIABLE
+from tournament_assets.project.web_access import AsgiApplication, GuardedApp, listen
+
+_NOWHERE = "nowhere.invalid"
+"""A host that exists on no machine, see RFC 2606."""
+_NO_PAGES = ("graphql", "logs", "notebook", "dagit", "download_debug")
+_GRACE_SECONDS = 2
+
+
+def guarded(app: AsgiApplication, *, port: int, token: str | None) -> GuardedApp:
+    """Return Dagster's application for the pages of one address.
+
+    Args:
+        port: Where it is served; browsers share cookies between the ports of a machine.
+        token: The secret without which nothing is answered; None requires none.
+    """
+    cookie = f"tournament_ui_{port}"
+    return GuardedApp(app, cookie, token, closed=_NO_PAGES, takes_no_query="/graphql")
+
+
+def main(host: str, port: int, workspace: str) -> None:
+    """Serve a workspace on an address until interrupted."""
+    token = os.environ.pop(TOKEN_VARIABLE, None) or None
+
+    def serve(context: Any, *_place: object, live_data_poll_rate: int = 2000) -> None:
+        app = create_app_from_workspace_process_context(
+            context, live_data_poll_rate=live_data_poll_rate
+        )
+        config = uvicorn.Config(
+            guarded(app, port=port, token=token),
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+        )
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listen(host, port)])
+
+    cli.host_dagster_ui_with_workspace_process_context = serve
+    options = ("--workspace", workspace, "--host", _NOWHERE, "--dagster-log-level", "warning")
+    cli.cli([*options], auto_envvar_prefix="DAGSTER_WEBSERVER")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
