@@ -6,6 +6,7 @@ The runs are recorded in the same Dagster home that the UI shows.
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,6 @@ from tournament_assets.runs.provenance import rerun_command
 from tournament_assets.storage.tables import StoredTable, decode_parquet, derive_schema
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.verdicts.judge_requests import UNBUDGETED_TAG
 
 StageListener = Callable[[Stage, str], object]
 """Called with a stage and the readable name of its partition."""
@@ -89,7 +89,7 @@ def run_tournament(
     """
     began_at = datetime.now(UTC).replace(microsecond=0)
     config_file = load_config(options.config_path)
-    plan = build_plan(config_file, environment)
+    plan = replace(build_plan(config_file, environment), no_budget=options.no_budget)
     refuse_bad_input(
         plan,
         options.mode,
@@ -142,7 +142,6 @@ class _Runner:
             "tournament": plan.tournament_id,
             "mode": options.mode,
             PROCESS_TAG: own_identity(),
-            **({UNBUDGETED_TAG: "yes"} if options.no_budget else {}),
         }
         self._metadata: dict[str, list[Mapping[str, Any]]] = {}
         self._warnings: list[str] = []

@@ -174,16 +174,18 @@ def test_a_price_beyond_the_budget_ends_it_before_the_judge_is_asked(tmp_path: P
         assert paid.server.log.requests == 0
 
 
-def test_a_headline_without_a_budget_is_judged_only_where_a_tag_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tag", ["unbudgeted", "collects", "no_budget", "budget"])
+def test_no_tag_lets_a_headline_without_a_budget_be_judged(tmp_path: Path, tag: str) -> None:
     with paid_project(tmp_path, dimensions=("factuality",)) as paid:
         paid.project.merge_config(judging={"budget": {"usd": None}})
         with button(paid) as backfill:
-            backfill.run("headline")
+            backfill.run("headline", until="judge_requests", **{f"tournament/{tag}": "yes"})
             assert backfill.failed == ["headline"]
-            assert paid.server.log.requests == 0
+        assert paid.n_asked == 0
+        paid.project.merge_config(judging={"budget": {"usd": "unlimited"}})
         with button(paid) as backfill:
-            backfill.run("headline", until="judge_requests", **{"tournament/unbudgeted": "yes"})
-            assert paid.server.log.requests > 0
+            backfill.run("headline", until="judge_requests")
+        assert paid.n_asked > 0
 
 
 def test_what_runs_on_request_alone_comes_from_outside_the_graph(tmp_path: Path) -> None:

@@ -70,6 +70,33 @@ def test_a_batch_that_a_run_waits_for_is_none_of_the_sensors_business(tmp_path: 
         assert not requests
 
 
+def test_the_sensor_collects_what_a_run_without_a_budget_began(tmp_path: Path) -> None:
+    with paid_project(tmp_path, processing_seconds=UNTIL_ENDED) as paid:
+        paid.project.merge_config(judging={"budget": {"usd": None}})
+        paid.project.edit_judges(waiting={"deadline_seconds": 0.2})
+        with pytest.raises(WorkError):
+            paid.project.run_recorded(environment=paid.environment, mode="headline", no_budget=True)
+        asked, batches = paid.n_asked, paid.server.log.batches
+        assert asked > 0
+        paid.end_batches()
+        _, (request,) = tick(paid)
+        with dg.DagsterInstance.from_config(paid.project.environment["DAGSTER_HOME"]) as instance:
+            done = (
+                paid.definitions()
+                .resolve_job_def(request.job_name or "")
+                .execute_in_process(
+                    instance=instance,
+                    partition_key=request.partition_key,
+                    run_config=request.run_config,
+                    tags=request.tags,
+                    asset_selection=[dg.AssetKey(["small", "judge_replies"])],
+                )
+            )
+        assert done.success
+        assert (paid.n_asked, paid.server.log.batches) == (asked, batches)
+        assert n_open(paid) == 0
+
+
 def test_a_run_waits_beyond_the_place_of_a_step(tmp_path: Path) -> None:
     with paid_project(tmp_path, processing_seconds=1) as paid:
         paid.project.edit_judges(waiting={"slot_seconds": 0.1})

@@ -9,7 +9,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, is_dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -54,7 +54,6 @@ from tournament_assets.storage.tables import (
 from tournament_assets.storage.tables import rows_of as rows_of_table
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError, TournamentError, WorkError
-from tournament_assets.verdicts.judge_requests import UNBUDGETED_TAG
 
 _LOG = logging.getLogger(__name__)
 
@@ -380,8 +379,8 @@ class _Engine:
         return {**found, **inputs}
 
     def _step(self, name: str) -> Step:
-        tags = {UNBUDGETED_TAG: "yes"} if self._options.no_budget else {}
-        return Step(self._plan, self._options.mode, name, _LOG, self._recorded, tags)
+        plan = replace(self._plan, no_budget=self._options.no_budget)
+        return Step(plan, self._options.mode, name, _LOG, self._recorded)
 
     def _recorded(self, asset: str, partition: str | None) -> Mapping[str, Any] | None:
         name, _, mode = (partition or self._options.mode).rpartition("|")

@@ -10,8 +10,9 @@ from typing import Any, Literal, Protocol, get_args
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.runs.provenance import Records
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.verdicts.judge_requests import UNBUDGETED_TAG
 
+COLLECTS_TAG = "tournament/collects"
+"""The tag of a run that collects an open batch: the nonce under which the ledger has the batch."""
 Axis = Literal["mode", "entrant", "dimension"]
 MODE: tuple[Axis, ...] = ("mode",)
 ENTRANT: tuple[Axis, ...] = ("entrant",)
@@ -67,11 +68,6 @@ class Step:
     log: Log
     records: Records
     tags: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def allows_unbudgeted(self) -> bool:
-        """Whether the run says that its headline may be paid for without a budget."""
-        return self.tags.get(UNBUDGETED_TAG) == "yes"
 
     @property
     def where(self) -> str:

@@ -32,11 +32,14 @@ class TournamentPlan:
         config: What determines its result.
         config_path: The config's file, relative to the project if inside it.
         project: Where its files are.
+        no_budget: Whether whoever started this process lets a headline be paid for without a
+            budget. Nothing that others can write says so, no tag and no run config.
     """
 
     config: TournamentConfig
     config_path: Path
     project: Project
+    no_budget: bool = False
 
     @property
     def shown_path(self) -> Path:

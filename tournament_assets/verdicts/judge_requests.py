@@ -315,10 +315,6 @@ class AskingOptions:
         return None if self.run_began_at is None else datetime.fromisoformat(self.run_began_at)
 
 
-UNBUDGETED_TAG = "tournament/unbudgeted"
-"""The run tag that allows judging a headline without a budget, if it is `yes`."""
-
-
 def missing_budget_problem(plan: TournamentPlan, mode: Mode, *, is_allowed: bool) -> str | None:
     """Return a message that a mode would be paid for without any limit, or None.
 
@@ -341,7 +337,7 @@ def missing_budget_problem(plan: TournamentPlan, mode: Mode, *, is_allowed: bool
         f"the {mode} is judged by {paid[0].service!r}, which costs money, and judging.budget.usd "
         "is not set; expected the most dollars that may be spent; set it, or say that there is to "
         "be no limit: judging: {budget: {usd: unlimited}} in the config, or for one run "
-        f"--no-budget on the command line and the tag {UNBUDGETED_TAG}: yes in the UI; "
+        "--no-budget on the command line; "
         "ta.compare_answers takes budget=…"
     )
 

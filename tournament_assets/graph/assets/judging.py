@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from tournament_assets.graph.outputs import Check, Made, Metadata, Shown, known, markdown_table
-from tournament_assets.graph.rows import Step
+from tournament_assets.graph.rows import COLLECTS_TAG, Step
 from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.judging.requests.pairs import PairToJudge, draw_share, split_identical
 from tournament_assets.judging.requests.requests import JudgeRequests, KeyPositions, by_pair
@@ -114,7 +114,7 @@ ledger, must not make them out of date. What is asked shows in the pairs and the
 def _estimate_checks(estimate: JudgingEstimate, step: Step) -> list[Check]:
     problem, planned = estimate.budget_problem, estimate.planned_usd
     if problem is None and estimate.to_ask:
-        problem = missing_budget_problem(step.plan, step.mode, is_allowed=step.allows_unbudgeted)
+        problem = missing_budget_problem(step.plan, step.mode, is_allowed=step.plan.no_budget)
     fits = budget_sentence(estimate)
     if planned is not None and not estimate.costs_nothing:
         fits = f"judging may cost up to {format_usd(planned)}. {fits}"
@@ -180,6 +180,7 @@ def _ask_in_rounds(
     """
     tallies: dict[JudgingScope, Tally] = {}
     work, began = look(), datetime.now(UTC)
+    allows_unbudgeted = step.plan.no_budget or _collects(step, work, ledger)
     while True:
         found = ask_together(
             [each for own in work for each in own.by_judge],
@@ -189,7 +190,7 @@ def _ask_in_rounds(
             options=options,
             log=step.log.info,
             failed_since=failed_since,
-            allows_unbudgeted=step.allows_unbudgeted,
+            allows_unbudgeted=allows_unbudgeted,
         )
         for scope, tally in found.items():
             own = tallies.setdefault(scope, Tally())
@@ -203,6 +204,13 @@ def _ask_in_rounds(
         work = following
         # What failed has had its rounds, also where other pairs are asked about now.
         failed_since = failed_since or began
+
+
+def _collects(step: Step, work: "list[_DimensionWork]", ledger: "Ledger") -> bool:
+    """Whether the run goes on with an open batch: what was begun was allowed when it was begun."""
+    nonce = step.tags.get(COLLECTS_TAG)
+    scopes = [each.scope for own in work for each in own.by_judge] if nonce else []
+    return any(nonce == batch.nonce for scope in scopes for batch in ledger.open_batches(scope))
 
 
 def _asked_rows(

@@ -35,6 +35,7 @@ from tournament_assets.graph.automation.reruns import (
 )
 from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.resources import JudgeResource, LedgerResource
+from tournament_assets.graph.rows import COLLECTS_TAG
 from tournament_assets.judging.batch_service import AsksDirectly, takes_batches
 from tournament_assets.judging.settlement.records import JudgingScope, OpenBatch
 from tournament_assets.project.plan import TournamentPlan
@@ -43,7 +44,6 @@ from tournament_assets.tournament.config import Mode, RerunSchedule, TournamentC
 from tournament_assets.tournament.errors import JudgeError, TournamentError
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.yaml_files import KeyPath
-from tournament_assets.verdicts.judge_requests import UNBUDGETED_TAG
 
 _DAEMON_SECONDS = 300
 
@@ -416,8 +416,6 @@ def _request_run(
     hour = datetime.now(UTC).strftime("%Y-%m-%dT%H")
     # A jury is resumed as a whole: what each of its judges has answered is found then.
     config = {} if scope.judge_model else {"judge_model": batches[0].judge_model}
-    # What was begun was allowed when it was begun.
-    allowed = {UNBUDGETED_TAG: "yes"}
     stage = stage_making(plan, asset)
     tags = {"tournament": plan.tournament_id, "mode": scope.mode, "stage": stage.name}
     if rerun is not None:
@@ -429,7 +427,7 @@ def _request_run(
         job_name=stage.job_name,
         partition_key=partition,
         run_config=op_configs(plan, [asset], config),
-        tags={**tags, **allowed},
+        tags={**tags, COLLECTS_TAG: batches[0].nonce},
     )
 
 
