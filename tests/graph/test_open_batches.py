@@ -6,9 +6,11 @@ import dagster as dg
 import pytest
 
 from tournament_assets.definitions import build_plan, build_resources
+from tournament_assets.graph.rows import COLLECTS_TAG
 from tournament_assets.graph.table import rows_of
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.project.config_files import load_config
+from tournament_assets.project.project_files import prepare_dagster_home
 from tournament_assets.tournament.errors import WorkError
 
 from .paid_projects import UNTIL_ENDED, PaidProject, paid_project
@@ -70,6 +72,37 @@ def test_a_batch_that_a_run_waits_for_is_none_of_the_sensors_business(tmp_path: 
         assert not requests
 
 
+def collects(paid: PaidProject, request: dg.RunRequest) -> bool:
+    """Run what the sensor asks for; return whether it succeeds."""
+    job = paid.definitions().resolve_job_def(request.job_name or "")
+    with dg.DagsterInstance.from_config(paid.project.environment["DAGSTER_HOME"]) as instance:
+        return job.execute_in_process(
+            instance=instance,
+            partition_key=request.partition_key,
+            run_config=request.run_config,
+            tags=request.tags,
+            asset_selection=[dg.AssetKey(["small", "judge_replies"])],
+            raise_on_error=False,
+        ).success
+
+
+def test_a_run_that_names_no_open_batch_needs_a_budget(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid:
+        prepare_dagster_home(paid.project.folder, paid.environment["DAGSTER_HOME"])
+        paid.tables("judging_estimate", mode="headline")
+        request = dg.RunRequest(
+            job_name=JOB,
+            partition_key=dg.MultiPartitionKey({"mode": "headline", "dimension": "factuality"}),
+            tags={COLLECTS_TAG: "yes"},
+        )
+        paid.project.merge_config(judging={"budget": {"usd": None}})
+        assert not collects(paid, request)
+        assert paid.n_asked == 0
+        paid.project.merge_config(judging={"budget": {"usd": "unlimited"}})
+        assert collects(paid, request)
+        assert paid.n_asked > 0
+
+
 def test_the_sensor_collects_what_a_run_without_a_budget_began(tmp_path: Path) -> None:
     with paid_project(tmp_path, processing_seconds=UNTIL_ENDED) as paid:
         paid.project.merge_config(judging={"budget": {"usd": None}})
@@ -80,19 +113,7 @@ def test_the_sensor_collects_what_a_run_without_a_budget_began(tmp_path: Path) -
         assert asked > 0
         paid.end_batches()
         _, (request,) = tick(paid)
-        with dg.DagsterInstance.from_config(paid.project.environment["DAGSTER_HOME"]) as instance:
-            done = (
-                paid.definitions()
-                .resolve_job_def(request.job_name or "")
-                .execute_in_process(
-                    instance=instance,
-                    partition_key=request.partition_key,
-                    run_config=request.run_config,
-                    tags=request.tags,
-                    asset_selection=[dg.AssetKey(["small", "judge_replies"])],
-                )
-            )
-        assert done.success
+        assert collects(paid, request)
         assert (paid.n_asked, paid.server.log.batches) == (asked, batches)
         assert n_open(paid) == 0
 
