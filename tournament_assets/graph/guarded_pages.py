@@ -23,6 +23,8 @@ _NOWHERE = "nowhere.invalid"
 """A host that exists on no machine, see RFC 2606."""
 _NO_PAGES = ("graphql", "logs", "notebook", "dagit", "download_debug")
 _GRACE_SECONDS = 2
+_POLL_MS = 2000
+"""How often a page looks for what has changed, as under `dagster dev`."""
 
 
 def guarded(app: AsgiApplication, *, port: int, token: str | None) -> GuardedApp:
@@ -40,10 +42,8 @@ def main(host: str, port: int, workspace: str) -> None:
     """Serve a workspace on an address until interrupted."""
     token = os.environ.pop(TOKEN_VARIABLE, None) or None
 
-    def serve(context: Any, *_place: object, live_data_poll_rate: int = 2000) -> None:
-        app = create_app_from_workspace_process_context(
-            context, live_data_poll_rate=live_data_poll_rate
-        )
+    def serve(context: Any, *_place: object) -> None:
+        app = create_app_from_workspace_process_context(context, live_data_poll_rate=_POLL_MS)
         config = uvicorn.Config(
             guarded(app, port=port, token=token),
             log_level="warning",
@@ -54,7 +54,7 @@ def main(host: str, port: int, workspace: str) -> None:
         with suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listen(host, port)])
 
-    cli.host_dagster_ui_with_workspace_process_context = serve
+    cli.host_dagster_ui_with_workspace_process_context = serve  # type: ignore[assignment]
     options = ("--workspace", workspace, "--host", _NOWHERE, "--dagster-log-level", "warning")
     cli.cli([*options], auto_envvar_prefix="DAGSTER_WEBSERVER")
 

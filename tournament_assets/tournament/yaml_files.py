@@ -186,9 +186,10 @@ class _CountingLoader(yaml.SafeLoader):
         Raises:
             InputError: If it is an alias that stands for too much, or for what it is part of.
         """
-        event = self.peek_event()
+        event = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent) and event.anchor in self.anchors:
-            where = f"{self._name}:{event.start_mark.line + 1}: alias *{event.anchor}"
+            line = event.start_mark.line + 1  # type: ignore[union-attr]
+            where = f"{self._name}:{line}: alias *{event.anchor}"
             if event.anchor not in self._sizes:
                 raise InputError(
                     f"{where} stands inside of what it stands for, which has no end; expected an "
