@@ -30,7 +30,8 @@ from tournament_assets.run_comparison.gate import (
 from tournament_assets.run_comparison.run_reading import FinishedRun, read_finished_runs
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Outcome
-from tournament_assets.trust.measures import ALL_DIMENSIONS
+from tournament_assets.trust.lights import Bias
+from tournament_assets.trust.measures import ALL_DIMENSIONS, MEASURES
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = GateSettings(candidate="new", baseline="old", margin=20)
@@ -344,3 +345,121 @@ def test_a_test_of_somebody_fails_unless_the_candidate_passes(tmp_path: Path) ->
     )
     assert "1 failed, 1 passed" in done.stdout
     assert "old is worse than new by more than 20 Elo points" in done.stdout
+
+
+def lit(name: str, **manifest: Any) -> FinishedRun:
+    """A run with a better candidate, a third entrant, and one red light."""
+    return run(
+        BETTER,
+        **{"entrants": ["new", "old", "third"], "trust": {"facts": {name: "red"}}, **manifest},
+    )
+
+
+def doubts_of(finished: FinishedRun, settings: GateSettings = SETTINGS) -> tuple[str, ...]:
+    gate = hold_gate(finished, settings)
+    (held,) = gate.dimensions
+    assert (gate.passage is Passage.UNDECIDED) == bool(held.doubts)
+    return held.doubts
+
+
+@pytest.mark.parametrize(
+    "name", [each.name for each in MEASURES.values() if each.bias is Bias.NONE]
+)
+def test_a_red_light_that_only_costs_power_is_named_and_blocks_nothing(name: str) -> None:
+    for trust in ({"facts": {name: "red"}}, {"facts": {}, ALL_DIMENSIONS: {name: "red"}}):
+        gate = hold_gate(lit(name, trust=trust), SETTINGS)
+        assert gate.passage is Passage.NOT_WORSE
+        (sentence,) = (each for each in gate_sentences(gate) if name in each)
+        assert "costs power only" in sentence
+    worse = run(WORSE, trust={"facts": {name: "red"}})
+    assert hold_gate(worse, SETTINGS).passage is Passage.WORSE
+
+
+@pytest.mark.parametrize(
+    "name", [each.name for each in MEASURES.values() if each.bias is not Bias.NONE]
+)
+def test_a_red_light_that_can_bias_the_difference_blocks(name: str) -> None:
+    assert doubts_of(lit(name)) == (f"the trust panel is red: {name}",)
+
+
+def test_flips_and_slots_only_cost_power_and_what_favours_one_of_the_two_biases() -> None:
+    harmless = {each.name for each in MEASURES.values() if each.bias is Bias.NONE}
+    assert harmless >= {"swap_consistency", "flip_direction", "position_bias", "test_retest"}
+    assert harmless.isdisjoint({"injection_controls", "unjudged", "corrupted_controls"})
+
+
+@pytest.mark.parametrize(("who", "blocks"), [("new", True), ("old", True), ("third", False)])
+def test_unjudged_pairs_block_if_they_are_of_one_of_the_two(who: str, blocks: bool) -> None:
+    assert bool(doubts_of(lit(f"unjudged of {who}"))) == blocks
+
+
+@pytest.mark.parametrize(
+    ("dimension", "entrants", "blocks"),
+    [
+        ("facts", [], True),
+        ("facts", ["old"], True),
+        ("facts", ["third"], False),
+        ("style", [], False),
+        (None, ["new", "third"], True),
+        (None, ["third"], False),
+    ],
+)
+def test_an_outage_blocks_if_it_concerns_the_two(
+    dimension: str | None, entrants: list[str], blocks: bool
+) -> None:
+    outage = {"kind": "verdicts", "dimension": dimension, "entrants": entrants, "short": "gone"}
+    outages = {"outages": ["Gone."], "missing": [{**outage, "sentence": "Gone."}]}
+    assert doubts_of(lit("swap_consistency", **outages)) == ("gone",) * blocks
+
+
+def test_an_outage_of_nobody_knows_whom_blocks() -> None:
+    assert doubts_of(lit("swap_consistency", outages=["Gone."])) == ("Gone",)
+
+
+@pytest.mark.parametrize("light", ["length_effect", "longer_wins"])
+@pytest.mark.parametrize(
+    ("gains", "blocks"),
+    [
+        ({}, False),
+        ({"third": {"old": 900.0}}, False),
+        ({"new": {"old": 5.0}}, False),
+        ({"new": {"old": 500.0}}, True),
+        ({"old": {"new": 500.0}}, False),
+        ({"old": {"new": -500.0}}, True),
+    ],
+)
+def test_a_length_effect_blocks_where_the_two_differ_enough_to_decide(
+    light: str, gains: dict[str, dict[str, float]], blocks: bool
+) -> None:
+    assert bool(doubts_of(lit(light, length_gains={"facts": gains}))) == blocks
+
+
+def test_what_length_may_have_cost_the_candidate_leaves_it_undecided_whether_it_is_worse() -> None:
+    lights = {"trust": {"facts": {"length_effect": "red"}}}
+    for gains, blocks in (({"old": {"new": 500.0}}, True), ({"new": {"old": 500.0}}, False)):
+        worse = run(WORSE, length_gains={"facts": gains}, **lights)
+        assert bool(doubts_of(worse)) == blocks
+
+
+def test_a_judge_that_is_one_of_the_two_blocks_and_one_that_is_both_does_not() -> None:
+    def played_by(*names: str, judge: str = "m") -> dict[str, Any]:
+        rows = [{"judge": judge, "entrant_id": name, "same": "same model"} for name in names]
+        return {"judges_that_play": rows}
+
+    for name in ("new", "old"):
+        (doubt,) = doubts_of(run(BETTER, **played_by(name, "third")))
+        assert f"'m' is also entrant '{name}'" in doubt
+    assert doubts_of(run(BETTER, **played_by("third"))) == ()
+    both = run(BETTER, **played_by("new", "old"))
+    assert doubts_of(both) == ()
+    assert any("both" in sentence for sentence in gate_sentences(hold_gate(both, SETTINGS)))
+    jury = played_by("new")["judges_that_play"] + played_by("old", judge="n")["judges_that_play"]
+    assert len(doubts_of(run(BETTER, judges_that_play=jury))) == 2
+
+
+def test_the_docs_say_of_every_light_whether_it_blocks() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", text, re.MULTILINE))
+    words = {Bias.NONE: "never", Bias.DIFFERENCE: "always", Bias.LENGTH: "where lengths differ"}
+    lights = {each.name: words[each.bias] for each in MEASURES.values()}
+    assert {name: rows.get(name) for name in lights} == lights

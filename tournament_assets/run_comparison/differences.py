@@ -502,6 +502,8 @@ _NO_INPUTS = frozenset(
         "replies_pending",
         "project_commit",
         "trust",
+        "missing",
+        "length_gains",
         "prompts_planned",
     }
 )

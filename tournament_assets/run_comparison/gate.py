@@ -1,8 +1,9 @@
 """A gate for continuous integration: whether a run lets a candidate pass.
 
 The candidate passes if every dimension shows that it is not worse than the baseline by the margin.
-Doubtful verdicts leave the gate undecided, never open: missing verdicts, a red light on the judge's
-trust panel, or a judge that is not a language model.
+What can bias that difference leaves the gate undecided, never open: missing verdicts, a red light
+that says so of itself (`Measure.bias`), a judge that is one of the two, or is not a language model.
+What only costs power is named and blocks nothing: flips are what equal entrants cause.
 """
 
 import hashlib
@@ -20,6 +21,7 @@ from tournament_assets.audits.non_inferiority import (
     holm,
     prompt_scores,
 )
+from tournament_assets.project.playing_judges import PlayingJudge
 from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.errors import InputError, Problems
@@ -27,8 +29,8 @@ from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import format_confidence, join_names
 from tournament_assets.tournament.json_lines import numbered_lines, parse_rows
 from tournament_assets.tournament.judge_services import SERVICES
-from tournament_assets.trust.lights import TrustState
-from tournament_assets.trust.measures import ALL_DIMENSIONS
+from tournament_assets.trust.lights import OF, Bias, TrustState
+from tournament_assets.trust.measures import ALL_DIMENSIONS, MEASURES
 
 HISTORY = "gate_history.jsonl"
 """File of earlier looks, beside the runs."""
@@ -103,6 +105,7 @@ class GatedDimension:
         passage: The decision on this dimension alone.
         doubts: Why it cannot be decided, whatever the numbers.
         amber: Lights on the judge that are too few to tell; they block nothing.
+        harmless: What cannot bias this difference, and why, red lights among it; it blocks nothing.
     """
 
     test: DifferenceTest
@@ -111,6 +114,7 @@ class GatedDimension:
     passage: Passage
     doubts: tuple[str, ...]
     amber: tuple[str, ...]
+    harmless: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,18 +247,24 @@ def _decide(
     decided = []
     for test, _ in tests:
         name = test.dimension
-        doubts = _doubts(run, test, settings)
+        doubts, harmless = _doubts(run, test, settings)
         passage = Passage.UNDECIDED
         if not doubts and not_worse[name] <= level:
             passage = Passage.NOT_WORSE
         elif not doubts and worse[name] <= level:
             passage = Passage.WORSE
         amber = tuple(_lights(run, name, TrustState.AMBER))
-        decided.append(GatedDimension(test, not_worse[name], worse[name], passage, doubts, amber))
+        decided.append(
+            GatedDimension(test, not_worse[name], worse[name], passage, doubts, amber, harmless)
+        )
     return decided
 
 
-def _doubts(run: FinishedRun, test: DifferenceTest, settings: GateSettings) -> tuple[str, ...]:
+def _doubts(
+    run: FinishedRun, test: DifferenceTest, settings: GateSettings
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what can bias the difference, and what looks as if it could."""
+    pair, harmless = {settings.candidate, settings.baseline}, []
     broken = run.at("broken_entrants") or {}
     doubts = [
         f"{name} {broken[name]}"
@@ -267,6 +277,21 @@ def _doubts(run: FinishedRun, test: DifferenceTest, settings: GateSettings) -> t
         if not service.is_language_model
     ):
         doubts.append("the judge is not a language model")
+    playing = [PlayingJudge(**each) for each in run.at("judges_that_play") or ()]
+    for judge in dict.fromkeys(each.judge for each in playing):
+        own = [each for each in playing if each.judge == judge and each.entrant_id in pair]
+        if len(own) == 1:
+            doubts.append(own[0].sentence)
+        elif own:
+            harmless.append(f"judge {judge!r} is both of them, and favours neither")
+    if run.at("missing") is None:  # nobody says whom they concern
+        doubts += [str(each).removesuffix(".") for each in run.at("outages") or ()]
+    doubts += [
+        each["short"]
+        for each in run.at("missing") or ()
+        if each["dimension"] in (None, test.dimension)
+        and (not each["entrants"] or pair.intersection(each["entrants"]) - {*broken})
+    ]
     if run.at("is_partial"):
         doubts.append("the run is partial: replies were still missing")
     # Unanswered prompts are not among the run's pairs, but were planned. Where pairs stopped early,
@@ -281,12 +306,46 @@ def _doubts(run: FinishedRun, test: DifferenceTest, settings: GateSettings) -> t
         )
     if not isinstance(run.at("trust", test.dimension), Mapping):
         doubts.append("the run does not say whether its judge can be trusted; run it again")
-    else:
-        doubts += [
-            f"the trust panel is red: {measure}"
-            for measure in _lights(run, test.dimension, TrustState.RED)
-        ]
-    return tuple(doubts)
+    for light in _lights(run, test.dimension, TrustState.RED):
+        why = _why_harmless(run, test, settings, light.removesuffix(_OVER_ALL))
+        if why:
+            harmless.append(f"{light} is red ({why})")
+        else:
+            doubts.append(f"the trust panel is red: {light}")
+    return tuple(doubts), tuple(harmless)
+
+
+def _why_harmless(
+    run: FinishedRun, test: DifferenceTest, settings: GateSettings, light: str
+) -> str:
+    """Return why a red light cannot bias the difference; empty if it can.
+
+    An effect of length cannot where the two do not differ in length, or where the difference is
+    beyond the margin without the most that length gains.
+    """
+    measure, _, subject = light.partition(OF)
+    # A light that is not known here may say anything.
+    bias = MEASURES[measure].bias if measure in MEASURES else Bias.DIFFERENCE
+    if bias is Bias.NONE:
+        return "costs power only"
+    pair = (settings.candidate, settings.baseline)
+    if subject in {*run.at("entrants")}.difference(pair):
+        return "about neither of the two"
+    if bias is Bias.DIFFERENCE or run.at("length_gains", test.dimension) is None:
+        return ""
+    gains, loses = (run.at("length_gains", test.dimension, *two) for two in (pair, pair[::-1]))
+    if gains is None and loses is None:
+        return "the two do not differ in length"
+    gained = gains if gains is not None else -loses
+    low, high = test.difference.low, test.difference.high
+    is_decided = (low is not None and low - max(gained, 0.0) > -settings.margin) or (
+        high is not None and high - min(gained, 0.0) < -settings.margin
+    )
+    said = f"the decision stands without the {gained:+.0f} Elo that length gains at most"
+    return said if is_decided else ""
+
+
+_OVER_ALL = f" over {ALL_DIMENSIONS}"
 
 
 def _lights(run: FinishedRun, dimension: str, state: TrustState) -> list[str]:
@@ -294,11 +353,7 @@ def _lights(run: FinishedRun, dimension: str, state: TrustState) -> list[str]:
     own, pooled = (run.at("trust", name) or {} for name in (dimension, ALL_DIMENSIONS))
     return [
         *(measure for measure, shown in own.items() if shown == state),
-        *(
-            f"{measure} over {ALL_DIMENSIONS}"
-            for measure, shown in pooled.items()
-            if shown == state
-        ),
+        *(f"{measure}{_OVER_ALL}" for measure, shown in pooled.items() if shown == state),
     ]
 
 
@@ -385,6 +440,11 @@ def gate_sentences(gate: Gate) -> list[str]:
             sentences.append(
                 f"{each.test.dimension}: too few to tell about the judge (amber, blocks nothing): "
                 f"{join_names(each.amber)}."
+            )
+        if each.harmless:
+            sentences.append(
+                f"{each.test.dimension}: cannot bias the difference (blocks nothing): "
+                f"{'; '.join(each.harmless)}."
             )
         if (note := each.test.difference.note) is not None:
             sentences.append(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tournament_assets.audits.missingness import broken_entrants, find_outages
 from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.reports.run.run_files import FactTables, RunTables
 from tournament_assets.runs.provenance import (
     InputHashes,
@@ -28,11 +29,13 @@ from tournament_assets.runs.provenance import (
     summarise_replies,
     version_values,
 )
-from tournament_assets.storage.tables import content_version, rows_of
+from tournament_assets.storage.tables import AnyTable, content_version, rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, MeasureRow, PromptRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.fingerprints import fingerprint_text
-from tournament_assets.trust.measures import ALL_DIMENSIONS
+from tournament_assets.trust.evidence import length_gains
+from tournament_assets.trust.lights import OF, Bias, TrustState
+from tournament_assets.trust.measures import ALL_DIMENSIONS, LENGTH_EFFECT, MEASURES
 from tournament_assets.verdicts.adaptive_judging import Unasked
 
 if TYPE_CHECKING:
@@ -67,6 +70,11 @@ class RunFacts:
     def judge_model(self) -> str:
         """The model that judged; more than one only after a run that asked another one."""
         return judge_models(self.summaries)
+
+    @property
+    def models(self) -> set[str]:
+        """The models that judged."""
+        return {model for each in self.summaries.values() for model in each.judge_models}
 
 
 def run_facts(
@@ -137,6 +145,9 @@ def run_manifest(
     config, names = plan.config, plan.config.dimension_names
     bank, commit = tables.prompt_bank, facts.versions.project_commit
     audit = list(rows_of(CoverageRow, tables.audit))
+    outages = find_outages(audit, config.checks)
+    gains = _length_gains(tables.match_list, lights, confidence=config.ratings.confidence)
+    playing = playing_judges(plan, mode, models=facts.models)
     prices = [cost["cost_usd"] for cost in facts.costs.values()]
     known = [price for price in prices if price is not None]
     return {
@@ -159,13 +170,16 @@ def run_manifest(
         **({"pairs_not_needed": facts.not_needed} if facts.not_needed else {}),
         "replies_pending": sum(facts.pending.values()),
         "is_partial": any(facts.pending.values()),
-        "outages": [each.sentence for each in find_outages(audit, config.checks)],
+        "outages": [each.sentence for each in outages],
+        **({"missing": [asdict(each) for each in outages]} if outages else {}),
         **({"broken_entrants": broken} if (broken := broken_entrants(audit)) else {}),
         "trust": {
             name: own
             for name in (*names, ALL_DIMENSIONS)
             if (own := _lights(lights, name)) or name in names
         },
+        **({"length_gains": gains} if gains else {}),
+        **({"judges_that_play": [asdict(each) for each in playing]} if playing else {}),
         "prompts_planned": _prompts_planned(audit, n_entrants=len(config.entrant_ids)),
         "n_perms": next(iter(tables.elo_traces.values())).ratings.shape[0],
         "shuffle_seed": config.ratings.shuffle_seed,
@@ -225,9 +239,25 @@ def rubric_texts(inputs: InputHashes, recorded: Mapping[str, Recorded]) -> dict[
 
 def _lights(lights: Sequence[MeasureRow], dimension: str) -> dict[str, str]:
     return {
-        " of ".join(filter(None, (row.measure, row.subject))): str(row.state)
+        OF.join(filter(None, (row.measure, row.subject))): str(row.state)
         for row in lights
         if row.dimension == dimension
+    }
+
+
+def _length_gains(
+    matches: Mapping[str, AnyTable], lights: Sequence[MeasureRow], *, confidence: float
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Return what length gains whom, on dimensions with a red light on length and an effect."""
+    red = {
+        row.dimension
+        for row in lights
+        if row.state == TrustState.RED and MEASURES[row.measure].bias is Bias.LENGTH
+    }
+    return {
+        row.dimension: length_gains(matches[row.dimension], row.estimate, confidence=confidence)
+        for row in lights
+        if row.measure == LENGTH_EFFECT and row.dimension in red and row.low is not None
     }
 
 

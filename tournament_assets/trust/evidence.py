@@ -6,16 +6,19 @@ requests as the verdicts, controls with the judge and the rubric of the replies.
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
 from tournament_assets.audits.judge_tests import RepeatedPair, SettledControl
 from tournament_assets.judging.requests.controls import ControlKind
+from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.rating_methods import EFFECT
-from tournament_assets.ratings.style_control import count_style
+from tournament_assets.ratings.style_control import count_style, style_differences
 from tournament_assets.storage.tables import AnyTable, PairKey, rows_of, texts_of
 from tournament_assets.tournament.asset_rows import (
     MatchRow,
@@ -163,3 +166,43 @@ def length_of(frame: pd.DataFrame, *, n_judged: int) -> Estimate:
     if row is None:
         return Estimate(note="no method rated at equal style")
     return Estimate(row.rating, row.low, row.high, 0 if row.rating is None else n_judged, row.note)
+
+
+def length_gains(
+    matches: AnyTable, effect: Estimate, *, confidence: float
+) -> dict[str, dict[str, float]]:
+    """Return the most that length gains every entrant against those with shorter responses.
+
+    A typical difference in words, by `style_differences`, is their root mean square. Two entrants
+    differ in length where the interval of their mean difference, by prompt, excludes 0; its farther
+    end, in typical differences, times that of the effect is the most that it gains.
+
+    Args:
+        matches: The table `match_list` of a dimension.
+        effect: Of a typical difference, in Elo points, with its interval.
+        confidence: Coverage of the interval of the mean difference.
+
+    Returns:
+        Elo points by who has longer responses than whom, negative where the judge penalises length.
+    """
+    rows = list(rows_of(MatchRow, matches))
+    words = {text: count_style(text) for row in rows for text in (row.response_a, row.response_b)}
+    sides = ([words[getattr(row, f"response_{side}")] for row in rows] for side in "ab")
+    differences = style_differences(*sides, names=("words",))[:, 0]
+    typical = math.sqrt(np.mean(differences**2))
+    by_pair: defaultdict[tuple[str, str], defaultdict[str, list[float]]]
+    by_pair = defaultdict(lambda: defaultdict(list))
+    for row, difference in zip(rows, differences, strict=True):
+        by_pair[row.entrant_a, row.entrant_b][row.prompt_id].append(difference)
+    gains: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    farther = effect.high if (effect.value or 0.0) > 0 else effect.low
+    for (a, b), prompts in by_pair.items():
+        means = [float(np.mean(each)) for each in prompts.values()]
+        if len(means) > 1 and farther is not None:
+            quantile = two_sided_quantile(confidence, degrees_of_freedom=len(means) - 1)
+            reach = quantile * float(np.std(means, ddof=1)) / math.sqrt(len(means))
+            mean = float(np.mean(means))
+            if abs(mean) > reach:
+                longer, shorter = (a, b) if mean > 0 else (b, a)
+                gains[longer][shorter] = farther * (abs(mean) + reach) / typical
+    return dict(gains)

@@ -17,6 +17,8 @@ from tournament_assets.trust.panel import Found, JudgeEvidence
 
 _ROUNDING = 1e-12
 """Tolerance for a share at its threshold, as 0.6 - 0.5 is not exactly 0.1."""
+OF = " of "
+"""Between the measure and the entrant or judge it is about, in the name of a light."""
 _MOST_TIMES = 100
 """A light that so many times its sample would not tell is too near its limit to foresee."""
 
@@ -24,6 +26,17 @@ _MOST_TIMES = 100
 def remedy_of(row: MeasureRow) -> str:
     """Return what would measure it; empty where this run's pairs are not of the kind it takes."""
     return (row.note or "").partition("; ")[2]
+
+
+class Bias(StrEnum):
+    """What a red light says of the difference between two entrants."""
+
+    NONE = "none"
+    """The judge tells less: both orders cancel a slot, and noise favours neither of the two."""
+    DIFFERENCE = "difference"
+    """The difference may be off; of a light on an entrant, a difference from that entrant."""
+    LENGTH = "length"
+    """The difference may be off where the two entrants' responses differ in length."""
 
 
 class TrustState(StrEnum):
@@ -64,6 +77,7 @@ class Measure:
             light goes by the number.
         is_pooled: Whether all dimensions share one light.
         leans: What a number below `neutral`, and one above it, says of the judge.
+        bias: What its red light says of the difference between two entrants; the gate reads it.
     """
 
     name: str
@@ -81,6 +95,7 @@ class Measure:
     is_exact: bool = False
     is_pooled: bool = False
     leans: tuple[str, str] | None = None
+    bias: Bias = Bias.DIFFERENCE
 
     def limits(self, threshold: float) -> tuple[float, float]:
         """Return the lowest and the highest number that a good judge has."""

@@ -10,10 +10,10 @@ from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.extras import rows_of_extras
 from tournament_assets.trust import panel
-from tournament_assets.trust.lights import Measure, TrustState
+from tournament_assets.trust.lights import Bias, Measure, TrustState
 from tournament_assets.trust.panel import JudgeEvidence
 
-UNJUDGED, CIRCLES = "unjudged", "circular_share"
+UNJUDGED, CIRCLES, LENGTH_EFFECT = "unjudged", "circular_share", "length_effect"
 ALL_DIMENSIONS = "all dimensions"
 """Stands for the dimension where one light is of all of them."""
 _SLOTS = ("prefers the second slot", "prefers the first slot")
@@ -34,6 +34,7 @@ _IN_ORDER = (
         expected="near",
         neutral=0.5,
         leans=_SLOTS,
+        bias=Bias.NONE,
     ),
     Measure(
         "flip_direction",
@@ -51,6 +52,7 @@ _IN_ORDER = (
         red_by="lean",
         is_pooled=True,
         leans=_SLOTS,
+        bias=Bias.NONE,
     ),
     Measure(
         "swap_consistency",
@@ -63,6 +65,7 @@ _IN_ORDER = (
         find=panel.consistency,
         threshold=lambda checks: 1 - checks.max_inconsistency_rate,
         red_by="number",
+        bias=Bias.NONE,
     ),
     Measure(
         "test_retest",
@@ -73,6 +76,7 @@ _IN_ORDER = (
         "share",
         find=panel.retest,
         threshold=lambda checks: checks.min_retest_agreement,
+        bias=Bias.NONE,
     ),
     Measure(
         "judge_agreement",
@@ -84,9 +88,10 @@ _IN_ORDER = (
         "kappa",
         find=panel.judges,
         threshold=lambda checks: checks.min_judge_kappa,
+        bias=Bias.NONE,
     ),
     Measure(
-        "length_effect",
+        LENGTH_EFFECT,
         "length",
         "What a typically longer response gains between equal entrants, in Elo points.",
         "Compare with the ratings at equal style, tell the judge in the rubric that length is "
@@ -97,6 +102,7 @@ _IN_ORDER = (
         expected="near",
         neutral=0.0,
         leans=("penalises length", "rewards length"),
+        bias=Bias.LENGTH,
     ),
     Measure(
         "longer_wins",
@@ -112,6 +118,7 @@ _IN_ORDER = (
         expected="at most",
         neutral=0.5,
         red_by="lean",
+        bias=Bias.LENGTH,
     ),
     Measure(
         "identical_controls",
@@ -123,6 +130,7 @@ _IN_ORDER = (
         "control",
         find=panel.identical_controls,
         threshold=lambda checks: checks.min_identical_ties,
+        bias=Bias.NONE,
     ),
     Measure(
         "corrupted_controls",
@@ -159,6 +167,7 @@ _IN_ORDER = (
         find=panel.cycles_within_prompts,
         threshold=lambda checks: checks.min_transitivity_p,
         is_exact=True,
+        bias=Bias.NONE,
     ),
     Measure(
         "transitivity_of_majorities",
@@ -201,6 +210,7 @@ _IN_ORDER = (
         "There is nothing to do: to have every pair judged, leave adaptive out of the mode.",
         "share",
         find=panel.not_needed,
+        bias=Bias.NONE,
     ),
     Measure(
         "sampling_luck",
@@ -212,6 +222,7 @@ _IN_ORDER = (
         "(generation.n_samples); where it is little, only more prompts do.",
         "points",
         find=panel.luck,
+        bias=Bias.NONE,
     ),
 )
 MEASURES: Mapping[str, Measure] = {
