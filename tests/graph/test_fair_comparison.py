@@ -49,7 +49,8 @@ def outage(tmp_path_factory: pytest.TempPathFactory) -> SmallProject:
         for line in (project.folder / "responses_sloppy.jsonl").read_text().splitlines()
     ]
     project.merge_config(
-        modes={"pilot": {"strata": {"recall": 8, "curated": 4}}}, families={"careful": "loopback"}
+        modes={"pilot": {"strata": {"recall": 8, "curated": 4}}},
+        families={"careful": "own", "loopback-pilot": "own"},
     )
     # Whoever answers nothing to a prompt leaves it out for everyone.
     kept = [row for row in rows if row["prompt_id"] not in ("recall-1", "curated-0")]

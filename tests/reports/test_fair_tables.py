@@ -21,7 +21,7 @@ from tournament_assets.tournament.verdicts import Judgment, Outcome
 NAMES = ("ada", "<b>bob</b>", "cyd")
 
 
-UNKNOWN = Families("x", None, {})
+UNKNOWN = Families("x", {})
 
 
 def compared(judgments: list[Judgment], n_prompts: int) -> list[RatingRow]:
@@ -59,8 +59,7 @@ def judged(n_prompts: int, *, outage_from: int | None = None) -> list[Judgment]:
 
 
 def test_where_nothing_is_missing_it_says_that_the_order_is_the_same() -> None:
-    families = Families("claude-x", "claude", dict.fromkeys(NAMES, "olmo"))
-    sentences = fair_sentences(Compared.of(compared(judged(12), 12), families), dimension="f")
+    sentences = fair_sentences(Compared.of(compared(judged(12), 12), UNKNOWN), dimension="f")
     assert "12 of 12" in sentences[0]
     assert "same" in sentences[1]
     assert len(sentences) == 3
@@ -117,18 +116,16 @@ def test_of_many_entrants_only_those_whose_rank_differs_are_named() -> None:
         *(("e01", "1", "2"), ("e00", "2", "1")),
     ]
     assert re.findall(r"\d of [89]", said) == ["2 of 9", "2 of 9", "8 of 8"]
-    assert "e00, e01, e02, e03, e04 and 4 others" in said
     assert len(said) < 700
 
 
-def test_kin_of_the_judge_are_named_and_so_is_who_is_not_known() -> None:
-    families = Families("claude-x", "claude", {"ada": "claude", "cyd": "olmo"})
+def test_kin_of_the_judge_are_named_with_what_they_share() -> None:
+    families = Families("claude-x", {"ada": "same model", "cyd": "family claude"})
     rows = compared(judged(6), 6)
     words = " ".join(fair_sentences(Compared.of(rows, families), dimension="f"))
-    assert re.findall(r"claude-x .* \((\w+)\) as (\w+);", words) == [("claude", "ada")]
-    assert re.findall(r"family with (\S+)", words) == ["<b>bob</b>"]
+    assert "claude-x is of one family with ada (same model) and cyd (family claude);" in words
     table = dict(fair_section(rows, {"f": families}, confidence=0.95).tables)["f"]
-    assert [row[0].split()[0] for row in table.rows if "family" in row[0]] == ["ada"]
+    assert {row[0].split()[0] for row in table.rows if "family" in row[0]} == {"ada", "cyd"}
 
 
 def test_strata_and_gaps_have_tables_of_their_own() -> None:

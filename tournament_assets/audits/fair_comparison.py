@@ -6,19 +6,17 @@ every other one and was judged, nothing is missing for anybody. Ratings are Brad
 as half wins, so their order does not depend on the order of the judgments; gaps are claimed
 by `ratings.standings`, as on the leaderboard.
 
-A judge tends to favour text of its own family of models, so shared families are reported:
-Panickssery, Bowman and Feng, "LLM evaluators recognize and favor their own generations",
-https://arxiv.org/abs/2404.13076.
+A judge tends to favour text of its own model, and of its family of models, so both are reported:
+the first by what the config shows (`project.playing_judges`), the other where the config names
+families. A name tells neither: models are renamed, distilled and tuned.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
-from pathlib import PurePosixPath
 
 from tournament_assets.ratings.matches import code_samples
 from tournament_assets.ratings.rating_evidence import Evidence
@@ -30,112 +28,12 @@ from tournament_assets.ratings.rating_methods import (
     share_rows,
 )
 from tournament_assets.ratings.rating_tables import rows_of_ratings
-from tournament_assets.tournament import judge_services
 from tournament_assets.tournament.asset_rows import PromptRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.entrants import AnyEntrant, ApiEntrant, LocalEntrant
 from tournament_assets.tournament.errors import Problems
 from tournament_assets.tournament.estimates import Rating
-from tournament_assets.tournament.places import Location
 from tournament_assets.tournament.prompts import AnswerKey, answer_key
 from tournament_assets.tournament.verdicts import Judgment, Outcome
-
-LOOPBACK = judge_services.LOOPBACK.model_prefix
-"""The family of the loopback server, which is not a language model."""
-
-_FAMILIES = {
-    "claude": ("claude",),
-    "gpt": ("gpt", "chatgpt", "o1", "o3", "o4"),
-    "gemini": ("gemini", "gemma"),
-    "llama": ("llama", "vicuna", "alpaca"),
-    "mistral": ("mistral", "mixtral", "ministral", "magistral", "codestral"),
-    "qwen": ("qwen", "qwq"),
-    "deepseek": ("deepseek",),
-    "olmo": ("olmo", "tulu"),
-    "phi": ("phi",),
-    "command": ("command", "cohere", "aya"),
-    "yi": ("yi",),
-    "glm": ("glm", "chatglm"),
-    "kimi": ("kimi", "moonshot"),
-    "grok": ("grok",),
-    "falcon": ("falcon",),
-    "granite": ("granite",),
-    "nova": ("nova",),
-    "smollm": ("smollm",),
-    LOOPBACK: (LOOPBACK,),
-}
-"""Prefixes of parts of model names, by family; a distilled model's name matches two families."""
-
-_PARTS = re.compile(r"[a-z]+\d*")
-
-
-def model_family(name: str) -> str | None:
-    """Return the family that a model's name indicates; None if it indicates none or several.
-
-    Args:
-        name: A model's name at a provider or of a folder, such as `OLMo-2-1124-7B-Instruct`.
-    """
-    parts = _PARTS.findall(name.lower())
-    found = {
-        family
-        for family, words in _FAMILIES.items()
-        if any(_begins(part, word) for part in parts for word in words)
-    }
-    return found.pop() if len(found) == 1 else None
-
-
-def _begins(part: str, word: str) -> bool:
-    # Short words occur in too many others.
-    return (
-        part == word
-        or (len(word) > 3 and part.startswith(word))
-        or part.rstrip("0123456789") == word
-    )
-
-
-def entrant_family(entrant: AnyEntrant, *, named: Mapping[str, str]) -> str | None:
-    """Return the family of an entrant's model, or None if it is not known.
-
-    Args:
-        entrant: The entrant's entry in the config.
-        named: Families that the config names, by entrant; they take precedence.
-    """
-    if entrant.entrant_id in named:
-        return named[entrant.entrant_id]
-    for name in _names_of(entrant):
-        family = model_family(name)
-        if family is not None:
-            return family
-    return None
-
-
-_AND = " and "
-
-
-def judge_family(judge_model: str, *, named: Mapping[str, str]) -> str | None:
-    """Return the family of a judge, or those of all judges; None if any is unknown.
-
-    Args:
-        judge_model: The model that judged, or several with commas between.
-        named: Families that the config names, by model; they take precedence.
-    """
-    # Several judges are named together.
-    found = (named.get(each) or model_family(each) for each in judge_model.split(", "))
-    families = list(dict.fromkeys(found))
-    known = [each for each in families if each is not None]
-    return _AND.join(known) if len(known) == len(families) else None
-
-
-def _names_of(entrant: AnyEntrant) -> list[str]:
-    if isinstance(entrant, LocalEntrant):
-        return _names_of_place(entrant.weights)
-    # A file of responses, say, identifies its model only by name.
-    return [entrant.model if isinstance(entrant, ApiEntrant) else entrant.entrant_id]
-
-
-def _names_of_place(weights: Location) -> list[str]:
-    given = (weights.path, weights.builtin, weights.env, weights.source)
-    return [PurePosixPath(name).name for name in given if name]
 
 
 def _rank_by_planned_share(
@@ -270,24 +168,15 @@ COMPARED = (WIN_SHARE, BRADLEY_TERRY, GAP)
 
 @dataclass(frozen=True, slots=True)
 class Families:
-    """The families of the judge and the entrants; None where not known.
+    """Who is of a family with the judge.
 
     Attributes:
-        judge: Its family.
-        entrants: Every entrant's family.
+        judge_model: The judge, or several with commas between.
+        shared: What entrants have in common with a judge: the model, or a family.
     """
 
     judge_model: str
-    judge: str | None
-    entrants: Mapping[str, str | None]
-
-    def is_shared_with(self, entrant: str) -> bool | None:
-        """Whether an entrant is of the judge's family; None where that is not known."""
-        own = self.entrants.get(entrant)
-        if self.judge == LOOPBACK:
-            # The loopback is not a language model, so no other entrant is of its family.
-            return own == LOOPBACK
-        return None if own is None or self.judge is None else own in self.judge.split(_AND)
+    shared: Mapping[str, str]
 
 
 def fair_comparison_rows(

@@ -22,6 +22,7 @@ from tournament_assets.graph.assets.ratings import ratings
 from tournament_assets.graph.assets.responses import entrant_responses
 from tournament_assets.graph.assets.verdicts import judge_verdicts
 from tournament_assets.project.config_files import load_config
+from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.reports.audit_tables import (
     AuditReport,
     audit_values,
@@ -32,7 +33,13 @@ from tournament_assets.reports.fair_tables import (
     fair_values,
     families_of,
 )
-from tournament_assets.storage.tables import content_version, make_table, rows_of, rows_of_all
+from tournament_assets.storage.tables import (
+    content_version,
+    judge_models_of,
+    make_table,
+    rows_of,
+    rows_of_all,
+)
 from tournament_assets.tournament.asset_rows import CoverageRow, PromptFindingRow, RatingRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
@@ -189,13 +196,20 @@ def load_fair_report(
             f"the stored comparison of mode {mode!r} holds no entrant; run the mode again"
         )
     kept = [row for row in rows if not is_in_ratings(row)]
+    models = {each for table in verdicts.values() for each in judge_models_of(table)}
     return FairReport(
         tournament_id=plan.tournament_id,
         mode=mode,
         judge=plan.config.label_of(mode),
         confidence=plan.config.ratings.confidence,
         rows=rows,
-        families=families_of(plan.config, mode, verdicts, excluded=left_out),
+        families=families_of(
+            plan.config,
+            mode,
+            verdicts,
+            playing=playing_judges(plan, mode, models=models),
+            excluded=left_out,
+        ),
         excluded=left_out,
         version=short(content_version(RatingRow, make_table(RatingRow, kept))),
         page=stored.page(),

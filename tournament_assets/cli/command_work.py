@@ -21,7 +21,10 @@ from tournament_assets.launching import (
     opened_ledger,
     run_tournament,
 )
+from tournament_assets.project.config_files import load_config
 from tournament_assets.project.existing_work import find_failed_presentations
+from tournament_assets.project.plan import plan_of
+from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.project.ui_server import browsing_command
 from tournament_assets.reports.cost_estimate import (
     estimate_document,
@@ -41,6 +44,9 @@ def run(config_path: Path, mode: str, **options: Any) -> None:
     """Run a tournament with some of `RunOptions`, and print its leaderboard."""
     started = time.monotonic()
     steps = _StepLines(Console(stderr=True, highlight=False))
+    plan = plan_of(load_config(config_path), os.environ)
+    for playing in playing_judges(plan, mode, models=(options.get("judge_model"),)):
+        steps.warn(playing.sentence)
     with rare_collections():
         summary = run_tournament(
             RunOptions(config_path, mode, **options),
@@ -83,6 +89,9 @@ class _StepLines:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._began = time.monotonic()
+
+    def warn(self, sentence: str) -> None:
+        self._console.print(f"warning: {sentence}", style="yellow", markup=False)
 
     def start(self, stage: Any, label: str) -> None:
         self._began = time.monotonic()

@@ -205,7 +205,10 @@ _CORE = (
         axes=MODE,
         prepares="judge_replies",
         after=("rubrics", "price_list"),
-        checks={"caching_pays": "The judge's prompt cache saves more than it costs."},
+        checks={
+            "caching_pays": "The judge's prompt cache saves more than it costs.",
+            "judge_does_not_play": "No judge is also an entrant, by what the config shows.",
+        },
         blocking_checks={
             "within_budget": "What is still to be asked costs no more than may be spent."
         },

@@ -227,6 +227,7 @@ def estimate_warnings(estimate: JudgingEstimate) -> list[str]:
     """Return what to check before paying anything."""
     of_budgets = (estimate.budget_problem, estimate.response_problem)
     warnings = [problem for problem in of_budgets if problem is not None]
+    warnings += estimate.cautions
     return [*warnings, *(each for own in estimate.by_judge for each in _price_warnings(own))]
 
 

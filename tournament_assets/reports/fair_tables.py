@@ -10,9 +10,8 @@ from tournament_assets.audits.fair_comparison import (
     PLANNED,
     WHOLE,
     Families,
-    entrant_family,
-    judge_family,
 )
+from tournament_assets.project.playing_judges import PlayingJudge
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, GAP, WIN_SHARE, neighbours
 from tournament_assets.reports.rating_method_tables import (
     CELLS,
@@ -44,25 +43,31 @@ def families_of(
     mode: Mode,
     judge_verdicts: Mapping[str, AnyTable],
     *,
+    playing: Sequence[PlayingJudge],
     excluded: Sequence[str] = (),
 ) -> dict[str, Families]:
-    """Return the families of judges and entrants, by dimension.
+    """Return who is of a family with the judges, by dimension, as far as the config says.
 
     Args:
         judge_verdicts: That table of every dimension.
+        playing: The judges that are also entrants.
         excluded: Entrants to leave out.
     """
-    entrants = {
-        entrant.entrant_id: entrant_family(entrant, named=config.families)
-        for entrant in config.entrants
-        if entrant.entrant_id not in excluded
-    }
-    found = {}
+    named, families = config.families, {}
+    entrants = [name for name in config.entrant_ids if name not in excluded]
     for dimension, frame in judge_verdicts.items():
-        judge_model = ", ".join(sorted(judge_models_of(frame))) or config.lead(mode).model
-        own = judge_family(judge_model, named=config.families)
-        found[dimension] = Families(judge_model, own, entrants)
-    return found
+        models = sorted(judge_models_of(frame)) or [config.lead(mode).model]
+        of_judges = {named[model] for model in models if model in named}
+        shared = {
+            name: f"family {named[name]}" for name in entrants if named.get(name) in of_judges
+        }
+        shared |= {
+            each.entrant_id: each.same
+            for each in playing
+            if each.judge in models and each.entrant_id in entrants
+        }
+        families[dimension] = Families(", ".join(models), shared)
+    return families
 
 
 def fair_section(
@@ -181,11 +186,11 @@ class Compared:
         """The number of prompts of a basis."""
         return next(iter(self.by(BRADLEY_TERRY, basis).values())).n
 
-    def of_family(self, is_shared: bool | None) -> list[str]:
-        """The entrants that share the judge's family, or do not, or for which that is unknown."""
-        rated = self.by(BRADLEY_TERRY, COMMON)
-        names = [name for name in dict.fromkeys((*self.families.entrants, *rated)) if name in rated]
-        return [name for name in names if self.families.is_shared_with(name) is is_shared]
+    @property
+    def kin(self) -> list[str]:
+        """The entrants that share the judge's model or family, with what they share."""
+        shared, rated = self.families.shared, self.by(BRADLEY_TERRY, COMMON)
+        return [f"{name} ({shared[name]})" for name in shared if name in rated]
 
 
 def order_words(compared: Mapping[str, Compared]) -> str:
@@ -233,9 +238,9 @@ def fair_sentences(compared: Compared, *, dimension: str) -> list[str]:
 
 def fair_table(compared: Compared) -> ReportTable:
     """Return everybody on the three denominators, best on the common support first."""
-    kin = compared.families.is_shared_with
+    kin = compared.families.shared
     columns: dict[str, Cell[AnyStanding]] = {
-        "entrant": lambda row: row.entrant_id + " (judge's family)" * bool(kin(row.entrant_id))
+        "entrant": lambda row: row.entrant_id + " (judge's family)" * (row.entrant_id in kin)
     }
     for basis in _BASES:
         columns |= _basis_columns(compared, basis)

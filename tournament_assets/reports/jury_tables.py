@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from tournament_assets.audits.fair_comparison import judge_family
 from tournament_assets.reports.report_tables import Cell, ReportSection, ReportTable
 from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.config import TournamentConfig
@@ -44,7 +43,7 @@ def judges_table(rows: Sequence[MeasureRow], families: Families) -> ReportTable:
         judges,
         {
             "judge": lambda row: row.subject,
-            "family": lambda row: judge_family(row.subject or "", named=families),
+            "family": lambda row: families.get(row.subject or ""),
             "weight": lambda row: format_number(row.value),
             "discrimination (interval)": estimate("discrimination"),
             "odds for the first slot (interval)": estimate("slot_odds"),
@@ -67,9 +66,7 @@ def agreement_table(rows: Sequence[MeasureRow], families: Families) -> ReportTab
     found = {(row.measure, row.subject, row.other): row for row in rows}
 
     def is_one_family(row: MeasureRow) -> bool:
-        first, second = (
-            judge_family(name or "", named=families) for name in (row.subject, row.other)
-        )
+        first, second = (families.get(name or "") for name in (row.subject, row.other))
         return first is not None and first == second
 
     def kappa(row: MeasureRow) -> MeasureRow:

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from typing import Any, Literal, get_args, get_origin
 
 from tournament_assets.audits.fair_comparison import Families
+from tournament_assets.project.playing_judges import PlayingJudge
 from tournament_assets.reports.battle_pages import BattleTables
 from tournament_assets.reports.fair_tables import families_of
 from tournament_assets.reports.figures.figures import EntrantEconomy
@@ -117,6 +118,7 @@ class Page:
         prices: US dollars that judging cost, by dimension; None where no price is known.
         costs: The costs by purpose, as text.
         economies: The entrants' cost and speed, in the order of the config.
+        playing: The judges that are also entrants.
         provenance: The hash, seed or version of everything that determines the result.
         versions: Versions of the program, Python and libraries.
         command: The command that repeats this report.
@@ -133,6 +135,7 @@ class Page:
     prices: Mapping[str, float | None] = field(default_factory=dict)
     costs: Sequence[tuple[str, str]] = ()
     economies: Sequence[EntrantEconomy] = ()
+    playing: Sequence[PlayingJudge] = ()
     provenance: Sequence[tuple[str, str]] = ()
     versions: str = ""
     command: str = ""

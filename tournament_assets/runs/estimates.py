@@ -26,6 +26,7 @@ from tournament_assets.project.existing_work import (
     pairs_of_dimension,
 )
 from tournament_assets.project.plan import TournamentPlan, requests_for_pairs
+from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.project.project_files import load_rubrics
 from tournament_assets.responses.api_responses import (
     build_response_requests,
@@ -124,6 +125,7 @@ def estimate_pairs(
         lead,
         assumed_responses=assumed_responses,
         others=tuple(others),
+        cautions=tuple(each.sentence for each in playing_judges(plan, mode, models=(judge_model,))),
         budget=next((each for each in budgets if each is not None), None),
     )
 

@@ -20,6 +20,7 @@ from tournament_assets.judging.costs.prices import load_newest_prices
 from tournament_assets.project.config_files import with_lines
 from tournament_assets.project.existing_work import known_responses, load_bank_and_selection
 from tournament_assets.project.plan import TournamentPlan, select_prompts
+from tournament_assets.project.playing_judges import ADVICE, WHY, playing_judges
 from tournament_assets.project.project_files import (
     entrant_file_problems,
     load_bank,
@@ -373,6 +374,9 @@ def diagnose_tournament(
     names = plan.config.mode_names
     used = {judge.name: judge for mode in names for judge in plan.config.judges_of(mode)}
     judges = used.values()
+    playing = [each for mode in names for each in playing_judges(plan, mode)]
+    for each in dict.fromkeys(playing):
+        yield Finding(f"{name}: judge", Health.LOOK, f"{each.said}: {WHY}", ADVICE)
     problems = dict.fromkeys(
         problem for each in judges for problem in judge_problems(each, environment)
     )

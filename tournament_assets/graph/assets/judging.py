@@ -125,6 +125,11 @@ def _estimate_checks(estimate: JudgingEstimate, step: Step) -> list[Check]:
             "within_budget", problem is None, f"{estimate.mode}: {problem or fits}", is_error=True
         ),
         Check("caching_pays", not problems, f"{estimate.mode}: {caching}"),
+        Check(
+            "judge_does_not_play",
+            not estimate.cautions,
+            f"{estimate.mode}: {'; '.join(estimate.cautions) or 'no judge is an entrant'}",
+        ),
     ]
 
 

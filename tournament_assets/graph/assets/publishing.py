@@ -12,6 +12,7 @@ from tournament_assets.graph.assets.responses import entrant_responses
 from tournament_assets.graph.outputs import Check, Made, Markdown, known, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.reports.economies import entrant_economies
 from tournament_assets.reports.report_tables import document_markdown
 from tournament_assets.reports.run.page import READS, iterate_pages
@@ -90,7 +91,8 @@ def _page(step: Step, tables: Mapping[str, Any]) -> Page:
         tables=tables,
         config=config,
         mode=step.mode,
-        judge_models={model for each in facts.summaries.values() for model in each.judge_models},
+        judge_models=facts.models,
+        playing=playing_judges(plan, step.mode, models=facts.models),
         prices={dimension: cost["cost_usd"] for dimension, cost in facts.costs.items()},
         costs=cost_lines(facts.costs),
         economies=entrant_economies(config, read.entrant_responses),

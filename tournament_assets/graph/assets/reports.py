@@ -34,6 +34,7 @@ from tournament_assets.graph.outputs import (
 )
 from tournament_assets.graph.rows import Step
 from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
 from tournament_assets.reports.audit_tables import choose_findings, fold_findings
@@ -387,7 +388,10 @@ def fair_comparison(
         ratings=ratings,
     )
     metadata: dict[str, Any] = {}
-    for dimension, families in families_of(plan.config, mode, judge_verdicts).items():
+    models = {each for table in judge_verdicts.values() for each in judge_models_of(table)}
+    playing = playing_judges(plan, mode, models=models)
+    kin = families_of(plan.config, mode, judge_verdicts, playing=playing)
+    for dimension, families in kin.items():
         own = Compared.of([row for row in rows if row.dimension == dimension], families)
         metadata[f"finding_{dimension}"] = " ".join(fair_sentences(own, dimension=dimension))
         metadata[f"comparison_{dimension}"] = report_table(fair_table(own))

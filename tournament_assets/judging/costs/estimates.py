@@ -223,6 +223,7 @@ class JudgingEstimate:
         rounds: What a run in which pairs stop early asks next.
         anchor_requests: The requests that a scheduled rerun repeats besides, to see whether the
             judge drifts.
+        cautions: What to know of the judge before it is paid.
     """
 
     mode: str
@@ -242,6 +243,7 @@ class JudgingEstimate:
     others: "tuple[JudgingEstimate, ...]" = ()
     rounds: "RoundsEstimate | None" = None
     anchor_requests: int = 0
+    cautions: tuple[str, ...] = ()
 
     @property
     def anchor_usd(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from tournament_assets.project.playing_judges import PlayingJudge
 from tournament_assets.reports.rendering import render_sentences
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.sections import Doubt
@@ -59,12 +60,15 @@ def method_section(*, judge_label: str, judge_model: str) -> ReportSection:
     )
 
 
-def judge_doubts(*, judge_label: str, judge_is_language_model: bool) -> list[Doubt]:
-    """Return the doubt that the judge is a stand-in, if it is one."""
+def judge_doubts(
+    *, judge_label: str, judge_is_language_model: bool, playing: Sequence[PlayingJudge]
+) -> list[Doubt]:
+    """Return the doubts that the judge is a stand-in, or also an entrant."""
+    doubts = [Doubt(each.said, f"{each.sentence}.") for each in playing]
     if judge_is_language_model:
-        return []
+        return doubts
     sentence = f"judge: {judge_label}. These results say nothing about quality."
-    return [Doubt("the judge is not a language model", sentence, is_red=True)]
+    return [Doubt("the judge is not a language model", sentence, is_red=True), *doubts]
 
 
 def provenance_section(
