@@ -9,7 +9,8 @@ from tests.run_comparison.test_gate import BETTER, EVEN, SETTINGS, WORSE, run
 from tournament_assets.graph.adapter import check_result
 from tournament_assets.graph.assets.publishing import gate_check
 from tournament_assets.project.config_files import load_config
-from tournament_assets.run_comparison.gate import hold_gate
+from tournament_assets.run_comparison.gate import GateSettings, hold_gate
+from tournament_assets.run_comparison.run_reading import FinishedRun, read_finished_runs
 from tournament_assets.tournament.errors import InputError
 
 
@@ -57,3 +58,26 @@ def test_nobody_is_held_against_itself(tmp_path: Path) -> None:
     project.edit_config(gate={"candidate": "mixed", "baseline": "mixed"})
     with pytest.raises(InputError, match=r"\.yaml:\d+: gate\.baseline: 'mixed'"):
         load_config(project.config_path)
+
+
+def test_a_run_says_what_length_gains_whom_where_a_light_on_length_is_red(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    modes = {"pilot": {"judges": ["pilot"], "prewarm": False}, "headline": {"judges": ["headline"]}}
+    project.edit_config(checks={"max_longer_wins": 0.0}, modes=modes)
+    (finished,) = read_finished_runs([project.run().directory])
+    assert {each["longer_wins"] for each in dimension_lights(finished)} == {"red"}
+    # Careful's sentences are the longest, sloppy's the shortest, and mixed has both.
+    for gains in finished.manifest["length_gains"].values():
+        assert {name: {*shorter} for name, shorter in gains.items()} == {
+            "careful": {"sloppy", "mixed"},
+            "mixed": {"sloppy"},
+        }
+    for held in hold_gate(finished, GateSettings("careful", "sloppy")).dimensions:
+        assert "the trust panel is red: longer_wins" in held.doubts
+    project.edit_config(checks={"max_longer_wins": None, "max_length_effect": None})
+    (unlit,) = read_finished_runs([project.run().directory])
+    assert "length_gains" not in unlit.manifest
+
+
+def dimension_lights(finished: FinishedRun) -> list[dict[str, str]]:
+    return [finished.manifest["trust"][name] for name in ("factuality", "calibration")]

@@ -189,7 +189,7 @@ def length_gains(
     words = {text: count_style(text) for row in rows for text in (row.response_a, row.response_b)}
     sides = ([words[getattr(row, f"response_{side}")] for row in rows] for side in "ab")
     differences = style_differences(*sides, names=("words",))[:, 0]
-    typical = math.sqrt(np.mean(differences**2))
+    typical = math.sqrt(np.mean(differences**2)) if rows else 0.0
     by_pair: defaultdict[tuple[str, str], defaultdict[str, list[float]]]
     by_pair = defaultdict(lambda: defaultdict(list))
     for row, difference in zip(rows, differences, strict=True):
