@@ -196,16 +196,19 @@ def measure_passes(
     rows = []
     for _ in range(n):
         pairs = judge_pairs(generator, judge, prompts=prompts, lead=lead)
-        verdicts = {"facts": tuple(pair.judgment for pair in pairs)}
+        settled = (each.judgment for each in pairs if isinstance(each.judgment, SettledPair))
+        verdicts = {"facts": tuple(settled)}
         lights = lights_of(pairs)
         passed = []
         for trust in ({}, lights):
             manifest = {"entrants": ENTRANTS, "trust": {"facts": trust}}
             run = FinishedRun(Path("run"), manifest, verdicts, {}, {})
             passed.append(hold_gate(run, settings).passage is Passage.NOT_WORSE)
-        settled = np.mean([pair.judgment.outcome is not Outcome.INCONSISTENT for pair in pairs])
-        rows.append((settled, *passed, passed[0] and TrustState.RED not in lights.values()))
-    return Passes(*np.mean(rows, axis=0).tolist())
+        consistent = sum(each.judgment.outcome is not Outcome.INCONSISTENT for each in pairs)
+        rows.append(
+            (consistent / len(pairs), *passed, passed[0] and TrustState.RED not in lights.values())
+        )
+    return Passes(*np.array(rows, dtype=float).mean(axis=0).tolist())
 
 
 SLOTS, AGREEMENTS, LEADS = (0.0, 0.3, 0.6), (0.58, 0.65, 0.80, 0.95), (-20.0, 0.0)

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from benchmarks.gate import Judge, measure_passes
 from tests.projects import FinishedPilot
 from tests.run_comparison.test_run_reading import UNRATED, VERDICT, write_leaderboard
 from tournament_assets.cli import main
@@ -435,9 +436,9 @@ def test_a_length_effect_blocks_where_the_two_differ_enough_to_decide(
 
 
 def test_what_length_may_have_cost_the_candidate_leaves_it_undecided_whether_it_is_worse() -> None:
-    lights = {"trust": {"facts": {"length_effect": "red"}}}
+    trust = {"facts": {"length_effect": "red"}}
     for gains, blocks in (({"old": {"new": 500.0}}, True), ({"new": {"old": 500.0}}, False)):
-        worse = run(WORSE, length_gains={"facts": gains}, **lights)
+        worse = run(WORSE, length_gains={"facts": gains}, trust=trust)
         assert bool(doubts_of(worse)) == blocks
 
 
@@ -463,3 +464,11 @@ def test_the_docs_say_of_every_light_whether_it_blocks() -> None:
     words = {Bias.NONE: "never", Bias.DIFFERENCE: "always", Bias.LENGTH: "where lengths differ"}
     lights = {each.name: words[each.bias] for each in MEASURES.values()}
     assert {name: rows.get(name) for name in lights} == lights
+
+
+def test_an_equal_candidate_passes_as_often_with_the_lights_of_an_unsure_judge() -> None:
+    """`python -m benchmarks.gate` does it a thousand times at each slot and agreement."""
+    unsure = Judge(slot=0.6, agreement=0.58)
+    passes = measure_passes(unsure, prompts=200, lead=0.0, n=12, margin=60.0)
+    assert passes.held == passes.by_statistics > 0.5
+    assert passes.without_red == 0
