@@ -49,6 +49,17 @@ def repeated(judgments: Sequence[Judgment], k: int) -> list[Judgment]:
 JUDGMENTS = simulate_judgments([0.0, 0.4, 0.8, 1.2], n_prompts=20, seed=3)
 
 
+def test_samples_of_a_jury_that_balance_are_a_tie_and_no_win_by_rounding() -> None:
+    # 1/98, 57/98 and 89/98, and so on: a half on average, which some means miss by the last bit.
+    judgments = [
+        Judgment(f"p{first}", "tone", *PAIR[::-1], outcome, share=part / 98, sample=number)
+        for first in range(1, 42)
+        for number, part in enumerate((first, 57, 90 - first), start=1)
+        for outcome in (Outcome.A_WINS if part > 49 else Outcome.B_WINS,)
+    ]
+    assert code_judgments(judgments, entrants=PAIR).decisive().n_matches == 0
+
+
 @pytest.mark.parametrize("k", [2, 3, 7])
 def test_identical_samples_give_what_one_gives(k: int) -> None:
     once, many = (

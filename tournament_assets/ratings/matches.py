@@ -22,6 +22,8 @@ from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 _SHOWN = 3
+_ROUNDING = 1e-12
+"""A mean share this near to a half is a tie."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -259,8 +261,9 @@ class Matches:
         """Return one match per prompt and two entrants, whose share is the mean over its samples.
 
         A prompt whose samples are not all judged is the mean of those that are, and counts as much
-        as any other. Shares are averaged by their weights, and the weight of the result is the mean
-        weight. Without samples of a prompt this is the same object.
+        as any other; samples that balance are a tie. Shares are averaged by their weights, and the
+        weight of the result is the mean weight. Without samples of a prompt this is the same
+        object.
         """
         if not self.sample.size:
             return self
@@ -272,6 +275,8 @@ class Matches:
         share = np.where(self.first == low, self.preference, 1 - self.preference)
         weight = np.bincount(places, self.weight, keys.size).astype(np.float64)
         mean = np.bincount(places, share * self.weight, keys.size) / weight
+        # Samples that balance leave a rounding, which would be a win.
+        mean = np.where(np.abs(mean - 0.5) <= _ROUNDING, 0.5, mean)
         weight = weight / np.bincount(places, minlength=keys.size)
         order = np.argsort(rows)
         rows, mean, weight = rows[order], mean[order], weight[order]
