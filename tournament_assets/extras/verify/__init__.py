@@ -1,1 +1,1 @@
-"""Computes a finished run again from its verdicts, and compares its files with the result."""
+"""Says which files of a finished run are no longer as they were written."""

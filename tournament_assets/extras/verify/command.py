@@ -4,52 +4,35 @@ from pathlib import Path
 
 import click
 
-from tournament_assets.extras.verify.checksums import check_sums
-from tournament_assets.extras.verify.settled import read_run
-from tournament_assets.extras.verify.verification import Verification, require_same_settings
-
-_SHOWN = 20
+from tournament_assets.extras.verify.checksums import compare_files
+from tournament_assets.storage.run_directory import CHECKSUMS
+from tournament_assets.tournament.formatting import format_plural
 
 
 @click.command("verify")
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path, file_okay=False))
 @click.pass_context
 def verify_command(context: click.Context, folder: Path) -> None:
-    """Compute the numbers of the run directory RUN again from its verdicts.
+    """Name the files of the run directory RUN that changed, are gone, or were added.
 
-    First every file is held against the checksums that were written with the run. Then its numbers
-    are computed by other code than wrote them: what the data files hold to the ninth digit or the
-    last, what pages and LaTeX print to the digit printed, by row and column or by the words of a
-    sentence. A number that another file has too is compared with it. What nothing is compared with,
-    such as times, hashes and p-values, is counted for each file. It sends no request.
-    Exit code 1: a number is wrong, or a file changed.
+    Every file is compared with SHA256SUMS, the checksums that were written with the run. They say
+    nothing about whether a number is right, and nothing about a file that was changed together with
+    its line: keep SHA256SUMS elsewhere, or sign it, if somebody may have had a reason to. Sends no
+    request.
+
+    Exit code 0: every file is as it was written. 1: a file changed, is gone, or was added.
+    2: not the directory of a run, or SHA256SUMS or a file cannot be read.
 
     \b
     tournament verify runs/pilot_20261104T101500Z
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    unchanged = check_sums(folder)
-    click.echo(f"{unchanged.file}: {unchanged.n:,} files, {len(unchanged.wrong)} changed")
-    wrong = [*unchanged.wrong]
-    n = left = 0
-    try:
-        run = read_run(folder)
-        require_same_settings(run)
-        verification = Verification(run)
-        for name in verification.files:
-            checked = verification.check(name)
-            wrong += checked.wrong
-            n, left = n + checked.n, left + checked.n_left
-            more = f"; not recomputed: {checked.n_left:,}" if checked.n_left else ""
-            click.echo(f"{name}: {checked.n:,} recomputed, {len(checked.wrong)} wrong{more}")
-    finally:
-        for each in wrong[:_SHOWN]:
-            click.echo(f"  {each.file}: {each.place}: {each.found}; expected {each.expected}")
-        if len(wrong) > _SHOWN:
-            click.echo(f"  and {len(wrong) - _SHOWN} more")
-    click.echo(
-        f"{n:,} values are what the verdicts give; not recomputed: {left:,} numbers (times, "
-        "hashes, effects of style and more), which are as the run wrote them."
-        if not wrong
-        else f"{len(wrong):,} wrong or changed"
-    )
-    context.exit(1 if wrong else 0)
+    comparison = compare_files(folder)
+    for name, difference in comparison.differences.items():
+        # A name may hold what a terminal obeys, or bytes that are not UTF-8.
+        click.echo(f"{difference}: {name if name.isprintable() else ascii(name)}")
+    n = format_plural(comparison.n_listed, "file")
+    if not comparison.differences:
+        click.echo(f"{CHECKSUMS}: {n}, all as they were written")
+        return
+    click.echo(f"{CHECKSUMS}: {n}, {len(comparison.differences):,} changed, gone or added")
+    context.exit(1)
