@@ -100,6 +100,14 @@ def separated_by(differences: np.ndarray, *, n_prompts: int) -> SeparatedEntrant
     return separate_entrants(found, ratings=[1.0, 0.0], confidence=0.95)
 
 
+@pytest.mark.parametrize("rounding", [3e-15, -3e-15])
+def test_a_rounding_on_which_all_resamples_agree_separates_nobody(rounding: float) -> None:
+    equal = separated_by(np.full(999, rounding), n_prompts=1000)
+    assert not equal.is_above.any()
+    ahead = separated_by(np.full(999, 0.01), n_prompts=1000)
+    assert ahead.is_above.tolist() == [[False, True], [False, False]]
+
+
 def test_the_intervals_of_independent_differences_are_those_of_sidak() -> None:
     # Nine differences to one fixed entrant are independent, and the other 36 of those that stand
     # apart anyway add little: Sidak's level for nine is 1 - 0.95 ** (1 / 9), 2.77 sds.

@@ -28,6 +28,9 @@ from tournament_assets.ratings.intervals import BootstrapRatings, PercentileInte
 from tournament_assets.ratings.matches import require_confidence
 from tournament_assets.tournament.errors import InputError
 
+_SMALL = 1e-6
+"""Elo points. Fits stop within a small part of this, so smaller differences are none."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairwiseOrder:
@@ -226,7 +229,8 @@ def _simultaneous(
     """Return intervals of differences, shape (n_samples, n_pairs), from the largest |t| of each.
 
     They hold together and are infinite where there are none; with them, the difference on every
-    resample where that is one and the same, otherwise 0, shape (n_pairs,).
+    resample where that is one and the same, and more than a rounding, otherwise 0, shape
+    (n_pairs,).
 
     The quantile is widened from the normal distribution to Student's t, and the spread by
     sqrt(n / (n - 1)), as `expanded_percentile_interval` does for one rating.
@@ -242,7 +246,7 @@ def _simultaneous(
     middle, spread = np.nanmedian(values, axis=0), np.nanstd(values, axis=0)
     # Solving the same battles twice may differ in the last digits, and that is no spread.
     spreads = spread > 1e-9 * np.maximum(1.0, np.abs(middle))
-    agreed[tells] = np.where(spreads, 0.0, middle)
+    agreed[tells] = np.where(spreads | (np.abs(middle) <= _SMALL), 0.0, middle)
     values, middle, spread = values[:, spreads], middle[spreads], spread[spreads]
     rank = math.ceil(confidence * (len(values) + 1))
     if spread.size and rank <= len(values):
