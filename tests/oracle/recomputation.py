@@ -21,6 +21,8 @@ from tournament_assets.ratings.standings import Claim
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 _POINTS = 400 / math.log(10)
+_NO_LEAD = 1e-6
+"""Elo points: a smaller difference of two strengths is a rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +381,7 @@ class Recomputed:
                 "fun": lambda at: rows @ at - least,
                 "jac": lambda _: rows,
             },
-            options={"ftol": 1e-12},
+            options={"ftol": 1e-12},  # of the solver; what it finds is compared to a billionth
         )
         down, up = nearest.x[:n], nearest.x[n:]
         return {
@@ -462,7 +464,7 @@ class Recomputed:
             return slopes(at) - pinned
 
         near = minimize(surprise, np.zeros(len(names) + 1), jac=lambda at: -slopes(at)).x
-        solution = root(fixed, near, options={"xtol": 1e-13}).x
+        solution = root(fixed, near, options={"xtol": 1e-13}).x  # of the solver
         points = self.initial + _POINTS * (solution[:-1] - solution[:-1].mean())
         tie_parameter = math.exp(solution[-1]) if ties.any() else 0.0
         return dict(zip(names, points.tolist(), strict=True)), tie_parameter
@@ -613,7 +615,7 @@ def _solve(tables: NDArray[np.float64]) -> NDArray[np.float64]:
                 break
             part[worse] /= 2
         theta, now = theta + part[:, None] * step, then
-        if np.abs(step).max(initial=0.0) < 1e-11:
+        if np.abs(step).max(initial=0.0) < 1e-11:  # Newton's next step is its square
             break
     points: NDArray[np.float64] = (theta - theta.mean(axis=1, keepdims=True)) * _POINTS
     return points
@@ -706,7 +708,8 @@ def _joint(
             continue
         middle, spread = float(np.median(apart[is_finite])), float(apart[is_finite].std())
         if spread <= 1e-9 * max(1.0, abs(middle)):
-            better[i, j], better[j, i] = middle > 0, middle < 0
+            # Of two whose every resample is equal, a rounding puts neither above the other.
+            better[i, j], better[j, i] = middle > _NO_LEAD, middle < -_NO_LEAD
             continue
         spread_pairs.append((i, j))
         strays.append((middle, spread, np.where(is_finite, np.abs(apart - middle) / spread, 0.0)))
