@@ -100,6 +100,7 @@ def separated_by(differences: np.ndarray, *, n_prompts: int) -> SeparatedEntrant
     return separate_entrants(found, ratings=[1.0, 0.0], confidence=0.95)
 
 
+# What solving the same battles twice leaves between two of the same ratings.
 @pytest.mark.parametrize("rounding", [3e-15, -3e-15])
 def test_a_rounding_on_which_all_resamples_agree_separates_nobody(rounding: float) -> None:
     equal = separated_by(np.full(999, rounding), n_prompts=1000)
