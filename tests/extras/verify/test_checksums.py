@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.projects import make_project
 from tournament_assets.cli import main
 from tournament_assets.storage.run_directory import CHECKSUMS, write_run_directory
 
@@ -28,6 +29,15 @@ def rewrite(folder: Path, content: str) -> None:
 def test_a_run_that_nobody_touched_is_unchanged(folder: Path) -> None:
     done = verify(folder)
     assert (done.exit_code, done.output) == (0, "SHA256SUMS: 3 files, all as they were written\n")
+
+
+def test_a_finished_run_is_unchanged_until_a_word_of_its_report_is_another(tmp_path: Path) -> None:
+    run = make_project(tmp_path / "project", dimensions=("factuality",)).run().directory
+    assert verify(run).exit_code == 0
+    report = (run / "report.md").read_text(encoding="utf-8")
+    assert "undecided" in report
+    (run / "report.md").write_text(report.replace("undecided", "equivalent"), encoding="utf-8")
+    assert verify(run).output.startswith("changed: report.md\n")
 
 
 def test_files_that_changed_are_gone_or_were_added_are_named(folder: Path) -> None:
