@@ -230,7 +230,8 @@ class Oracle:
 
     def _copies_of(self, name: str) -> tuple[str, ...]:
         counts = counts_of(self.pairs)
-        met = ((other, counts.get((min(name, other), max(name, other)))) for other in self.entrants)
+        others = sorted(self.entrants)
+        met = ((other, counts.get((min(name, other), max(name, other)))) for other in others)
         return tuple(
             other
             for other, counted in met
