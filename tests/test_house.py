@@ -103,3 +103,28 @@ def test_a_tolerance_below_a_billionth_has_its_reason_beside_it() -> None:
                 and not texts[line + 3].startswith('"""')
             ]
     assert places == []
+
+
+def test_a_stored_row_becomes_a_settled_pair_in_one_way() -> None:
+    # Whoever builds a judgment field by field can leave one out: once it was the weight.
+    sources = {
+        str(path.relative_to(PACKAGE)): path.read_text("utf-8") for path in PACKAGE.rglob("*.py")
+    }
+    of_judgment = re.compile(r"^class (\w+)\(Judgment\):", re.MULTILINE)
+    kinds = {"Judgment", *(name for text in sources.values() for name in of_judgment.findall(text))}
+    assert kinds == {"Judgment", "PairReading", "SettledPair"}
+    built, read_whole = [], set()
+    for place, text in sources.items():
+        # A class of the same name that is no judgment is another module's own.
+        own = {name for name in kinds if not re.search(rf"^class {name}:", text, re.MULTILINE)}
+        for call in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)):
+            of, *rest = (
+                each.id if isinstance(each, ast.Name) else "" for each in (call.func, *call.args)
+            )
+            if of in own:
+                built.append(f"{place}:{call.lineno}")
+            if of == "rows_of" and {*rest} & own:
+                read_whole.add(place)
+    assert built == []
+    # A table's columns are read by the names of the fields, every one of them.
+    assert read_whole == {"verdicts/table_rows.py"}

@@ -39,6 +39,7 @@ def pair(
     *,
     stratum: str = "recall",
     replies: tuple[ReplyReading, ReplyReading] | None = None,
+    weight: float = 1.0,
 ) -> PairReading:
     """A pair settled from its two replies, or with those that lead to an outcome."""
     if replies is None:
@@ -46,9 +47,11 @@ def pair(
         replies = (said(ab), said(ba))
     return PairReading(
         prompt_id,
-        stratum,
+        "factuality",
         entrant_a,
         entrant_b,
         reconcile_swap(replies[0].verdict, replies[1].verdict),
-        replies,
+        weight,
+        stratum=stratum,
+        replies=replies,
     )

@@ -117,6 +117,20 @@ def test_the_three_scores_differ_by_what_they_divide_by() -> None:
     assert ada.coverage == 3 / 6
 
 
+def test_a_score_counts_a_pair_as_often_as_it_stands_for_others() -> None:
+    # Of the rest of a stopped pair a fifth was judged, so that each of these stands for five.
+    _, ada, _ = measure(
+        pair("ada", "bob", Outcome.A_WINS, "p1"),
+        pair("ada", "bob", Outcome.B_WINS, "p2", weight=5.0),
+        pair("ada", "cyd", Outcome.INCONSISTENT, "p1", weight=2.0),
+        prompts_unanswered=1,
+    )
+    assert ada.score_present == (1 + 0 + 2 * 0.5) / 8
+    assert ada.score_clean == 1 / 6
+    assert ada.score_normalised == (1 + 0 + 2 * 0.5) / (8 + 2)
+    assert (ada.pairs_judged, ada.pairs_planned) == (3, 5)
+
+
 def test_a_pair_with_an_empty_or_cut_off_response_is_not_clean() -> None:
     cyd, ada, bob = measure(
         pair("ada", "bob", Outcome.A_WINS, "p1"),

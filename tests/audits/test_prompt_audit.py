@@ -1,3 +1,4 @@
+import math
 from itertools import combinations, pairwise
 
 import pytest
@@ -153,3 +154,43 @@ def test_a_few_prompts_or_a_small_difference_say_nothing() -> None:
 def test_unjudged_pairs_are_no_losses() -> None:
     unjudged = [Outcome.UNJUDGED] * 12
     assert failures(*stratum("recall", unjudged), *stratum("vignette", [WIN] * 12)) == []
+
+
+def test_what_a_prompt_moves_counts_a_pair_as_often_as_it_stands_for_others() -> None:
+    won = {"p1": (Outcome.A_WINS, 1.0), "p2": (Outcome.A_WINS, 5.0), "p3": (Outcome.B_WINS, 2.0)}
+    won |= {"p4": (Outcome.B_WINS, 1.0)}
+    rows = audit_prompts(
+        [pair("ada", "bob", each, name, weight=weight) for name, (each, weight) in won.items()],
+        dimension="factuality",
+        entrants=ENTRANTS[:2],
+    )
+    moves = {row.prompt_id: row.value for row in rows if row.kind is FindingKind.MOVES_RATING}
+
+    def rating_of_ada(without: str = "") -> float:
+        wins = sum(
+            w for name, (each, w) in won.items() if each is Outcome.A_WINS and name != without
+        )
+        all_ = sum(weight for name, (_, weight) in won.items() if name != without)
+        return 200 * math.log10(wins / (all_ - wins))
+
+    # Both move alike, and the first in the order of the tables is named.
+    for name, move in moves.items():
+        assert move == pytest.approx(rating_of_ada(name or "") - rating_of_ada(), abs=0.06)
+    assert moves.keys() == won.keys()
+    # Without p2 the two are 1 to 3, with it 6 to 3: they change places.
+    swaps = {row.prompt_id for row in rows if row.kind is FindingKind.DECIDES_ORDER}
+    assert swaps == {"p2"}
+
+
+def test_a_stratum_is_failed_by_what_its_pairs_stand_for() -> None:
+    def on_a_prompt(name: str, weight: float) -> list[PairReading]:
+        return [
+            pair("ada", "bob", Outcome.B_WINS, name, weight=weight),
+            pair("ada", "cyd", Outcome.A_WINS, name),
+        ]
+
+    others = [pair("ada", "bob", Outcome.A_WINS, f"q{n}", stratum="vignette") for n in range(8)]
+    for weight, failed in ((5.0, ["ada"]), (1.0, [])):
+        own = [each for n in range(8) for each in on_a_prompt(f"p{n}", weight)]
+        found = find_stratum_failures([*own, *others], entrants=ENTRANTS)
+        assert [each.entrant_id for each in found if each.entrant_id == "ada"] == failed

@@ -1,3 +1,5 @@
+from dataclasses import asdict
+
 import pytest
 
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
@@ -54,3 +56,14 @@ def test_words_in_stored_tables_stay_the_same() -> None:
         "same_text",
         "unjudged",
     ]
+
+
+def test_a_pair_of_a_row_holds_all_that_the_row_says_of_it() -> None:
+    pair = Judgment("p1", "factuality", "ada", "bob", Outcome.TIE, 5.0, 0.25, 2)
+    row = {**asdict(pair), "outcome": "tie", "source": "s"}
+    assert Judgment.of(pair) == Judgment.of(row) == pair
+    for name in asdict(pair):
+        with pytest.raises(KeyError, match=name):
+            Judgment.of({key: value for key, value in row.items() if key != name})
+    with pytest.raises(ValueError, match="draw"):
+        Judgment.of({**row, "outcome": "draw"})

@@ -27,7 +27,7 @@ from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.formatting import format_share, join_names
 from tournament_assets.tournament.prompts import GeneratedResponse, answer_key
-from tournament_assets.tournament.verdicts import Outcome, Verdict
+from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 INFRASTRUCTURE = frozenset(
     {
@@ -58,33 +58,17 @@ class ReplyReading:
     was_rejudged: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PairReading:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairReading(Judgment):
     """A settled pair with the reading of each reply.
 
     Attributes:
         stratum: The prompt's source.
-        entrant_a: The pair's first entrant.
-        entrant_b: The pair's second entrant.
-        outcome: How the pair was settled.
         replies: Readings of its two presentations, `ab` and `ba`, by each judge in turn.
-        share: The first entrant's share of the win; by default that of the outcome.
-        sample: Which of their answers to the prompt were compared, from 1.
     """
 
-    prompt_id: str
     stratum: str
-    entrant_a: str
-    entrant_b: str
-    outcome: Outcome
     replies: tuple[ReplyReading, ...]
-    share: float | None = None
-    sample: int = 1
-
-    def __post_init__(self) -> None:
-        """Derive the share from the outcome unless it was given."""
-        if self.share is None:
-            object.__setattr__(self, "share", self.outcome.share)
 
     @property
     def is_judged(self) -> bool:
@@ -165,9 +149,9 @@ def measure_coverage(
                 pairs_inconsistent=sum(pair.outcome is Outcome.INCONSISTENT for pair in judged),
                 pairs_clean=len(clean),
                 coverage=_ratio(len(settled), planned),
-                score_present=_ratio(points, len(settled)),
-                score_clean=_ratio(_sum_points(clean, entrant), len(clean)),
-                score_normalised=_ratio(points, planned),
+                score_present=_ratio(points, _weigh(settled)),
+                score_clean=_ratio(_sum_points(clean, entrant), _weigh(clean)),
+                score_normalised=_ratio(points, _weigh(own) + unanswered),
                 replies_asked=len(replies),
                 replies_refused=said[Verdict.REFUSED],
                 replies_unreadable=said[Verdict.UNREADABLE],
@@ -181,7 +165,12 @@ def measure_coverage(
 
 
 def _sum_points(pairs: Iterable[PairReading], entrant: str) -> float:
-    return sum(pair.points(entrant) or 0.0 for pair in pairs)
+    return sum(pair.weight * (pair.points(entrant) or 0.0) for pair in pairs)
+
+
+def _weigh(pairs: Iterable[PairReading]) -> float:
+    """Return how many pairs some stand for: where judging stopped early, more than they are."""
+    return sum(pair.weight for pair in pairs)
 
 
 def _is_empty(response: GeneratedResponse) -> bool:
@@ -192,7 +181,7 @@ def _is_cut_off(response: GeneratedResponse) -> bool:
     return response.finish_reason == "length"
 
 
-def _ratio(part: float, whole: int) -> float | None:
+def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 

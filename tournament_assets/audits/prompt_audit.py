@@ -30,7 +30,7 @@ from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.tournament.asset_rows import PromptFindingRow
 from tournament_assets.tournament.formatting import format_share
-from tournament_assets.tournament.verdicts import Judgment, Outcome
+from tournament_assets.tournament.verdicts import Outcome
 
 _FEWEST_PROMPTS = 3
 """Fewest prompts, inside and outside of a stratum, for testing it."""
@@ -88,15 +88,16 @@ def find_stratum_failures(
 def _scores_by_stratum(
     pairs: Iterable[PairReading], entrants: Sequence[str]
 ) -> dict[str, dict[str, list[float]]]:
-    points: dict[tuple[str, str, str], list[float]] = {}
+    points: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
     for pair in pairs:
         for entrant in (pair.entrant_a, pair.entrant_b):
             worth = pair.points(entrant)
             if worth is not None:
-                points.setdefault((entrant, pair.stratum, pair.prompt_id), []).append(worth)
+                own = points.setdefault((entrant, pair.stratum, pair.prompt_id), [])
+                own.append((worth, pair.weight))
     scores: dict[str, dict[str, list[float]]] = {entrant: {} for entrant in entrants}
     for (entrant, stratum, _), worths in points.items():
-        scores[entrant].setdefault(stratum, []).append(fmean(worths))
+        scores[entrant].setdefault(stratum, []).append(fmean(*zip(*worths, strict=True)))
     return scores
 
 
@@ -309,22 +310,7 @@ def _deciding(
     entrants: Sequence[str],
     by_prompt: dict[str, list[PairReading]],
 ) -> Iterator[PromptFindingRow]:
-    matches = code_judgments(
-        (
-            Judgment(
-                pair.prompt_id,
-                dimension,
-                pair.entrant_a,
-                pair.entrant_b,
-                pair.outcome,
-                share=pair.share,
-                sample=pair.sample,
-            )
-            for pair in pairs
-        ),
-        entrants=entrants,
-    )
-    influences = leave_one_prompt_out(matches)
+    influences = leave_one_prompt_out(code_judgments(pairs, entrants=entrants))
     moves = [abs(each.move) for each in influences if each.move is not None]
     largest = max(moves, default=0.0)
     for each in influences:

@@ -219,24 +219,16 @@ class _Reader:
         requests: set[str] = set()
         for place, row in self._read_rows(file):
             try:
-                a, b = sys.intern(str(row["entrant_a"])), sys.intern(str(row["entrant_b"]))
-                prompt_id = sys.intern(str(row["prompt_id"]))
-                sample = int(row["sample"])
-                key = (prompt_id, sample, min(a, b), max(a, b))
-                pair = SettledPair(
-                    dimension=dimension,
-                    prompt_id=prompt_id,
+                a, b, sample = str(row["entrant_a"]), str(row["entrant_b"]), int(row["sample"])
+                where = dimension, str(row["prompt_id"]), sample
+                key = (where[1], sample, min(a, b), max(a, b))
+                pair = SettledPair.of(
+                    {**row, "dimension": dimension, "sample": sample},
                     source=None if row.get("source") is None else sys.intern(str(row["source"])),
-                    entrant_a=a,
-                    entrant_b=b,
-                    outcome=Outcome(row["outcome"]),
-                    question=shown.get((dimension, prompt_id, sample, "")),
-                    response_a=shown.get((dimension, prompt_id, sample, a)),
-                    response_b=shown.get((dimension, prompt_id, sample, b)),
+                    question=shown.get((*where, "")),
+                    response_a=shown.get((*where, a)),
+                    response_b=shown.get((*where, b)),
                     asked=_asked(row),
-                    share=row["share"],
-                    weight=row["weight"],
-                    sample=sample,
                 )
                 requests.update(_answered(row))
             except KeyError as error:

@@ -1,7 +1,10 @@
 """What a judge's reply says, and how a pair was settled."""
 
-from dataclasses import dataclass
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import Any, Self
 
 
 class Verdict(StrEnum):
@@ -100,6 +103,27 @@ class Judgment:
         if self.share is None:
             object.__setattr__(self, "share", self.outcome.share)
 
+    @classmethod
+    def of(cls, row: Any, **more: Any) -> Self:
+        """Return the settled pair of a row, whole: the one way from a row to a pair.
+
+        Args:
+            row: What holds every field of a judgment, as attributes or as keys; names and outcomes
+                may be plain text.
+            more: The further fields of a subclass.
+
+        Raises:
+            KeyError: If a mapping lacks a field; an `AttributeError` if an object does.
+            ValueError: If the outcome is unknown.
+        """
+        values = (
+            {name: row[name] for name in _FIELDS}
+            if isinstance(row, Mapping)
+            else {name: getattr(row, name) for name in _FIELDS}
+        )
+        names = {name: sys.intern(str(values[name])) for name in _NAMES}
+        return cls(**{**values, **names, "outcome": Outcome(values["outcome"])}, **more)
+
     @property
     def winner(self) -> str | None:
         """The entrant that won, or None for a tie, an inconsistent or an unjudged pair."""
@@ -113,3 +137,7 @@ class Judgment:
     def inconsistent(self) -> bool:
         """Whether the two presentations were both readable and disagreed."""
         return self.outcome is Outcome.INCONSISTENT
+
+
+_FIELDS = tuple(field.name for field in fields(Judgment))
+_NAMES = ("prompt_id", "dimension", "entrant_a", "entrant_b")

@@ -90,16 +90,10 @@ def pair_readings(
         reply_format: How the judge was told to write its verdict.
         in_batches: The judges that are asked in batches: their direct replies are second tries.
     """
-    names: dict[str, str] = {}
     return [
-        PairReading(
-            prompt_id=names.setdefault(row.prompt_id, row.prompt_id),
-            sample=row.sample,
-            stratum=names.setdefault(row.source, row.source),
-            entrant_a=names.setdefault(row.entrant_a, row.entrant_a),
-            entrant_b=names.setdefault(row.entrant_b, row.entrant_b),
-            outcome=row.outcome,
-            share=row.share,
+        PairReading.of(
+            row,
+            stratum=row.source,
             replies=tuple(
                 _read_presentation(answers, key, verdict, attempt, reply_format, in_batches)
                 for own in _of_each_judge(row, answers, reply_format)

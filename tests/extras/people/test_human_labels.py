@@ -17,7 +17,7 @@ from tests.graph.test_edits import out_of_date
 from tests.projects import FinishedPilot, SmallProject, make_project
 from tournament_assets.cli import main
 from tournament_assets.definitions import build_plan, default_ledger_url
-from tournament_assets.extras.people.assets import label_versions
+from tournament_assets.extras.people.assets import label_versions, label_worths
 from tournament_assets.extras.people.label_records import (
     LabelRecords,
     LabelSample,
@@ -320,3 +320,17 @@ def test_the_next_pairs_are_drawn_by_their_worth_with_known_chances(project: Sma
     assert everything is not None
     assert {pair.chance for pair in everything.pairs} == {1.0}
     assert run().exit_code == 0
+
+
+def test_a_label_is_worth_what_its_pair_stands_for(project: SmallProject) -> None:
+    config = load_config(project.config_path).config
+    verdicts = pq.read_table(
+        project.folder / "storage" / "small" / "judge_verdicts/factuality/pilot.parquet"
+    ).to_pandas()
+
+    def worths(weight: float) -> list[float]:
+        weighed = verdicts.assign(weight=[weight, *[1.0] * (len(verdicts) - 1)])
+        return [*label_worths(config, (), weighed).values()]
+
+    assert worths(1.0) == worths(1.0)
+    assert worths(5.0) != pytest.approx(worths(1.0), rel=1e-3)

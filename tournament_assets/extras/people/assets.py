@@ -78,7 +78,7 @@ from tournament_assets.tournament.errors import InputError, LedgerError
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
 from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.prompts import answer_key
-from tournament_assets.tournament.verdicts import Judgment, Outcome
+from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.verdicts.judge_requests import LedgerAccess, open_ledger
 from tournament_assets.verdicts.table_rows import judgments_of
 
@@ -450,19 +450,7 @@ def label_worths(
         labels: The labels so far.
         verdicts: Table `judge_verdicts` of the dimension.
     """
-    judged = [
-        Judgment(
-            row.prompt_id,
-            "",
-            row.entrant_a,
-            row.entrant_b,
-            row.outcome,
-            share=row.share,
-            sample=row.sample,
-        )
-        for row in rows_of(VerdictRow, verdicts)
-        if row.outcome != Outcome.SAME_TEXT
-    ]
+    judged = [row for row in judgments_of(verdicts) if row.outcome is not Outcome.SAME_TEXT]
     pairs = label_pairs(judged, HumanLabels(tuple(labels)).votes)
     if not pairs:
         return {}

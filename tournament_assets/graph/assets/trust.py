@@ -130,14 +130,7 @@ def _judged_pairs(verdicts: StoredTable, lengths: Mapping[PairKey, Outcome]) -> 
 def _pairs_by_judge(replies: StoredTable, reply_format: ReplyFormat) -> list[JudgedPair]:
     return [
         JudgedPair(
-            Judgment(
-                row.prompt_id,
-                row.dimension,
-                row.entrant_a,
-                row.entrant_b,
-                row.outcome,
-                sample=row.sample,
-            ),
+            Judgment.of(row),
             (row.verdict_ab, row.verdict_ba),
             (row.request_key_ab, row.request_key_ba),
         )
