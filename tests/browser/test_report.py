@@ -98,7 +98,9 @@ pytestmark = USES_CHROMIUM
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("report")
     noted = {"position": 1, "draft": " a\n", "replacement": "b", "start": 0, "end": 3}
-    stopping = stopping_section(STOPS, adaptive=AdaptiveConfig(goal="bank"), prices={})
+    stopping = stopping_section(
+        STOPS, dict.fromkeys(DIMENSIONS, ()), adaptive=AdaptiveConfig(goal="bank"), prices={}
+    )
     assert stopping is not None
     given = page_of(
         DIMENSIONS,

@@ -100,14 +100,13 @@ def find_falsehoods(drawn: Drawn, found: Standings, *, within: float) -> Iterato
             yield f"{problem}: {claim}"
         if better := _better_of(claim):
             higher, lower = (of[name].rank or 0 for name in better)
-            in_circle = any({*better} <= {*circle} for circle in found.circles)
-            if not (higher < lower or (in_circle and higher == lower)):
+            if not (higher < lower or better[0] in _follow(better[1], drawn.decided or ())):
                 yield f"the worse has the better rank: {claim}"
     for each in found.entrants:
         for problem in _of_place(each, found, drawn):
             yield f"{problem}: {each}"
     yield from _of_order(found, drawn)
-    yield from _of_circles(found, drawn)
+    yield from _of_decisions(found, drawn)
 
 
 def _better_of(claim: PairClaim) -> tuple[str, str] | None:
@@ -162,11 +161,11 @@ def _of_place(each: Standing, found: Standings, drawn: Drawn) -> Iterator[str]:
         yield "claims and table say something else"
     if each.best is None or each.worst is None or not each.best <= each.rank <= each.worst:
         yield "the rank is outside of its places"
+    above = sum(each.entrant in other.shown_above for other in found.entrants)
+    n_ranked = sum(other.rank is not None for other in found.entrants)
+    if (each.best, each.worst) != (1 + above, n_ranked - len(below)):
+        yield "the places are not those of the claims"
     if drawn.decided is None:
-        above = sum(each.entrant in other.shown_above for other in found.entrants)
-        n_ranked = sum(other.rank is not None for other in found.entrants)
-        if (each.best, each.worst) != (1 + above, n_ranked - len(below)):
-            yield "the places are not those of the claims"
         lost = drawn.matches.wins[:, drawn.matches.entrants.index(each.entrant)].sum()
         if lost == 0 and each.rank != 1:
             yield "it won everything and is not first"
@@ -184,31 +183,24 @@ def _of_order(found: Standings, drawn: Drawn) -> Iterator[str]:
             yield f"the order is not that of the ratings: {first} {second}"
 
 
-def _of_circles(found: Standings, drawn: Drawn) -> Iterator[str]:
-    """Compare circles and places with chains of decisions, followed one by one."""
-    ranked = {each.entrant for each in found.entrants if each.rank is not None}
-    decided = [pair for pair in drawn.decided or () if {*pair} <= ranked]
-    reached = {name: _follow(name, decided) for name in ranked}
-    circles = {
-        tuple(sorted(other for other in reached[name] if name in reached[other]))
-        for name in ranked
-        if name in reached[name]
-    }
-    if {tuple(sorted(circle)) for circle in found.circles} != circles:
-        yield f"circles are {found.circles} and decisions make {circles}"
-    of = {each.entrant: each for each in found.entrants}
-    for circle in circles:
-        if len({(of[name].rank, of[name].best, of[name].worst) for name in circle}) > 1:
-            yield f"a circle has two places: {circle}"
+def _of_decisions(found: Standings, drawn: Drawn) -> Iterator[str]:
+    """Compare claims with the decisions, one by one, and the order with who is first."""
     if drawn.decided is None:
         return
-    for name in ranked:
-        below = {other for other in reached[name] if name not in reached[other]}
-        above = {other for other in ranked if name in reached[other] and other not in reached[name]}
-        if (of[name].best, of[name].worst) != (1 + len(above), len(ranked) - len(below)):
-            yield f"the places are not those of the decisions: {of[name]}"
-        if any((of[name].rank or 0) >= (of[other].rank or 0) for other in below):
-            yield f"an entrant is printed below one that it is decided to be above: {of[name]}"
+    of = {each.entrant: each for each in found.entrants if each.rank is not None}
+    decided = {pair for pair in drawn.decided if {*pair} <= of.keys()}
+    if decided != {better for claim in found.claims if (better := _better_of(claim))}:
+        yield "other claims than were decided"
+    beaten = {lower for _, lower in decided}
+    for name, each in of.items():
+        if (each.rank == each.best == each.worst == 1) and (
+            {other for other in of if other != name} != {*each.shown_above}
+        ):
+            yield f"first without a decision against everybody: {each}"
+        if each.rank == 1 and name in beaten:
+            yield f"somebody is better than the first: {each}"
+    if of.keys() - beaten and 1 not in {each.rank for each in of.values()}:
+        yield "nobody is first although nobody is better than some"
 
 
 def _follow(name: str, decided: Collection[tuple[str, str]]) -> set[str]:

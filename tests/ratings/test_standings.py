@@ -51,7 +51,7 @@ def count_falsehoods(n_draws: int, *, seed: int) -> Counter[str]:
         assert falsehoods == [], (seed, number, drawn)
         seen.update([drawn.kind, f"decided: {drawn.decided is not None}"])
         seen.update(claim.claim for claim in found.claims)
-        seen["circles"] += len(found.circles)
+        seen["circles"] += all(each.rank != 1 for each in found.entrants)
     return seen
 
 
@@ -237,22 +237,41 @@ def test_many_ties_show_that_two_are_equivalent_and_few_do_not() -> None:
         assert (found.more_prompts is None) == (claim is Claim.EQUIVALENT)
 
 
-def test_decisions_order_and_a_circle_shares_its_places() -> None:
+def test_decisions_order_and_say_nothing_of_who_is_two_steps_away() -> None:
     judgments = simulate_judgments([0.0, 1.0, 2.0, 3.0], n_prompts=40, seed=0)
-    decided = [("ada", "dee"), ("dee", "cyd"), ("cyd", "dee"), ("bob", "ada")]
+    decided = [("ada", "dee"), ("bob", "ada")]
     found = stand(judgments, ENTRANTS, decided=decided)
-    assert found.circles == (("cyd", "dee"),)
-    assert {each.entrant: (each.rank, each.best, each.worst) for each in found.entrants} == {
-        "bob": (1, 1, 1),
-        "ada": (2, 2, 2),
-        "cyd": (3, 3, 4),
-        "dee": (3, 3, 4),
+    # bob is not best: dee, whom ada beats, is undecided with it, and so is cyd.
+    assert {
+        each.entrant: (each.rank, each.best, each.worst, each.group) for each in found.entrants
+    } == {
+        "cyd": (1, 1, 4, "a b"),
+        "bob": (2, 1, 3, "a"),
+        "ada": (3, 2, 3, "b"),
+        "dee": (4, 2, 4, "a"),
     }
     claims = {(each.first, each.second): each.claim for each in found.claims}
     assert claims["ada", "bob"] is Claim.SECOND_BETTER
     assert claims["ada", "dee"] is Claim.FIRST_BETTER
     assert claims["bob", "cyd"] is Claim.UNDECIDED
     assert {each.more_prompts for each in found.claims} == {None}
+
+
+def test_whoever_may_be_first_stands_before_a_circle_in_which_nobody_may() -> None:
+    # ada is rated lowest, and no decision is about it; of the others each is beaten by one.
+    judgments = simulate_judgments([0.0, 1.0, 2.0, 3.0], n_prompts=40, seed=0)
+    circle = [("bob", "dee"), ("dee", "cyd"), ("cyd", "bob")]
+    for decided, places in (
+        (circle, {"ada": (1, 1, 4)} | dict.fromkeys(("bob", "cyd", "dee"), (2, 2, 3))),
+        (
+            [*circle, ("bob", "ada")],
+            {"bob": (2, 2, 2), "ada": (4, 2, 4)} | dict.fromkeys(("cyd", "dee"), (2, 2, 3)),
+        ),
+    ):
+        found = stand(judgments, ENTRANTS, decided=decided)
+        assert {
+            each.entrant: (each.rank, each.best, each.worst) for each in found.entrants
+        } == places
 
 
 def test_letters_come_in_the_order_of_the_ratings_within_a_circle() -> None:
@@ -262,9 +281,9 @@ def test_letters_come_in_the_order_of_the_ratings_within_a_circle() -> None:
     found = stand(judgments, ENTRANTS, decided=[*circle, *first])
     assert {each.entrant: (each.rank, each.group) for each in found.entrants} == {
         "bob": (1, "a"),
-        "dee": (2, "b"),
-        "cyd": (2, "c"),
-        "ada": (2, "d"),
+        "dee": (3, "b"),
+        "cyd": (3, "c"),
+        "ada": (3, "d"),
     }
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, product
 
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
 from tournament_assets.tournament.estimates import Estimate
@@ -121,9 +121,20 @@ class Facts:
 
     @cached_property
     def not_below_the_first(self) -> set[str]:
-        """Whoever wrote something else than the first and is not below it by a chain of claims."""
+        """Whoever wrote something else than the first and is not shown to be worse than it."""
         copies = self.copies(self.leader)
-        return {*self.names} - {self.leader, *copies} - self.reached[self.leader]
+        rest = {*self.names} - {self.leader, *copies}
+        return {other for other in rest if (self.leader, other) not in self.better}
+
+    @cached_property
+    def against_ratings(self) -> list[tuple[str, str]]:
+        """Every two of whom the first is better and rated lower."""
+        found = []
+        for one, other in product(self.names, self.names):
+            low, high = self.by_name[one].rating, self.by_name[other].rating
+            if (one, other) in self.better and low is not None and high is not None and low < high:
+                found.append((one, other))
+        return found
 
     def listed(self, names: Iterable[str]) -> list[str]:
         """Return names in the order of the leaderboard."""
@@ -143,32 +154,6 @@ class Facts:
         """Entrants with a rank whom nobody is better than."""
         losers = {loser for _, loser in self.better}
         return [name for name in self.names if name not in losers]
-
-    @cached_property
-    def may_be_first(self) -> list[str]:
-        """Entrants with a rank above whom nobody stands who is not below them too, in a circle."""
-        return [
-            name
-            for name in self.names
-            if all(one in self.reached[name] for one in self.names if name in self.reached[one])
-        ]
-
-    @cached_property
-    def reached(self) -> dict[str, set[str]]:
-        """All that are below each entrant by a chain of claims."""
-        return {name: self.reached_from(name) for name in self.names}
-
-    def reached_from(self, name: str) -> set[str]:
-        """Return all that are below one entrant by a chain of claims."""
-        reached: set[str] = set()
-        waiting = [name]
-        while waiting:
-            one = waiting.pop()
-            for other in self.names:
-                if (one, other) in self.better and other not in reached:
-                    reached.add(other)
-                    waiting.append(other)
-        return reached
 
     @property
     def leader(self) -> str:
@@ -297,18 +282,18 @@ class Facts:
             require(other == following, f"{steps!r} does not come back")
             require((one, other) in self.better, f"{one} does not beat {other}")
         require(len(dict(found)) == len(found), f"{steps!r} passes somebody twice")
-        require(set(dict(found)) <= set(self.may_be_first), f"{steps!r} are not at the top")
+        require(found[0][0] == self.listed(dict(found))[0], f"{steps!r} begins elsewhere")
 
     def prove_equivalent(self, names: str, brackets: str | None, tail: str) -> None:
         """Prove that all who may be first are equivalent."""
-        self.prove_names(names, self.may_be_first)
-        for pair in combinations(self.may_be_first, 2):
+        self.prove_names(names, self.unbeaten)
+        for pair in combinations(self.unbeaten, 2):
             require(self.claim(*pair) == "equivalent", f"{pair} are {self.claim(*pair)}")
-        self.prove_tail(self.may_be_first, brackets, tail)
+        self.prove_tail(self.unbeaten, brackets, tail)
 
     def prove_undecided(self, names: str, brackets: str | None, tail: str) -> None:
         """Prove that it is undecided which of some is first."""
-        may_be = self.may_be_first
+        may_be = self.unbeaten
         if (found := re.fullmatch(r"all (\d+) entrants", names)) is not None:
             require(len(may_be) == len(self.names) == int(found[1]), f"{names!r} are {may_be}")
         else:
@@ -317,6 +302,16 @@ class Facts:
         claims = {self.claim(*pair) for pair in combinations(may_be, 2)}
         require(claims != {"equivalent"}, f"{may_be} are equivalent")
         self.prove_tail(may_be, brackets, tail)
+
+    def prove_open(self, one: str | None, beaten: str | None) -> None:
+        """Prove that only one may be first, but for its copies, and that it need not be."""
+        require(bool(self.not_below_the_first), "the first is above all")
+        rest = set(self.unbeaten) - {self.leader, *self.copies(self.leader)}
+        require(not rest, f"{rest} may be first, too")
+        below = self.beaten_by_all([self.leader])
+        require((one, beaten is None) == (self.leader if below else None, not below), f"{below}")
+        if beaten is not None:
+            self.prove_names(beaten, below)
 
     def prove_tail(self, top: Sequence[str], brackets: str | None, tail: str) -> None:
         """Prove the numbers of those who may be first, and whom they beat."""
@@ -328,7 +323,6 @@ class Facts:
         below = self.beaten_by_all(top)
         also = [each for each in self.beaten_by_all(top[:1]) if each not in below]
         clauses = [each for each in tail.split("; ") if each]
-        has_circle = self.has_circle
         for clause in clauses:
             if (found := re.fullmatch(rf"({NAME}) is rated highest", clause)) is not None:
                 self.prove_rated_highest(found[1])
@@ -341,16 +335,11 @@ class Facts:
                 require((found[2] is not None) == (len(clauses) > 1 and " beat " in tail), clause)
                 self.prove_names(found[3], also)
                 also = []
-            elif clause.startswith("in a circle, "):
-                require(has_circle, f"nobody goes in a circle: {clause!r}")
-                self.prove_steps(clause.removeprefix("in a circle, "))
-                has_circle = False
             else:
                 raise FalseSentenceError(f"nobody can read {clause!r}")
         require(not below, f"{below} are beaten by all and not named")
         is_level = all(self.claim(*pair) == "equivalent" for pair in combinations(top, 2))
         require(not also or is_level, f"{also} are beaten and not named")
-        require(not has_circle, "nobody says who goes in a circle")
 
     def prove_rated_highest(self, name: str) -> None:
         """Prove that nobody has a rating as high, nor one above all numbers."""
@@ -519,8 +508,13 @@ class Facts:
 
     @property
     def has_circle(self) -> bool:
-        """Whether claims go in a circle among those who may be first."""
-        return any(name not in self.unbeaten for name in self.may_be_first)
+        """Whether claims go in a circle, so that nobody is first."""
+        return bool(self.names) and not self.unbeaten
+
+    def prove_against_ratings(self, said: str) -> None:
+        """Prove which decisions stand against the ratings: all of them."""
+        expected = _joined([f"{one} over {other}" for one, other in self.against_ratings])
+        require(bool(expected) and said == expected, f"{said!r} are {expected}")
 
     def prove_circular(self, value: str, low: str | None, high: str | None) -> None:
         """Prove how much of the variance runs in circles, where claims go in one."""
@@ -580,8 +574,8 @@ def patterns(dimension: str) -> list[tuple[str, str, Callable[..., None]]]:
         ("circle", rf"{on_this} nobody is first: (.*? beats .*?)\.", Facts.prove_circle),
         (
             "undecided",
-            rf"{on} it is undecided who is best\.",
-            lambda facts: require(bool(facts.not_below_the_first), "the first is above all"),
+            rf"{on} it is undecided who is best(?:; ({NAME}) beats ({MANY}))?\.",
+            Facts.prove_open,
         ),
         (
             "best",
@@ -604,6 +598,7 @@ def patterns(dimension: str) -> list[tuple[str, str, Callable[..., None]]]:
             rf"({MANY}) wrote the same answers, so no prompt can tell them apart\.",
             Facts.prove_copies,
         ),
+        ("against", r"Decided against the ratings: ([^.]*)\.", Facts.prove_against_ratings),
         ("unrated", rf"({MANY}) (has|have) no rating: (.*?)\.", Facts.prove_unrated),
         (
             "highest",
@@ -749,6 +744,8 @@ def _require_all(kinds: Sequence[str], facts: Facts) -> None:
         return
     notes = {row.note for row in facts.rows if row.note}
     require(kinds.count("unrated") == len(notes), f"{notes} are not all said")
+    says_so = kinds[0] not in NONE_FIRST and bool(facts.against_ratings)
+    require(("against" in kinds) == says_so, f"{facts.against_ratings} are against the ratings")
     is_known = facts.circles is not None and kinds[0] not in NONE_FIRST and facts.has_circle
     require(("circular" in kinds) == is_known, "how much runs in circles?")
     if kinds[0] not in VERDICTS:

@@ -8,6 +8,7 @@ import pytest
 from tournament_assets.reports.claims import (
     STOPS_EARLY,
     Statements,
+    against_ratings,
     answer_sentence,
     expected_share,
     format_difference,
@@ -156,7 +157,7 @@ def test_whoever_won_everything_is_first_by_no_number_of_points() -> None:
 def circle() -> tuple[list[LeaderboardRow], list[WinRateRow]]:
     """Return three entrants whose decisions go in a circle."""
     rows = [
-        leader_row(name, 1400.0, places=(1, 3), above=[below])
+        leader_row(name, 1400.0, rank=2, places=(2, 2), above=[below])
         for name, below in (("ada", "bob"), ("bob", "cy"), ("cy", "ada"))
     ]
     pairs = [
@@ -177,13 +178,46 @@ def test_nobody_in_a_circle_is_first() -> None:
     ]
 
 
-def test_a_circle_beside_somebody_who_may_be_first_is_named() -> None:
+def test_whoever_may_be_first_beside_a_circle_need_not_be() -> None:
     rows, pairs = circle()
-    rows.append(leader_row("dee", 1390.0, rank=4, places=(1, 4)))
+    rows.insert(0, leader_row("dee", 1390.0, places=(1, 4)))
     said = answer(rows, pairs)
-    assert "nobody" not in said
-    assert "in a circle, ada beats bob, bob beats cy and cy beats ada" in said
-    assert re.findall(r"(\w+) beats ada \(", verdict(rows, pairs)) == ["cy"]
+    assert said == "On factuality it is undecided who is best."
+    assert "Undecided: whether it is better than ada, bob and cy." in verdict(rows, pairs)
+
+
+def test_whom_a_beaten_one_beats_is_not_beaten_by_the_first() -> None:
+    rows = [
+        leader_row("ada", 1450.0, rank=1, places=(1, 2), above=["bob"]),
+        leader_row("bob", 1400.0, rank=2, places=(2, 2), above=["cy"]),
+        leader_row("cy", 1350.0, rank=3, places=(2, 3)),
+    ]
+    pairs = [
+        pair_row("ada", "bob", wins_a=9, claim="a_better", difference=(50.0, 1.0, 90.0)),
+        pair_row(
+            "ada", "cy", wins_a=5, wins_b=4, claim="undecided", difference=(99.0, -1.0, 190.0)
+        ),
+        pair_row("bob", "cy", wins_a=9, claim="a_better", difference=(50.0, 1.0, 90.0)),
+    ]
+    found = Statements.of(rows, pairs, dimension="factuality")
+    assert (found.best, found.outcome) == ((), ("undecided", ()))
+    assert answer(rows, pairs) == "On factuality it is undecided who is best; ada beats bob."
+
+
+def test_a_decision_for_the_lower_rated_is_marked_wherever_it_is_told() -> None:
+    rows = [
+        leader_row("ada", 1390.0, places=(1, 1), above=["bob", "cy"]),
+        leader_row("bob", 1410.0, rank=2, places=(2, 3)),
+        leader_row("cy", 1380.0, rank=3, places=(2, 3)),
+    ]
+    pairs = [
+        pair_row("ada", "bob", wins_a=4, claim="a_better", difference=(-20.0, None, None)),
+        pair_row("ada", "cy", wins_a=4, claim="a_better", difference=(10.0, None, None)),
+        pair_row("bob", "cy", wins_a=4, claim="undecided", difference=(30.0, None, None)),
+    ]
+    assert against_ratings(rows) == [("ada", "bob")]
+    for said in (answer(rows, pairs), verdict(rows, pairs)):
+        assert said.count("Decided against the ratings: ada over bob.") == 1
 
 
 def test_where_judging_stopped_early_the_decisions_are_the_basis() -> None:

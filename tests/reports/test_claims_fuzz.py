@@ -180,9 +180,9 @@ def is_found(text: str, proves: Callable[[str, Facts], object], facts: Facts) ->
 def in_circles() -> list[Facts]:
     """Return claims that go in a circle, and the same beside somebody who may be first."""
     rows, pairs = circle()
-    beside = leader_row("dee", 1390.0, rank=4, places=(1, 4))
+    beside = leader_row("dee", 1390.0, places=(1, 4))
     share = Estimate(0.25, 0.125, 0.5, 9)
-    return [Facts(given, pairs, "factuality", circles=share) for given in (rows, [*rows, beside])]
+    return [Facts(given, pairs, "factuality", circles=share) for given in (rows, [beside, *rows])]
 
 
 def alike() -> Facts:
@@ -234,4 +234,5 @@ def test_every_sentence_that_says_something_else_is_found_false() -> None:
     assert kinds >= {
         *("best", "undecided", "copies", "unrated", "highest", "first", "shared", "circle"),
         *("better", "worse", "open", "prompts", "prompts without", "circular", "alike", "one text"),
+        "against",
     }

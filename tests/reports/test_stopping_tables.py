@@ -1,17 +1,20 @@
 import math
 
+from tests.reports.builders import leader_row
 from tournament_assets.reports.stopping_tables import QUESTIONS, draw_evidence, stopping_section
 from tournament_assets.tournament.asset_rows import DecisionRow
 from tournament_assets.tournament.judges import AdaptiveConfig
 
 STOPPING = AdaptiveConfig(goal="bank")
+WEAK = "weak $x$"
+LADDER = {"factuality": [leader_row("strong", 1450.0, above=[WEAK]), leader_row(WEAK, 1350.0)]}
 
 
 def row(number: int, *, decided: bool, goal: str = "bank") -> DecisionRow:
     return DecisionRow(
         dimension="factuality",
         entrant_a="strong",
-        entrant_b="weak $x$",
+        entrant_b=WEAK,
         goal=goal,
         round=number,
         prompts=100,
@@ -39,7 +42,7 @@ def row(number: int, *, decided: bool, goal: str = "bank") -> DecisionRow:
 
 def test_the_section_names_the_question_and_counts_what_was_saved() -> None:
     rows = [row(1, decided=False), row(2, decided=True)]
-    section = stopping_section(rows, adaptive=STOPPING, prices={"factuality": 4.2})
+    section = stopping_section(rows, LADDER, adaptive=STOPPING, prices={"factuality": 4.2})
     assert section is not None
     assert section.sentences[0] == QUESTIONS["bank"]
     assert "1 of 1" in section.sentences[2]
@@ -48,7 +51,7 @@ def test_the_section_names_the_question_and_counts_what_was_saved() -> None:
     assert "$5.80" in section.sentences[2]
     ((_, table),) = section.tables
     assert table.rows[0][:6] == (
-        *("strong : weak $x$", "strong", "35 prompts"),
+        *(f"strong : {WEAK}", "strong", "35 prompts"),
         *("40 of 100", "2", "58"),
     )
     assert table.rows[0][-1] == "certain"
@@ -56,7 +59,17 @@ def test_the_section_names_the_question_and_counts_what_was_saved() -> None:
 
 def test_the_other_question_has_other_words_and_equal_rows_one_picture() -> None:
     rows = [row(2, decided=True, goal="population")]
-    section = stopping_section(rows, adaptive=STOPPING, prices={})
+    section = stopping_section(rows, LADDER, adaptive=STOPPING, prices={})
     assert section is not None
     assert section.sentences[0] == QUESTIONS["population"]
     assert draw_evidence(rows) == draw_evidence(rows)
+
+
+def test_a_decision_for_the_lower_rated_says_so_beside_it() -> None:
+    higher = {"factuality": [leader_row("strong", 1350.0, above=[WEAK]), leader_row(WEAK, 1450.0)]}
+    ahead = []
+    for ladder in (LADDER, higher):
+        section = stopping_section([row(2, decided=True)], ladder, adaptive=STOPPING, prices={})
+        assert section is not None
+        ahead.append(section.tables[0][1].rows[0][1])
+    assert ahead == ["strong", "strong, against the ratings"]

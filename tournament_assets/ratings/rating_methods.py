@@ -226,7 +226,7 @@ def _gap(evidence: Evidence) -> list[RatingRow]:
         found, is_better = claim.difference, claim.claim is Claim.FIRST_BETTER
         # Two of equal rating are 0 apart, whatever a processor leaves in the last digit.
         value = None if found.value is None else round(found.value, 9) + 0.0
-        gap = Rating(value, found.low, found.high, n_prompts, entrant=name)
+        gap = Rating(value, found.low, found.high, n_prompts, found.note, entrant=name)
         (row,) = rows_of_ratings([gap], GAP)
         rows.append(replace(row, rank=None, shown_above=(below,) if is_better else ()))
     return rows

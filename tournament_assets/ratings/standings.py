@@ -7,8 +7,11 @@ what is claimed: one of two is *better* if the interval of their difference excl
 The claims of a dimension hold together at the chosen confidence, and none contradicts the order.
 
 Where judging stopped early, its own decisions take the place of the intervals, which ignore when a
-pair stopped, and the order follows them. Decisions that go in a circle put everyone in it on one
-range of places: nobody in a circle is first of it.
+pair stopped. A decision is about its two entrants and nobody else: two that are undecided stay so,
+whoever stands between them. The order follows the decisions, so it may differ from the ratings.
+
+An entrant's best place is one more than the number of those that are better than it, its worst the
+number of entrants less those that it is better than. Nobody in a circle of decisions is first.
 """
 
 import math
@@ -59,6 +62,10 @@ _MOST_PROMPTS = 100_000
 """A difference that needs more prompts than these is not said to need any number."""
 
 
+NO_INTERVAL = "no interval was made, since judging stopped early"
+"""The note on a difference beside which only a decision stands."""
+
+
 class Claim(StrEnum):
     """What is known of the first of two entrants and the second."""
 
@@ -80,7 +87,7 @@ class PairClaim:
 
     Attributes:
         difference: The first's rating less the second's in Elo points, with its joint interval;
-            without a value where one is not rated.
+            without a value where one is not rated. A note says where no interval was made.
         more_prompts: About how many more prompts would decide, with 80 % probability if the
             difference is as estimated; None where the pair is decided or no number would.
     """
@@ -114,7 +121,7 @@ class Standing(Rating):
 
     Attributes:
         best: Best possible rank: one more than the number of entrants shown to be above it.
-        worst: Worst possible rank.
+        worst: Worst possible rank: the number of entrants less those shown to be below it.
         shown_above: The entrants that it is better than, in the order of the tables.
     """
 
@@ -130,12 +137,10 @@ class Standings:
     Attributes:
         entrants: Everyone, in the order of the tables.
         claims: Every two entrants with a rank, the first before the second in that order.
-        circles: Entrants that were decided to be above one another in a circle.
     """
 
     entrants: tuple[Standing, ...]
     claims: tuple[PairClaim, ...]
-    circles: tuple[tuple[str, ...], ...] = ()
 
 
 def stand_entrants(
@@ -170,13 +175,10 @@ def stand_entrants(
         differences = _unbounded(len(rated))
         is_better = _as_table(matches.entrants, decided) & order.is_placed[:, None]
         is_better &= order.is_placed
-        reaches = chains_of_wins(is_better.astype(np.float64))
-        settled, circles = reaches & ~reaches.T, _circles(matches.entrants, reaches)
-        ranks = _ranks_after(reaches, order)
+        ranks = _ranks_after(is_better, order)
     else:
         differences, shown = _compare(matches, rated, order, resampling=resampling)
-        is_better = settled = shown & order.above
-        ranks, circles = order.ranks, ()
+        is_better, ranks = shown & order.above, order.ranks
     pairs = list(combinations(np.flatnonzero(order.is_placed).tolist(), 2))
     # The simultaneous intervals of all pairs are about as wide as Bonferroni's.
     alone = 1 - (1 - resampling.confidence) / max(1, len(pairs))
@@ -198,21 +200,19 @@ def stand_entrants(
         ratings=(-(ranks + order.ranks / (1 + len(rated)))).tolist(),
         is_ranked=order.is_placed,
     )
-    return Standings(_standings(rated, separated, ranks, settled), claims, circles)
+    return Standings(_standings(rated, separated, ranks), claims)
 
 
 def _standings(
     rated: Sequence[Rating],
     separated: SeparatedEntrants,
     ranks: NDArray[np.int64],
-    settled: NDArray[np.bool_],
 ) -> tuple[Standing, ...]:
     """Return everyone's rating and place.
 
     Args:
-        separated: Who is better than whom, and the groups that follow.
+        separated: Who is better than whom, and the places and groups that follow.
         ranks: Shape (n,), 0 for an entrant without one.
-        settled: Whether the row's entrant is above the column's for certain, shape (n, n).
     """
     places = {each.entrant: each for each in separated.ranks}
     standings = []
@@ -222,8 +222,8 @@ def _standings(
             found = replace(
                 found,
                 rank=int(ranks[index]),
-                best=1 + int(settled[:, index].sum()),
-                worst=len(places) - int(settled[index].sum()),
+                best=place.best,
+                worst=place.worst,
                 shown_above=place.shown_above,
                 group=place.letters,
             )
@@ -377,33 +377,31 @@ def _as_table(entrants: Sequence[str], decided: Collection[tuple[str, str]]) -> 
     return table
 
 
-def _ranks_after(reaches: NDArray[np.bool_], order: _Order) -> NDArray[np.int64]:
+def _ranks_after(is_better: NDArray[np.bool_], order: _Order) -> NDArray[np.int64]:
     """Return ranks that follow the decisions, and the ratings where nothing is decided.
 
-    A circle stands where the best rated of it does. Equals of whom none is decided to be above the
-    other share a rank, whatever the order of the tables.
+    Everyone comes after all that are decided to be better; only a circle cannot, and stands behind
+    whoever may come before it. Equals of whom none is decided to be better share a rank, whatever
+    the order of the tables. No rank is better than the best possible one.
 
     Args:
-        reaches: Whether decisions lead from the row's entrant to the column's, directly or through
-            others, shape (n, n).
+        is_better: Whether the row's entrant was decided to be better than the column's, shape
+            (n, n).
         order: The order by the ratings.
     """
-    settled, together = reaches & ~reaches.T, reaches & reaches.T
-    np.fill_diagonal(together, val=True)
+    circle = find_groups(is_better, connection="strong")[1]
+    together = circle[:, None] == circle
     by_rating = np.where(together, order.ranks, np.iinfo(np.int64).max).min(axis=1)
+    # A circle of decisions comes last of those that may be next.
+    by_rating = by_rating + order.ranks.size * (together.sum(axis=1) > 1)
     ranks, waiting = np.zeros_like(order.ranks), order.is_placed.copy()
     while waiting.any():
-        free = waiting & ~settled[waiting].any(axis=0)
+        is_behind = (is_better & ~together)[waiting].any(axis=0)
+        free = waiting & ~(together & is_behind).any(axis=1)
         level = free & (by_rating == by_rating[free].min())
         ranks[level] = 1 + (order.is_placed & ~waiting).sum()
         waiting &= ~level
-    return ranks
-
-
-def _circles(entrants: tuple[str, ...], reaches: NDArray[np.bool_]) -> tuple[tuple[str, ...], ...]:
-    names = np.array(entrants)
-    groups = {tuple(names[row].tolist()) for row in reaches & reaches.T}
-    return tuple(sorted(group for group in groups if len(group) > 1))
+    return np.maximum(ranks, np.where(order.is_placed, 1 + is_better.sum(axis=0), 0))
 
 
 def _claim(
@@ -429,7 +427,7 @@ def _claim(
     if sign == 0:
         low = None if low is None else min(low, 0.0)
         high = None if high is None else max(high, 0.0)
-    difference = Estimate(value, low, high, first.n)
+    difference = Estimate(value, low, high, first.n, NO_INTERVAL if within is None else None)
     claim = {1: Claim.FIRST_BETTER, -1: Claim.SECOND_BETTER, 0: Claim.UNDECIDED}[sign]
     if not sign and within is not None and _is_within(difference, within):
         claim = Claim.EQUIVALENT

@@ -1,9 +1,10 @@
 """Who is best, who is equivalent and what is undecided, in words that the tables bear out.
 
 Every sentence about entrants rests on a claim of two of them in table "win_rates", or on the places
-that follow from all claims together; see `ratings.standings`. *Better*, *beats* and *best* are said
-where the joint interval of the difference excludes 0, *equivalent* where it lies within the margin
-that does not matter, and *undecided* of everything else.
+that follow from all claims together; see `ratings.standings`. *Better* and *beats* are said where
+the joint interval of the difference excludes 0, or judging decided so and stopped; *equivalent*
+where the interval lies within the margin that does not matter, and *undecided* of everything else.
+*Best* is who is better than everybody that wrote something else: no claim follows from two others.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal, get_args
 
-from tournament_assets.ratings.standings import Claim
+from tournament_assets.ratings.rating_tables import LEVEL
+from tournament_assets.ratings.standings import NO_INTERVAL, Claim
 from tournament_assets.reports.rendering import render_part
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
 from tournament_assets.tournament.estimates import Estimate
@@ -80,7 +82,8 @@ class PairStatement:
     Attributes:
         claim: Whether the upper one is better, the two are equivalent, or it is undecided; worse
             only where decisions go in a circle.
-        difference: The upper one's rating less the lower one's, with its joint interval.
+        difference: The upper one's rating less the lower one's, with its joint interval; where
+            none was made, a note says why.
         more_prompts: About how many more prompts would decide; None where none is known to.
         record: How the upper one fared.
     """
@@ -105,6 +108,27 @@ class PairStatement:
             for each in (self.difference.value, self.difference.low, self.difference.high)
         )
         return Estimate(value, low, high, self.difference.n)
+
+
+AGAINST_RATINGS = "against the ratings"
+"""Stands beside a claim of `against_ratings`."""
+
+
+def against_ratings(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:
+    """Return the better and the worse of every two of whom the better one is rated lower.
+
+    Only what was decided while judging can stand against the ratings, which count all pairs.
+
+    Args:
+        rows: Rows of table "leaderboard" of one dimension, best entrant first.
+    """
+    rated = [(row, row.rating) for row in rows if row.rating is not None]
+    return [
+        (row.entrant_id, below.entrant_id)
+        for row, rating in rated
+        for below, its in rated
+        if below.entrant_id in row.shown_above and rating < its - LEVEL
+    ]
 
 
 def expected_share(points: float) -> float:
@@ -171,6 +195,7 @@ class Statements:
                     lower,
                     met.get(frozenset((upper.entrant_id, lower.entrant_id))),
                     records.get((upper.entrant_id, lower.entrant_id), PairRecord()),
+                    note=NO_INTERVAL if STOPS_EARLY in (upper.judge or "") else None,
                 )
                 for upper, lower in combinations(placed, 2)
             },
@@ -209,7 +234,7 @@ class Statements:
 
     @property
     def top(self) -> tuple[LeaderboardRow, ...]:
-        """Those that may be first: nobody is shown to be above them, but for a circle."""
+        """Those that may be first: nobody is shown to be above them."""
         return tuple(row for row in self.placed if row.rank_best == 1)
 
     @property
@@ -220,26 +245,29 @@ class Statements:
 
     @property
     def circle(self) -> tuple[str, ...]:
-        """Entrants of the top of whom one is better than the next, and the last than the first."""
+        """Where nobody is first, some each better than the next, and the last than the first."""
+        if self.leader is None or not self.nobody_is_first:
+            return ()
         above = {
             lower: row.entrant_id for row in reversed(self.placed) for lower in row.shown_above
         }
-        name = next((row.entrant_id for row in self.top if row.entrant_id in above), None)
-        path: list[str] = []
-        while name is not None and name not in path:
+        path, name = list[str](), self.leader.entrant_id
+        while name not in path:
             path.append(name)
             name = above[name]
-        if name is None:
-            return ()
         members = path[path.index(name) :][::-1]
         first = members.index(self.in_order(members)[0])
         return tuple(members[first:] + members[:first])
 
     @property
     def best(self) -> tuple[str, ...]:
-        """The first, and who wrote the same and beats the same, if that is above all others."""
+        """The first, and who wrote the same and beats the same, if it is better than all others."""
         leader = self.leader
-        if leader is None or not self._is_above_all(leader):
+        if leader is None or not {row.entrant_id for row in self.placed} <= {
+            leader.entrant_id,
+            *leader.same_answers_as,
+            *leader.shown_above,
+        }:
             return ()
         alike = (row for row in self.placed if row.entrant_id in leader.same_answers_as)
         equals = (row for row in alike if {*leader.shown_above} <= {*row.shown_above})
@@ -290,17 +318,6 @@ class Statements:
                 found[pair.claim].append(lower)
         return found
 
-    def _is_above_all(self, entrant: LeaderboardRow) -> bool:
-        """Whether claims lead from an entrant to all that wrote something else."""
-        below = {row.entrant_id: row.shown_above for row in self.placed}
-        reached: set[str] = set()
-        waiting = [entrant.entrant_id]
-        while waiting:
-            found = {*below[waiting.pop()]} - reached
-            reached |= found
-            waiting += found
-        return {*below} <= reached | {entrant.entrant_id, *entrant.same_answers_as}
-
     def in_order(self, names: Iterable[str]) -> list[str]:
         """Return some entrants best first."""
         known = {*names}
@@ -329,7 +346,12 @@ class Statements:
 
 
 def _pair(
-    upper: LeaderboardRow, lower: LeaderboardRow, row: WinRateRow | None, record: PairRecord
+    upper: LeaderboardRow,
+    lower: LeaderboardRow,
+    row: WinRateRow | None,
+    record: PairRecord,
+    *,
+    note: str | None,
 ) -> PairStatement:
     claim: PairWord = "undecided"
     if lower.entrant_id in upper.shown_above:
@@ -349,7 +371,7 @@ def _pair(
         upper.entrant_id,
         lower.entrant_id,
         claim,
-        Estimate(value, low, high, record.settled),
+        Estimate(value, low, high, record.settled, note),
         row.more_prompts,
         record,
     )
@@ -367,7 +389,8 @@ def answer_sentence(
     found = Statements.of(rows, win_rates, dimension=dimension)
     if found.outcome[0] == "nothing":
         return verdict_sentence(rows, win_rates, dimension=dimension)
-    return _say("answer", found, _copies(found.placed), _without_rating(rows))
+    said = (_copies(found.placed), _without_rating(rows), against_ratings(rows))
+    return _say("answer", found, *said)
 
 
 def verdict_sentence(
@@ -386,7 +409,8 @@ def verdict_sentence(
     """
     found = Statements.of(rows, win_rates, dimension=dimension)
     is_judged = any(row.win_rate is not None for row in rows)
-    said = (_copies(rows), _without_rating(rows), format_confidence(confidence), is_judged)
+    said = (_copies(rows), _without_rating(rows), against_ratings(found.placed))
+    said = (*said, format_confidence(confidence), is_judged)
     return _say("verdict", found, *said)
 
 
@@ -440,8 +464,10 @@ def pairs_sentence(found: Statements) -> str:
 
 
 def format_difference(pair: PairStatement) -> str:
-    """Return a difference in Elo points with its joint interval."""
+    """Return a difference in Elo points with its joint interval, if one was made."""
     if pair.difference.value is None:
         return "open"
+    if pair.difference.note:
+        return f"{pair.difference.value:+.1f}"
     ends = format_interval(pair.difference.low, pair.difference.high, absent="unbounded")
     return f"{pair.difference.value:+.1f} ({ends})"

@@ -1,6 +1,6 @@
 """The fair comparison as tables and sentences: the same entrants on three denominators."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -94,7 +94,7 @@ def fair_section(
         "Fair comparison",
         (
             *(" ".join(fair_sentences(each, dimension=name)) for name, each in compared.items()),
-            *fair_notes(confidence=confidence),
+            *fair_notes(compared.values(), confidence=confidence),
         ),
         tuple(tables),
     )
@@ -166,6 +166,11 @@ class Compared:
         ]
 
     @property
+    def has_intervals(self) -> bool:
+        """Whether differences have intervals: not where pairs stop early."""
+        return not any(row.note for row, _ in self.gaps())
+
+    @property
     def makes_claims(self) -> bool:
         """Whether anybody could be better on the common prompts: not where pairs stop early."""
         return any(row.rank_best for row in self.by(BRADLEY_TERRY, COMMON).values())
@@ -220,9 +225,10 @@ def sort_compared(
     }
 
 
-def fair_notes(*, confidence: float) -> list[str]:
-    """Explain the three denominators."""
-    return render_part(_TEMPLATE, "notes", format_confidence(confidence))
+def fair_notes(compared: Iterable[Compared], *, confidence: float) -> list[str]:
+    """Explain the three denominators, and the gaps where any has an interval."""
+    has_intervals = any(each.has_intervals for each in compared)
+    return render_part(_TEMPLATE, "notes", format_confidence(confidence), has_intervals)
 
 
 def fair_sentences(compared: Compared, *, dimension: str) -> list[str]:
@@ -306,7 +312,9 @@ def gap_table(compared: Compared) -> ReportTable:
             "entrant": CELLS["entrant"],
             "next below": lambda row: below[row.entrant_id],
             "gap": CELLS["rating"],
-            "interval of the difference": lambda row: _gap_interval(row.low, row.high),
+            "interval of the difference": lambda row: (
+                None if row.note else _gap_interval(row.low, row.high)
+            ),
             **(
                 {"shown to be better": lambda row: "yes" if row.shown_above else "no"}
                 if compared.makes_claims

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 
+from tournament_assets.reports.claims import AGAINST_RATINGS, against_ratings
 from tournament_assets.reports.figures.canvas import (
     DARK,
     LIGHT,
@@ -24,7 +25,7 @@ from tournament_assets.reports.report_tables import (
     ReportTable,
     ThemedPicture,
 )
-from tournament_assets.tournament.asset_rows import DecisionRow
+from tournament_assets.tournament.asset_rows import DecisionRow, LeaderboardRow
 from tournament_assets.tournament.formatting import (
     format_confidence,
     format_count_of,
@@ -60,6 +61,7 @@ def last_rounds(rows: Iterable[DecisionRow]) -> list[DecisionRow]:
 
 def stopping_section(
     judging_decisions: Sequence[DecisionRow],
+    leaderboard: Mapping[str, Sequence[LeaderboardRow]],
     *,
     adaptive: AdaptiveConfig | None,
     prices: Mapping[str, float | None],
@@ -68,6 +70,7 @@ def stopping_section(
 
     Args:
         judging_decisions: Rows of the table, all dimensions.
+        leaderboard: Rows of the table by dimension, best entrant first.
         adaptive: How pairs stop; None where every pair is judged on every prompt.
         prices: US dollars that judging cost, by dimension; None where no price is known.
     """
@@ -91,7 +94,10 @@ def stopping_section(
     return ReportSection(
         "Where judging stopped",
         tuple(sentences),
-        tuple((name, _decisions_table(own)) for name, own in by_dimension.items()),
+        tuple(
+            (name, _decisions_table(own, against_ratings(leaderboard[name])))
+            for name, own in by_dimension.items()
+        ),
         finding=f"{format_share(share, decimals=0)} of the pairs were not needed",
         pictures=tuple(_picture(name, own) for name, own in by_dimension.items()),
         one_at_a_time=True,
@@ -124,7 +130,7 @@ def _saved_sentence(rows: Sequence[DecisionRow], saved: float | None) -> str:
     return f"{sentence}{f', about {format_usd(saved)} less' if saved else ''}.{more}"
 
 
-def _decisions_table(rows: Sequence[DecisionRow]) -> ReportTable:
+def _decisions_table(rows: Sequence[DecisionRow], marked: Sequence[tuple[str, str]]) -> ReportTable:
     evidence: dict[str, Cell[DecisionRow]] = (
         {"capital, of what decides": _capital}
         if rows[0].goal == "bank"
@@ -134,7 +140,11 @@ def _decisions_table(rows: Sequence[DecisionRow]) -> ReportTable:
         rows,
         {
             "pair": lambda row: f"{row.entrant_a} : {row.entrant_b}",
-            "ahead": lambda row: row.side or None,
+            "ahead": lambda row: (
+                f"{row.side}, {AGAINST_RATINGS}"
+                if {(row.entrant_a, row.entrant_b), (row.entrant_b, row.entrant_a)} & {*marked}
+                else row.side
+            ),
             "decided after": lambda row: (
                 None if row.decided_at is None else f"{row.decided_at} prompts"
             ),

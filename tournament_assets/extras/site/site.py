@@ -241,6 +241,7 @@ def _standing(row: Mapping[str, Any]) -> Rating:
         row["rating"],
         low=row["low"],
         high=row["high"],
+        rank=row["rank"],
         entrant=str(row["entrant_id"]),
         group=row["group"],
     )
@@ -345,7 +346,9 @@ def _days(shown: Sequence[SiteRun], step: float) -> list[tuple[float, str]]:
 
 def _history_sentence(runs: Sequence[SiteRun], dimension: str) -> str:
     latest = runs[-1].standings[dimension]
-    first = next((row for row in latest if row.value is not None), None)
+    rated = [(row.value, row) for row in latest if row.value is not None]
+    # Where judging stopped early, who is first need not be rated highest.
+    _, first = max(rated, key=lambda each: each[0], default=(None, None))
     if first is None:
         return f"On {dimension}, the latest run rates no entrant."
     led = sum(bool(run.standings.get(dimension)) for run in runs)

@@ -8,9 +8,11 @@ from itertools import pairwise
 from tournament_assets.audits.fair_comparison import Families
 from tournament_assets.ratings.rating_methods import METHODS, compared_methods
 from tournament_assets.reports.claims import (
+    AGAINST_RATINGS,
     MOST_PAIRS,
     PairStatement,
     Statements,
+    against_ratings,
     format_difference,
     open_pairs,
     pairs_sentence,
@@ -214,7 +216,7 @@ def numbers_section(
                 if row.note
             ),
             *(" ".join(fair_sentences(each, dimension=name)) for name, each in compared.items()),
-            *(() if is_fair_as_it_is else fair_notes(confidence=confidence)),
+            *(() if is_fair_as_it_is else fair_notes(compared.values(), confidence=confidence)),
         ),
         tuple(tables),
         finding="ratings, differences and win shares"
@@ -228,10 +230,13 @@ def _to_the_next(dimension: str, rows: Rows, win_rates: Pairs) -> Cell[Leaderboa
     found = Statements.of(rows, win_rates[dimension], dimension=dimension)
     names = [row.entrant_id for row in found.placed]
     next_of = {pair[0]: found.pairs[pair] for pair in pairwise(names)}
+    marked = {frozenset(pair) for pair in against_ratings(rows)}
 
     def cell(row: LeaderboardRow) -> str | None:
-        pair = next_of.get(row.entrant_id)
-        return None if pair is None else f"{format_difference(pair)} {pair.claim}"
+        if (pair := next_of.get(row.entrant_id)) is None:
+            return None
+        mark = f", {AGAINST_RATINGS}" if {pair.upper, pair.lower} in marked else ""
+        return f"{format_difference(pair)} {pair.claim}{mark}"
 
     return cell
 
@@ -256,8 +261,11 @@ def undecided_section(
     return ReportSection(
         "Undecided and equivalent",
         (
-            "Undecided: the interval of the difference holds 0. Equivalent: it lies within the "
-            "margin that does not matter. The intervals hold for all pairs of a dimension "
+            "Undecided: judging did not decide who is better, or the prompts ran out. Nobody is "
+            "called equivalent where pairs stop early."
+            if any(each.stops_early for each in found.values())
+            else "Undecided: the interval of the difference holds 0. Equivalent: it lies within "
+            "the margin that does not matter. The intervals hold for all pairs of a dimension "
             "together.",
             *(f"{name}: {pairs_sentence(each)}" for name, each in found.items()),
         ),
@@ -282,7 +290,7 @@ def undecided_section(
                 ),
             )
             for name, each in found.items()
-            if each.leader is not None
+            if each.leader is not None and not each.stops_early
         ),
     )
 

@@ -7,7 +7,7 @@ those of the run; siunitx writes them.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tournament_assets.reports.claims import STOPS_EARLY
+from tournament_assets.reports.claims import STOPS_EARLY, against_ratings
 from tournament_assets.reports.figures.canvas import to_pdf
 from tournament_assets.reports.figures.ladder import draw_ladders, misdrawn
 from tournament_assets.reports.leaderboard import leaderboard_latex
@@ -64,6 +64,7 @@ def paper_files(
         "percent": percent,
         "chance": f"{min(100.0, missed):.0f}",
         "within": settings.equivalent_within,
+        "against_ratings": sum(len(against_ratings(rows)) for rows in leaderboard.values()),
         "misdrawn": sum(len(misdrawn(rows)) for rows in leaderboard.values()),
     }
     return {
