@@ -431,27 +431,18 @@ class Facts:
             assert found is not None
             self.prove_record(found[2], first[0], first[1])
 
-    def rivals(self, claim: str, *, is_turned: bool = False) -> list[str]:
-        """Return all of whom something is claimed beside the first, without its copies.
-
-        Args:
-            claim: What is claimed.
-            is_turned: Whether the others are better, in a circle.
-        """
+    def rivals(self, claim: str) -> list[str]:
+        """Return all of whom something is claimed beside the first, without its copies."""
         return [
             name
             for name in self.names[1:]
-            if not self.is_copy(name, self.leader)
-            and self.claim(self.leader, name) == claim
-            and ((name, self.leader) in self.better) == is_turned
+            if not self.is_copy(name, self.leader) and self.claim(self.leader, name) == claim
         ]
 
-    def prove_claimed(
-        self, claim: str, it: str, names: str, basis: str | None, *, is_turned: bool = False
-    ) -> None:
+    def prove_claimed(self, claim: str, it: str, names: str, basis: str | None) -> None:
         """Prove what is claimed of the first and some others, and by which intervals."""
         self.prove_it(it)
-        self.prove_names(names, self.rivals(claim, is_turned=is_turned))
+        self.prove_names(names, self.rivals(claim))
         if claim != "undecided":
             decided = "stop early" in (self.by_name[self.leader].judge or "")
             intervals = f"{self.confidence:.6g}"
@@ -641,13 +632,6 @@ def patterns(dimension: str) -> list[tuple[str, str, Callable[..., None]]]:
             lambda facts, it, names, basis: facts.prove_claimed("better", it, names, basis),
         ),
         (
-            "worse",
-            rf"({MANY}) beats? ({IT}) \(([^()]*)\)\.",
-            lambda facts, names, it, basis: facts.prove_claimed(
-                "better", it, names, basis, is_turned=True
-            ),
-        ),
-        (
             "same",
             rf"({IT}) is equivalent to ({MANY}) \(([^()]*)\)\.",
             lambda facts, it, names, basis: facts.prove_claimed("equivalent", it, names, basis),
@@ -752,8 +736,8 @@ def _require_all(kinds: Sequence[str], facts: Facts) -> None:
         return
     for kind, claim in (("better", "better"), ("same", "equivalent"), ("open", "undecided")):
         require((kind in kinds) == bool(facts.rivals(claim)), f"{claim}: {facts.rivals(claim)}")
-    above = facts.rivals("better", is_turned=True)
-    require(("worse" in kinds) == bool(above), f"nobody says that {above} are better")
+    above = [one for one, other in facts.better if other == facts.leader]
+    require(not above, f"{above} are better than the first")
     nearest = facts.pair(facts.leader, facts.rivals("undecided")[0]) if "open" in kinds else None
     has_number = nearest is not None and nearest.more_prompts is not None
     require(("prompts" in kinds) == has_number, "how many more prompts would decide?")
