@@ -5,7 +5,7 @@ settled pairs with their weights (`judge_verdicts`). No chain of decisions decid
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -94,7 +94,7 @@ def draw_run(folder: Path, seed: int) -> AdaptiveRun:
     write_json_lines(folder / "bank.jsonl", bank)
     names = [f"m{number}" for number in range(int(draws.integers(3, 7)))]
     _write_answers(project, names, bank, draws)
-    adaptive = {
+    adaptive: dict[str, Any] = {
         "goal": str(draws.choice(["bank", "population"], p=[0.8, 0.2])),
         "rounds": int(draws.integers(2, 7)),
         "tail": float(draws.choice([0.1, 0.2, 0.5])),
@@ -279,25 +279,25 @@ def _of_weights(run: AdaptiveRun, board: Sequence[LeaderboardRow]) -> Iterator[s
             yield f"{covered.entrant_id} has a score {covered.score_present} in the audit"
     names = [*shares]
     judgments = run.judgments
-    fits: Callable[[str], dict[str, float | None]] = lambda without: {  # noqa: E731
-        each.entrant: each.value
-        for each in fit_bradley_terry(
-            code_judgments((j for j in judgments if j.prompt_id != without), entrants=names)
-        )
-    }
-    whole = fits("")
-    for found in run.rows(PromptFindingRow, "prompt_audit"):
-        if found.kind not in (FindingKind.MOVES_RATING, FindingKind.DECIDES_ORDER):
+
+    def rate(*, without: str | None) -> dict[str, float | None]:
+        others = [each for each in judgments if each.prompt_id != without]
+        fit = fit_bradley_terry(code_judgments(others, entrants=names))
+        return {each.entrant: each.value for each in fit}
+
+    whole = rate(without=None)
+    for finding in run.rows(PromptFindingRow, "prompt_audit"):
+        if finding.kind not in (FindingKind.MOVES_RATING, FindingKind.DECIDES_ORDER):
             continue
-        less = fits(str(found.prompt_id))
+        less = rate(without=finding.prompt_id)
         moves = {
             name: (less[name] or 0.0) - (whole[name] or 0.0)
             for name in names
             if None not in (whole[name], less[name])
         }
         largest = max(abs(move) for move in moves.values())
-        if not _are_near(abs(found.value or 0.0), largest, 0.06):
-            yield f"{found.prompt_id} moves {found.value} in the audit, and {largest}"
+        if not _are_near(abs(finding.value or 0.0), largest, 0.06):
+            yield f"{finding.prompt_id} moves {finding.value} in the audit, and {largest}"
 
 
 def _are_near(one: float | None, other: float | None, tolerance: float) -> bool:

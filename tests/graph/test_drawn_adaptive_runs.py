@@ -48,13 +48,13 @@ class Changed:
     """A run some of whose rows are others."""
 
     run: AdaptiveRun
-    row_type: type
+    row_type: type[Any]
     changes: dict[str, Any]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.run, name)
 
-    def rows(self, row_type: type, asset: str, name: str = "") -> list[Any]:
+    def rows(self, row_type: type[Any], asset: str, name: str = "") -> list[Any]:
         """Return the rows of a table; of one table the first is another."""
         first, *rest = self.run.rows(row_type, asset, name)
         return [replace(first, **self.changes) if row_type is self.row_type else first, *rest]

@@ -16,6 +16,7 @@ from tournament_assets.reports.fair_tables import (
 from tournament_assets.reports.report_tables import document_markdown
 from tournament_assets.tournament.asset_rows import PromptRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
+from tournament_assets.tournament.formatting import ABSENT
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 NAMES = ("ada", "<b>bob</b>", "cyd")
@@ -186,6 +187,20 @@ def test_a_gap_without_a_bound_is_separated_where_the_ladder_separates_it() -> N
     assert "everyone is better than the next" in section.sentences[0]
     cells = dict(section.tables)["f: gaps between neighbours"].rows
     assert {row[3:] for row in cells} == {("unbounded", "yes")}
+
+
+def test_where_judging_stopped_early_no_gap_has_an_interval_and_no_note_speaks_of_one() -> None:
+    stopped = [replace(each, weight=5.0 if each.prompt_id == "p3" else 1.0) for each in judged(12)]
+    whole, early = (
+        fair_section(compared(each, 12), {"f": UNKNOWN}, confidence=0.95)
+        for each in (judged(12), stopped)
+    )
+    for section, is_without in ((whole, False), (early, True)):
+        cells = dict(section.tables)["f: gaps between neighbours"].rows
+        assert {row[3] == ABSENT for row in cells} == {is_without}
+        said = " ".join(section.sentences)
+        assert ("without a bound" in said) != is_without
+        assert "intervals are at 95 %" in said
 
 
 def test_names_are_harmless_in_markdown() -> None:

@@ -3,12 +3,14 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.reports.builders import LOOPBACK, leader_row
+from tournament_assets.reports.claims import STOPS_EARLY
 from tournament_assets.reports.run.paper import paper_files
 from tournament_assets.tournament.battles import RatingSettings
 
@@ -17,6 +19,17 @@ NAMES = [
     *(f"entrant_{n}" for n in range(7)),
 ]
 DIMENSIONS = ("factuality", "clinical_utility", "calibration")
+
+MANIFEST: dict[str, Any] = {
+    "tournament": "50_%_of_#1",
+    "mode": "pilot",
+    "entrants": NAMES,
+    "selected_prompts": 143,
+    "judge": LOOPBACK,
+    "judge_model": "loopback-lexical_with_a_long_name/and.a_path",
+    "outages": ["full_poe left 143 of 143 answers empty."],
+    "trust": {"factuality": {"position_bias": "red", "length_effect": "green"}},
+}
 
 
 def kit(dimensions: tuple[str, ...] = DIMENSIONS, **changed: Any) -> dict[str, str]:
@@ -34,17 +47,7 @@ def kit(dimensions: tuple[str, ...] = DIMENSIONS, **changed: Any) -> dict[str, s
         ]
         for dimension in dimensions
     }
-    manifest = {
-        "tournament": "50_%_of_#1",
-        "mode": "pilot",
-        "entrants": NAMES,
-        "selected_prompts": 143,
-        "judge": LOOPBACK,
-        "judge_model": "loopback-lexical_with_a_long_name/and.a_path",
-        "outages": ["full_poe left 143 of 143 answers empty."],
-        "trust": {"factuality": {"position_bias": "red", "length_effect": "green"}},
-        **changed,
-    }
+    manifest = {**MANIFEST, **changed}
     settings = RatingSettings(n_bootstraps=500, bootstrap_seed=7, equivalent_within=20.0)
     files = paper_files(leaders, manifest=manifest, settings=settings, settled=19_305)
     (figure,) = (content for name, content in files.items() if name.endswith(".pdf"))
@@ -65,6 +68,24 @@ def test_the_method_has_the_numbers_of_the_run() -> None:
     alone = kit(("factuality",), samples_of_each_prompt=5)["methods.tex"]
     assert numbers(alone)[:3] == ["10", "143", "5"]
     assert "dimensions" not in alone
+
+
+def test_the_method_of_an_adaptive_run_is_its_decisions_and_counts_those_against_ratings() -> None:
+    rows = [
+        leader_row("ada", 1390.0, above=["bob", "cy"]),
+        leader_row("bob", 1410.0, rank=2),
+        leader_row("cy", 1380.0, rank=3),
+    ]
+    texts = []
+    for judge in (LOOPBACK, f"{LOOPBACK}; {STOPS_EARLY} (bank)"):
+        leaders = {"tone": [replace(row, judge=judge) for row in rows]}
+        manifest = {**MANIFEST, "trust": {}, "entrants": ["ada", "bob", "cy"]}
+        files = paper_files(leaders, manifest=manifest, settings=RatingSettings(), settled=9)
+        texts.append(files["methods.tex"].decode())
+    intervals, decisions = texts
+    assert "interval of the difference" in intervals
+    assert "interval of the difference" not in decisions
+    assert "against the ratings, as in \\num{1} of the pairs" in decisions
 
 
 def test_the_limitations_say_what_broke_and_what_no_interval_covers() -> None:

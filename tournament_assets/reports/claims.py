@@ -389,8 +389,8 @@ def answer_sentence(
     found = Statements.of(rows, win_rates, dimension=dimension)
     if found.outcome[0] == "nothing":
         return verdict_sentence(rows, win_rates, dimension=dimension)
-    said = (_copies(found.placed), _without_rating(rows), against_ratings(rows))
-    return _say("answer", found, *said)
+    notes = (_copies(found.placed), _without_rating(rows), against_ratings(found.placed))
+    return _say("answer", found, *notes)
 
 
 def verdict_sentence(
@@ -409,9 +409,8 @@ def verdict_sentence(
     """
     found = Statements.of(rows, win_rates, dimension=dimension)
     is_judged = any(row.win_rate is not None for row in rows)
-    said = (_copies(rows), _without_rating(rows), against_ratings(found.placed))
-    said = (*said, format_confidence(confidence), is_judged)
-    return _say("verdict", found, *said)
+    notes = (_copies(rows), _without_rating(rows), against_ratings(found.placed))
+    return _say("verdict", found, *notes, format_confidence(confidence), is_judged)
 
 
 def _say(part: str, *values: Any) -> str:

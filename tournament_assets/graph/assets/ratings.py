@@ -214,7 +214,8 @@ def win_rates(
         decided=_decided(judging_decisions),
     )
     rows = claimed(pairwise_winrates(judgments), evidence.standings)
-    columns = ("entrant_a", "entrant_b", "claim", "win_rate_a", *_COUNTS)
+    # The sign of the difference shows a decision against the ratings.
+    columns = ("entrant_a", "entrant_b", "claim", "difference", "win_rate_a", *_COUNTS)
     picture = png_markdown(win_rate_matrix_figure(rows, config.entrant_ids), "win-rate matrix")
     return Made(
         rows,
