@@ -19,7 +19,7 @@ from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_methods import GAP
-from tournament_assets.reports.claims import AGAINST_RATINGS, Statements, against_ratings
+from tournament_assets.reports.claims import Statements, against_ratings
 from tournament_assets.reports.run.dimension_sections import numbers_section
 from tournament_assets.reports.stopping_tables import stopping_section
 from tournament_assets.storage.tables import rows_of
@@ -38,6 +38,7 @@ from tournament_assets.verdicts.table_rows import judgments_of
 Draws = np.random.Generator
 RowT = TypeVar("RowT")
 DIMENSION = "factuality"
+_MARK = "against the ratings"
 _WORDS = ("amber", "copper", "granite", "juniper", "lantern", "velvet")
 """An answer is as good as the number of these that it names."""
 _DICE = ((4, 4, 4, 4, 0, 0), (3, 3, 3, 3, 3, 3), (6, 6, 2, 2, 2, 2), (5, 5, 5, 1, 1, 1))
@@ -252,7 +253,7 @@ def _of_marks(
         for row in table.rows:
             pair = (*str(row[0]).split(" : "),)
             is_against = bool({pair, pair[::-1]} & against)
-            if (AGAINST_RATINGS in str(row[1])) != is_against:
+            if (_MARK in str(row[1])) != is_against:
                 yield f"{pair} are {row[1]!r} where judging stopped"
     numbers = numbers_section(by_name, {DIMENSION: pairs}, families=None, confidence=0.95).tables[
         0
@@ -262,7 +263,7 @@ def _of_marks(
     )
     names = [row.entrant_id for row in board if row.rank is not None]
     for (one, other), row in zip(pairwise(names), numbers.rows, strict=False):
-        if (AGAINST_RATINGS in str(row[place])) != bool({(one, other), (other, one)} & against):
+        if (_MARK in str(row[place])) != bool({(one, other), (other, one)} & against):
             yield f"{one} and {other} are {row[place]!r} on the ladder"
         if "unbounded" in str(row[place]):
             yield f"{one} and {other}: {row[place]!r}, where no interval was made"

@@ -75,11 +75,6 @@ class PairReading(Judgment):
         """Whether the judge was asked and both replies hold a verdict."""
         return self.outcome.is_judged
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether the pair counts: judged, or not asked because both responses are one text."""
-        return self.outcome is not Outcome.UNJUDGED
-
     def points(self, entrant_id: str) -> float | None:
         """Return the points that one of its entrants gets; None if the pair is not settled."""
         if self.share is None:
@@ -119,7 +114,7 @@ def measure_coverage(
         given = responses.get(entrant, ())
         own = [pair for pair in pairs if entrant in (pair.entrant_a, pair.entrant_b)]
         planned = len(own) + unanswered
-        settled = [pair for pair in own if pair.is_settled]
+        settled = [pair for pair in own if pair.share is not None]
         judged = [pair for pair in own if pair.is_judged]
         clean = [
             pair

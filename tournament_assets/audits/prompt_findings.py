@@ -268,7 +268,7 @@ def measure_noise(prompt_id: str, pairs: Iterable[PairReading]) -> PromptNoise:
     scores: dict[str, list[tuple[float, float]]] = {}
     judged = disagreements = 0
     for pair in pairs:
-        if not pair.is_settled:
+        if pair.share is None:
             continue
         judged += pair.is_judged
         shown_first = _mean_points(pair.replies[::2], _POINTS_AB)

@@ -110,10 +110,6 @@ class PairStatement:
         return Estimate(value, low, high, self.difference.n)
 
 
-AGAINST_RATINGS = "against the ratings"
-"""Stands beside a claim of `against_ratings`."""
-
-
 def against_ratings(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:
     """Return the better and the worse of every two of whom the better one is rated lower.
 
@@ -129,6 +125,12 @@ def against_ratings(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:
         for below, its in rated
         if below.entrant_id in row.shown_above and rating < its - LEVEL
     ]
+
+
+def mark(text: str, pair: Sequence[str], rows: Sequence[LeaderboardRow]) -> str:
+    """Return what is said of two entrants, marked where their claim stands against the ratings."""
+    is_against = any({*each} == {*pair} for each in against_ratings(rows))
+    return f"{text}, against the ratings" if is_against else text
 
 
 def expected_share(points: float) -> float:
@@ -195,7 +197,6 @@ class Statements:
                     lower,
                     met.get(frozenset((upper.entrant_id, lower.entrant_id))),
                     records.get((upper.entrant_id, lower.entrant_id), PairRecord()),
-                    note=NO_INTERVAL if STOPS_EARLY in (upper.judge or "") else None,
                 )
                 for upper, lower in combinations(placed, 2)
             },
@@ -346,12 +347,7 @@ class Statements:
 
 
 def _pair(
-    upper: LeaderboardRow,
-    lower: LeaderboardRow,
-    row: WinRateRow | None,
-    record: PairRecord,
-    *,
-    note: str | None,
+    upper: LeaderboardRow, lower: LeaderboardRow, row: WinRateRow | None, record: PairRecord
 ) -> PairStatement:
     claim: PairWord = "undecided"
     if lower.entrant_id in upper.shown_above:
@@ -362,6 +358,7 @@ def _pair(
         return PairStatement(upper.entrant_id, lower.entrant_id, claim, Estimate(), None, record)
     if row.claim == Claim.EQUIVALENT:
         claim = "equivalent"
+    note = NO_INTERVAL if STOPS_EARLY in (upper.judge or "") else None
     ends = row.difference, row.difference_low, row.difference_high
     if row.entrant_a != upper.entrant_id:
         value, high, low = (None if each is None else -each for each in ends)

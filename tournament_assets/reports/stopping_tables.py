@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 
-from tournament_assets.reports.claims import AGAINST_RATINGS, against_ratings
+from tournament_assets.reports.claims import mark
 from tournament_assets.reports.figures.canvas import (
     DARK,
     LIGHT,
@@ -95,8 +95,7 @@ def stopping_section(
         "Where judging stopped",
         tuple(sentences),
         tuple(
-            (name, _decisions_table(own, against_ratings(leaderboard[name])))
-            for name, own in by_dimension.items()
+            (name, _decisions_table(own, leaderboard[name])) for name, own in by_dimension.items()
         ),
         finding=f"{format_share(share, decimals=0)} of the pairs were not needed",
         pictures=tuple(_picture(name, own) for name, own in by_dimension.items()),
@@ -130,7 +129,7 @@ def _saved_sentence(rows: Sequence[DecisionRow], saved: float | None) -> str:
     return f"{sentence}{f', about {format_usd(saved)} less' if saved else ''}.{more}"
 
 
-def _decisions_table(rows: Sequence[DecisionRow], marked: Sequence[tuple[str, str]]) -> ReportTable:
+def _decisions_table(rows: Sequence[DecisionRow], ladder: Sequence[LeaderboardRow]) -> ReportTable:
     evidence: dict[str, Cell[DecisionRow]] = (
         {"capital, of what decides": _capital}
         if rows[0].goal == "bank"
@@ -141,9 +140,7 @@ def _decisions_table(rows: Sequence[DecisionRow], marked: Sequence[tuple[str, st
         {
             "pair": lambda row: f"{row.entrant_a} : {row.entrant_b}",
             "ahead": lambda row: (
-                f"{row.side}, {AGAINST_RATINGS}"
-                if {(row.entrant_a, row.entrant_b), (row.entrant_b, row.entrant_a)} & {*marked}
-                else row.side
+                row.side and mark(row.side, (row.entrant_a, row.entrant_b), ladder)
             ),
             "decided after": lambda row: (
                 None if row.decided_at is None else f"{row.decided_at} prompts"

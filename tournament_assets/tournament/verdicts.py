@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from functools import partial
 from typing import Any, Self
 
 
@@ -108,19 +109,15 @@ class Judgment:
         """Return the settled pair of a row, whole: the one way from a row to a pair.
 
         Args:
-            row: What holds every field of a judgment, as attributes or as keys; names and outcomes
-                may be plain text.
+            row: Every field of a judgment, as attributes or as keys; the outcome may be its text.
             more: The further fields of a subclass.
 
         Raises:
-            KeyError: If a mapping lacks a field; an `AttributeError` if an object does.
+            KeyError: If a mapping lacks a field.
             ValueError: If the outcome is unknown.
         """
-        values = (
-            {name: row[name] for name in _FIELDS}
-            if isinstance(row, Mapping)
-            else {name: getattr(row, name) for name in _FIELDS}
-        )
+        read = row.__getitem__ if isinstance(row, Mapping) else partial(getattr, row)
+        values = {name: read(name) for name in _FIELDS}
         names = {name: sys.intern(str(values[name])) for name in _NAMES}
         return cls(**{**values, **names, "outcome": Outcome(values["outcome"])}, **more)
 

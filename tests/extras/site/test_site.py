@@ -3,7 +3,7 @@
 import html
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from tournament_assets.reports.sections import Doubt
 from tournament_assets.storage.tables import encode_parquet, make_table
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import Rating
 
 EVIL = "<script>alert(1)</script>"
 
@@ -113,6 +114,22 @@ def test_the_picture_holds_every_rating_with_its_interval(runs: Path) -> None:
     assert heights[0] > heights[1] > heights[2]
     assert heights[1] - heights[2] == pytest.approx(heights[0] - heights[1], abs=0.2)
     assert "3 of 3 runs" in page
+
+
+def test_whom_decisions_put_first_is_not_said_to_be_rated_highest(runs: Path) -> None:
+    *_, run = read_runs(runs)[0]
+
+    def pages(*ranks: int) -> tuple[str, str]:
+        rows = zip(("ada", "bob"), (1390.0, 1410.0), ranks, strict=True)
+        standings = tuple(Rating(value, entrant=name, rank=rank) for name, value, rank in rows)
+        made = site_pages([replace(run, standings=dict.fromkeys(run.standings, standings))])
+        return made["index.html"], made[run.page]
+
+    index, page = pages(1, 2)
+    assert "bob has the highest rating of the latest run, 1410" in page
+    assert 'data-label="first">ada<' in index
+    # In a circle of decisions nobody has the first rank.
+    assert 'data-label="first">nobody<' in pages(2, 2)[0]
 
 
 def test_a_run_says_which_of_its_inputs_are_not_those_of_the_run_before(runs: Path) -> None:

@@ -8,12 +8,11 @@ from itertools import pairwise
 from tournament_assets.audits.fair_comparison import Families
 from tournament_assets.ratings.rating_methods import METHODS, compared_methods
 from tournament_assets.reports.claims import (
-    AGAINST_RATINGS,
     MOST_PAIRS,
     PairStatement,
     Statements,
-    against_ratings,
     format_difference,
+    mark,
     open_pairs,
     pairs_sentence,
     verdict_sentence,
@@ -230,13 +229,11 @@ def _to_the_next(dimension: str, rows: Rows, win_rates: Pairs) -> Cell[Leaderboa
     found = Statements.of(rows, win_rates[dimension], dimension=dimension)
     names = [row.entrant_id for row in found.placed]
     next_of = {pair[0]: found.pairs[pair] for pair in pairwise(names)}
-    marked = {frozenset(pair) for pair in against_ratings(rows)}
 
     def cell(row: LeaderboardRow) -> str | None:
         if (pair := next_of.get(row.entrant_id)) is None:
             return None
-        mark = f", {AGAINST_RATINGS}" if {pair.upper, pair.lower} in marked else ""
-        return f"{format_difference(pair)} {pair.claim}{mark}"
+        return f"{format_difference(pair)} {mark(pair.claim, (pair.upper, pair.lower), rows)}"
 
     return cell
 
