@@ -172,7 +172,8 @@ def stand_entrants(
     rated = _rate(matches, resampling=resampling, initial_rating=initial_rating)
     order = _order(matches.wins, [each.value for each in rated])
     if decided is not None:
-        differences = _unbounded(len(rated))
+        no_end = np.full(order.above.shape, np.inf)
+        differences = PercentileInterval(-no_end, no_end)
         is_better = _as_table(matches.entrants, decided) & order.is_placed[:, None]
         is_better &= order.is_placed
         ranks = _ranks_after(is_better, order)
@@ -363,10 +364,6 @@ def _stretched(
     agrees = np.isfinite(shown) & (np.abs(fitted) > _SMALL) & (fitted * shown > 0)
     factor = np.maximum(1.0, np.divide(shown, fitted, out=np.ones_like(shown), where=agrees))
     return np.fmin(low * factor, shown), np.fmax(high * factor, shown)
-
-
-def _unbounded(n: int) -> PercentileInterval:
-    return PercentileInterval(np.full((n, n), -np.inf), np.full((n, n), np.inf))
 
 
 def _as_table(entrants: Sequence[str], decided: Collection[tuple[str, str]]) -> NDArray[np.bool_]:
