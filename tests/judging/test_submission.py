@@ -1,4 +1,5 @@
 import math
+import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -10,11 +11,16 @@ from tournament_assets.judging.batch_service import BatchStatus, ReplyRow
 from tournament_assets.judging.requests.requests import serialised_size
 from tournament_assets.judging.settlement import submission
 from tournament_assets.judging.settlement.records import SubmittedBatch
-from tournament_assets.judging.settlement.submission import adopt_batch, create_batches, cut_batches
+from tournament_assets.judging.settlement.submission import (
+    adopt_batch,
+    create_batches,
+    cut_batches,
+    list_since,
+)
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
 from .bench import Bench
-from .builders import failures, keys_of, reply_row, requests_for, sizes
+from .builders import START, Clock, failures, keys_of, reply_row, requests_for, sizes
 from .fake_judge import (
     Creation,
     FakeJudge,
@@ -271,6 +277,28 @@ def test_a_list_is_read_only_as_far_back_as_the_batch_can_be() -> None:
     search.judge.add_foreign(2, created_at=-1000.0)
     batch_id = search.accept()
     assert search.adopt() == batch_id
+
+
+@pytest.mark.parametrize("order", ["newest first", "oldest first", "shuffled"])
+def test_no_order_of_a_list_hides_a_batch_and_only_a_sorted_one_is_left_early(order: str) -> None:
+    ages = [*range(10), *range(40, 440)]
+    if order != "newest first":
+        ages.reverse()
+    if order == "shuffled":
+        random.Random(0).shuffle(ages)
+    n_read = 0
+
+    class Lists(FakeJudge):
+        def list_batches(self) -> Iterator[BatchStatus]:
+            nonlocal n_read
+            for age in ages:
+                n_read += 1
+                created_at = START - timedelta(days=age)
+                yield BatchStatus(f"b{age}", has_ended=True, n_requests=1, created_at=created_at)
+
+    listed = list_since(Lists(Clock()), START - timedelta(days=29))
+    assert sorted(int(each.batch_id[1:]) for each in listed) == [*range(10)]
+    assert n_read == (110 if order == "newest first" else len(ages))
 
 
 def test_a_batch_that_is_listed_while_the_list_is_read_is_looked_for_once_more() -> None:

@@ -68,6 +68,7 @@ class BatchStatus:
             has none of ours, None if unknown.
         n_results: How many results there are if some requests have none; None if every request has
             one.
+        is_cancelled: Whether somebody cancelled it, so that not every request need have a reply.
         refusal: Why the whole batch was refused after being accepted, and so not billed; None if it
             was not.
     """
@@ -78,6 +79,7 @@ class BatchStatus:
     created_at: datetime | None = field(default=None, compare=False)
     nonce: str | None = field(default=None, compare=False)
     n_results: int | None = None
+    is_cancelled: bool = False
     refusal: JudgeError | None = field(default=None, compare=False)
 
 

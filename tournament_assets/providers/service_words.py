@@ -8,10 +8,17 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any
 
-from tournament_assets.judging.batch_service import UNPARSABLE, ReplyRow, SubmittedRequest
+from tournament_assets.judging.batch_service import (
+    UNPARSABLE,
+    BatchStatus,
+    ReplyRow,
+    SubmittedRequest,
+)
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.places import origin_of
@@ -21,6 +28,7 @@ _LINE_BEGINNING = 2000  # bytes of a line that is no row; fewer are kept
 _LONGEST_LINE = 64_000_000  # bytes; no reply comes near
 _CUT = b"\0"
 _MOST_PAGES = 1_000
+_SAME_TIME = timedelta(seconds=5)  # dates are in whole seconds, and answers take a while
 _TEXTS = ("text", "error_type", "error_message", "model", "raw")
 _LOG = logging.getLogger(__name__)
 
@@ -39,6 +47,21 @@ class ServiceAnswers(ABC):
 
     _address: str
     _keys: Sequence[str] = ()
+    _ahead = timedelta(0)
+
+    def _note_time(self, response: Any) -> None:
+        """Learn from an answer's `Date` how far the service's clock is ahead of this machine's."""
+        try:
+            ahead = parsedate_to_datetime(response.headers["date"]) - datetime.now(UTC)
+        except (KeyError, ValueError, TypeError, OverflowError):
+            return
+        self._ahead = ahead if abs(ahead) > _SAME_TIME else timedelta(0)
+
+    def _by_own_clock(self, status: BatchStatus | None) -> BatchStatus | None:
+        """Return a status with its time as this machine's clock showed it."""
+        if status is None or status.created_at is None or not self._ahead:
+            return status
+        return replace(status, created_at=status.created_at - self._ahead)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(base_url={self._address!r})"

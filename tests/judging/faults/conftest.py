@@ -1,6 +1,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,8 +31,9 @@ def start(tmp_path: Path, protocol: str) -> Iterator[Runner]:
     with ExitStack() as stack:
         begun: list[tuple[Run, tuple[str, ...]]] = []
 
-        def start_run(*faults: str) -> Run:
-            server = stack.enter_context(FaultyServer(processing_seconds=0, faults=faults))
+        def start_run(*faults: str, **habits: Any) -> Run:
+            server = FaultyServer(processing_seconds=0, faults=faults, **habits)
+            stack.enter_context(server)
             service = connect(protocol, server)
             stack.enter_context(closing(service))
             run = Run(server, service, tmp_path / f"ledger-{len(begun)}.sqlite")

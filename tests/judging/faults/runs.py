@@ -140,7 +140,7 @@ class Run:
 class Runner(Protocol):
     """Starts a run with some faults; at the test's end every one of them must have struck."""
 
-    def __call__(self, *faults: str) -> Run: ...
+    def __call__(self, *faults: str, **habits: Any) -> Run: ...
 
 
 def true_verdict(key: str) -> Verdict:

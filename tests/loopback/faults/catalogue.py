@@ -182,6 +182,8 @@ _KINDS = (
         archived="it ends, but its results are gone",
         results_stay_short="half of its rows are never shown, though it counts them all",
         results_stay_empty="none of its rows is ever shown, though it counts them all",
+        batch_canceled="a person cancels it: every other request is answered before; in OpenAI's "
+        "protocol no row says so of the rest",
         all_invalid="every request of it ends as invalid_request_error",
         batch_refused="it fails as a whole once looked at; in Anthropic's protocol: all_invalid",
     ),

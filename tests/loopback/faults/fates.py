@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import cycle
 from pathlib import Path
 
 from tests.loopback.faults.catalogue import FaultPlan
@@ -56,10 +57,12 @@ class Fates:
             fault, rows = FOREIGN, dict[str, str]()
         else:
             fault = self._plan.take_name("batch") or ""
-            doom = "row_invalid_request_error" if fault in _DOOMED else None
+            dooms = ["row_invalid_request_error" if fault in _DOOMED else None]
+            if fault == "batch_canceled":
+                dooms = ["", fault]
             struck = {
                 name: doom if fault else self._plan.take_name("row", "message")
-                for name, _ in requests
+                for (name, _), doom in zip(requests, cycle(dooms), strict=False)
             }
             rows = {name: struck_by for name, struck_by in struck.items() if struck_by}
         if fault or rows:

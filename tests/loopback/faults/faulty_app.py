@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
+from datetime import datetime, timedelta
 from itertools import cycle, islice
 from typing import Any
 
@@ -53,11 +54,19 @@ class FaultyApp:
         plan: Which faults strike.
         fates: What becomes of the batches.
         messages: Where direct messages are written down that were answered.
+        ahead: How far its clock is ahead.
     """
 
     def __init__(
-        self, app: ASGIApp, store: BatchStore, plan: FaultPlan, fates: Fates, messages: MessageLog
+        self,
+        app: ASGIApp,
+        store: BatchStore,
+        plan: FaultPlan,
+        fates: Fates,
+        messages: MessageLog,
+        ahead: timedelta = timedelta(0),
     ) -> None:
+        self._ahead = ahead
         self._app = app
         self._store = store
         self._plan = plan
@@ -184,6 +193,8 @@ class FaultyApp:
 
     def _describe(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Say of a batch what its fate leaves of it."""
+        created_at = datetime.fromisoformat(batch["created_at"]) + self._ahead
+        batch = {**batch, "created_at": created_at.isoformat()}
         fate = self._fates.get(batch["id"])
         if fate is None or batch["processing_status"] != "ended":
             return batch
@@ -193,6 +204,8 @@ class FaultyApp:
             changes = {"processing_status": "in_progress", "ended_at": None, "results_url": None}
             return {**batch, **changes, "request_counts": counts}
         counts = {**dict.fromkeys(batch["request_counts"], 0), **fate.counts}
+        if fate.fault == "batch_canceled":
+            batch = {**batch, "cancel_initiated_at": batch["created_at"]}
         if fate.fault == "archived":
             batch = {**batch, "archived_at": batch["ended_at"], "results_url": None}
         if fate.fault == "batch_refused":

@@ -1,12 +1,13 @@
 """What goes wrong, in OpenAI's words: failed batches, other errors, other reasons to stop."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
 from tests.loopback.faults.faulty_app import ConnectionDroppedError
+from tests.loopback.faults.spoiling import UNLISTED
 from tournament_assets.loopback.openai_door import OpenAiDoor
 
 _FINISH_REASONS = {"refusal": "content_filter", "tool_use": "tool_calls"}
@@ -50,12 +51,20 @@ class FaultyDoor(OpenAiDoor):
             return written
         if sum(counts.values()) in (counts["expired"], counts["canceled"]):
             written["status"] = "expired" if counts["expired"] else "cancelled"
+        if batch["cancel_initiated_at"] is not None:
+            n_failed = counts["errored"] + counts["expired"]
+            written |= {"status": "cancelled", "error_file_id": None}
+            written["request_counts"] = {**written["request_counts"], "failed": n_failed}
         if batch.get("refused"):
             problem = {"code": "invalid_json_line", "message": "This line is not parseable."}
             written |= no_files
             written |= {"status": "failed", "errors": {"object": "list", "data": [problem]}}
             written["request_counts"] = {"total": 0, "completed": 0, "failed": 0}
         return written
+
+    def _write_results(self, lines: Iterable[bytes], *, kind: str) -> Iterator[bytes]:
+        listed = (line for line in lines if f'"{UNLISTED}"'.encode() not in line)
+        return super()._write_results(listed, kind=kind)
 
     def write_row(self, result: Mapping[str, Any]) -> dict[str, Any]:
         if result["type"] in ("succeeded", "errored"):

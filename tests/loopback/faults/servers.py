@@ -12,10 +12,10 @@ import uvicorn
 
 from tests.loopback.faults.accounts import MessageLog
 from tests.loopback.faults.catalogue import FaultPlan, plan_faults
-from tests.loopback.faults.fates import Fates
+from tests.loopback.faults.fates import FOREIGN, Fates
 from tests.loopback.faults.faulty_app import FaultyApp, spoil_rows
 from tests.loopback.faults.faulty_door import FaultyDoor
-from tests.loopback.faults.wire import DroppableProtocol
+from tests.loopback.faults.wire import DroppableProtocol, droppable
 from tournament_assets.loopback.batches import BatchStore, StoredBatch
 from tournament_assets.loopback.messages import CacheUse, PromptCache
 from tournament_assets.loopback.running import LoopbackServer, ThreadedServer
@@ -28,7 +28,10 @@ class FaultyStore(BatchStore):
     Attributes:
         fates: What becomes of them.
         log: The direct messages that were answered.
+        is_sorted: Whether the newest is listed first.
     """
+
+    is_sorted = True
 
     def __init__(self, directory: Path | None, plan: FaultPlan, processing_seconds: float) -> None:
         super().__init__(
@@ -39,6 +42,10 @@ class FaultyStore(BatchStore):
         )
         self.fates = Fates(self.directory, plan)
         self.log = MessageLog(self.directory)
+
+    def list_newest_first(self) -> list[StoredBatch]:
+        listed = super().list_newest_first()
+        return listed if self.is_sorted else listed[::-1]
 
 
 class FaultyLog(RequestLog):
@@ -77,6 +84,8 @@ class FaultyServer(LoopbackServer):
         directory: Where to keep the batches, their fates and the direct messages.
         processing_seconds: How long a batch takes.
         faults: What it does wrong, such as `create_drop_after:2`; see `catalogue`.
+        ahead: How far its clock is ahead of this machine's.
+        is_sorted: Whether it lists the newest batch first, or else the oldest.
 
     Attributes:
         log: Counts what it accepted, also where the answer was lost.
@@ -92,11 +101,26 @@ class FaultyServer(LoopbackServer):
         *,
         processing_seconds: float = 0.2,
         faults: Sequence[str] = (),
+        ahead: timedelta = timedelta(0),
+        is_sorted: bool = True,
     ) -> None:
         self.plan = plan_faults(faults)
         self.store = FaultyStore(directory, self.plan, processing_seconds)
+        self.store.is_sorted = is_sorted
         self.log = FaultyLog(self.store)
-        ThreadedServer.__init__(self, _build_app(self.store, self.plan), http=DroppableProtocol)
+        app = _build_app(self.store, self.plan, ahead)
+        ThreadedServer.__init__(self, app, http=droppable(ahead))
+
+    def add_foreign_batch(self, n_requests: int, *, age: timedelta) -> None:
+        """Let somebody else have sent a batch some time ago."""
+        params = {
+            "model": "another",
+            "max_tokens": 9,
+            "messages": [{"role": "user", "content": "?"}],
+        }
+        batch = self.store.create([(f"{FOREIGN}-{number}", params) for number in range(n_requests)])
+        aged = replace(batch, created_at=batch.created_at - age)
+        self.store._batches[batch.batch_id] = aged
 
     def end_batches(self, *, at_once: bool = False) -> None:
         """Let every batch that was accepted end now.
@@ -127,8 +151,8 @@ def serve_faulty(
     uvicorn.run(app, host="127.0.0.1", port=port, http=DroppableProtocol, lifespan="off", ws="none")
 
 
-def _build_app(store: FaultyStore, plan: FaultPlan) -> FaultyDoor:
-    app = FaultyApp(create_app(store), store, plan, store.fates, store.log)
+def _build_app(store: FaultyStore, plan: FaultPlan, ahead: timedelta = timedelta(0)) -> FaultyDoor:
+    app = FaultyApp(create_app(store), store, plan, store.fates, store.log, ahead)
     return FaultyDoor(app, store.directory)
 
 

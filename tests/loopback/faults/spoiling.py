@@ -63,10 +63,15 @@ def read_reply(text: str) -> Reply:
 
 
 FAILURES = {
+    "batch_canceled": "canceled",
     "row_canceled": "canceled",
     "row_expired": "expired",
     **{f"row_{error}": "errored" for error in ROW_ERRORS},
 }
+
+
+UNLISTED = "unlisted"
+"""The key of a result that OpenAI's protocol does not list."""
 
 
 def spoil_message(
@@ -187,6 +192,8 @@ def spoil_row(line: bytes, fault: str, *, max_tokens: int) -> bytes:
 
 
 def _fail(fault: str) -> dict[str, Any]:
+    if fault == "batch_canceled":
+        return {"type": "canceled", UNLISTED: True}
     if FAILURES[fault] != "errored":
         return {"type": FAILURES[fault]}
     error = {

@@ -1,6 +1,9 @@
 """Closing connections, and answers that the judge would not give."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -17,6 +20,31 @@ class DroppableProtocol(H11Protocol):
         """Hand the connection to the application with every request."""
         super().connection_made(transport)
         self.app_state = {**self.app_state, "transport": transport}
+
+
+def droppable(ahead: timedelta) -> type[DroppableProtocol]:
+    """Return the protocol of a server whose clock is ahead of this machine's."""
+
+    class Ahead(DroppableProtocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self.server_state = _ServerState(self.server_state, ahead)  # type: ignore[assignment]
+
+    return Ahead if ahead else DroppableProtocol
+
+
+class _ServerState:
+    def __init__(self, state: Any, ahead: timedelta) -> None:
+        self._state, self._ahead = state, ahead
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._state, name)
+
+    @property
+    def default_headers(self) -> list[tuple[bytes, bytes]]:
+        now = format_datetime(datetime.now(UTC) + self._ahead, usegmt=True).encode()
+        others = [header for header in self._state.default_headers if header[0] != b"date"]
+        return [(b"date", now), *others]
 
 
 async def drop_connection(scope: Scope, receive: Receive, said: bytes = b"") -> None:

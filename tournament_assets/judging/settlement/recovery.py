@@ -10,8 +10,8 @@ assigned without a record of the request.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime, timedelta
-from itertools import groupby, islice, takewhile
+from datetime import UTC, datetime
+from itertools import groupby, islice
 from typing import Protocol
 
 from tournament_assets.judging.batch_service import (
@@ -52,11 +52,10 @@ from tournament_assets.judging.settlement.sessions import (
     hold_lease,
 )
 from tournament_assets.judging.settlement.settlement import ask_directly, is_unreadable
+from tournament_assets.judging.settlement.submission import KEPT_FOR, list_since
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.judges import Waiting
 
-KEPT_FOR = timedelta(days=29)
-"""How long the service keeps a batch's results."""
 _CHUNK = 500
 _PAGE = 100
 _ROWS_THAT_PROVE = 20
@@ -289,8 +288,9 @@ def recover_batches(
     """
     recovery = _Recovery(planned, ledger, service, waiting, progress, clock, max_readings)
     report = recovery.report
-    listings = list(_unknown_batches(ledger, service, clock.now()))
-    for listing in reversed(listings):
+    now = clock.now()
+    listings = list(_unknown_batches(ledger, service, now))[::-1]
+    for listing in sorted(listings, key=lambda each: each.created_at or now):
         if listing.nonce == "" or listing.refusal is not None:
             report.foreign.append(listing.batch_id)
             continue
@@ -310,11 +310,8 @@ def recover_batches(
 def _unknown_batches(
     ledger: RecoveryLedger, service: TakesBatches, now: datetime, *, one_page: bool = False
 ) -> Iterator[BatchStatus]:
-    """Yield the batches that the ledger does not know or holds in part, the newest first."""
-    kept = takewhile(
-        lambda each: each.created_at is None or each.created_at >= now - KEPT_FOR,
-        service.list_batches(),
-    )
+    """Yield the listed batches that the ledger does not know or holds in part."""
+    kept = list_since(service, now - KEPT_FOR)
     while page := list(islice(kept, _PAGE)):
         states = ledger.batch_states(batch_ids={each.batch_id for each in page})
         yield from (each for each in page if states.get(each.batch_id, "") in ("", "recovering"))

@@ -1,17 +1,17 @@
 """Sending requests as batches: cut to size, recorded first, each accepted at most once.
 
 A batch whose creation was never confirmed is looked for, so that it is not paid for twice. If the
-service stores our own name with a batch, its list settles that. Others list batches without saying
-whose they are; only the results of an ended one carry the names that we gave its requests. So a
-batch of the right size and time is waited for, and taken for ours if its rows carry our nonce. A
-batch missing from the list for longer than the grace period is taken for never accepted: the
-protocol offers no more certainty.
+service stores our own name with a batch, its list settles that, whatever time it says. Others list
+batches without saying whose they are; only the results of an ended one carry the names that we gave
+its requests. So a batch of the right size and time is waited for, and taken for ours if its rows
+carry our nonce. A batch missing from the list for longer than the grace period is taken for never
+accepted: the protocol offers no more certainty.
 """
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 
 from tournament_assets.judging.batch_service import (
@@ -20,6 +20,7 @@ from tournament_assets.judging.batch_service import (
     Channel,
     ReplyRow,
     SubmittedRequest,
+    TakesBatches,
 )
 from tournament_assets.judging.requests.requests import (
     NONCE_LENGTH,
@@ -40,6 +41,26 @@ from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeW
 
 _CLOCK_SKEW = timedelta(minutes=5)
 _ROWS_THAT_PROVE = 20
+KEPT_FOR = timedelta(days=29)
+"""How long the service keeps a batch's results."""
+_OLD_IN_A_ROW = 100
+
+
+def list_since(service: TakesBatches, oldest: datetime) -> Iterator[BatchStatus]:
+    """Yield the batches that a service lists since a moment, in the list's order.
+
+    The newest should come first. The list is read on until a hundred in a row are too old, each
+    older than the one before: so no batch is missed in a list that is in another order.
+    """
+    n_old, before = 0, oldest
+    for listing in service.list_batches():
+        created_at = listing.created_at or oldest
+        if created_at >= oldest:
+            yield listing
+        n_old = n_old + 1 if created_at < oldest and created_at <= before else 0
+        if n_old == _OLD_IN_A_ROW:
+            return
+        before = created_at
 
 
 def adopt_batch(session: JudgingSession, intent: OpenBatch) -> SubmittedBatch | None:
@@ -67,16 +88,9 @@ def adopt_batch(session: JudgingSession, intent: OpenBatch) -> SubmittedBatch | 
         undecided: list[str] = []
         # Taken before the look: a batch may show up between the look and the clock.
         looked_at = session.clock.now()
+        problem = ""
         try:
-            candidates = _candidates(session, intent, disproved)
-        except JudgeError as error:
-            if error.failure is not JudgeFailure.TRANSIENT:
-                raise
-            problem = str(error)
-            session.progress.note(f"{error}; looking again")
-        else:
-            problem = ""
-            for listing in candidates:
+            for listing in _candidates(session, intent, disproved):
                 is_ours = _is_ours(session, intent, listing)
                 if is_ours:
                     session.ledger.record_created(intent.nonce, listing.batch_id)
@@ -87,6 +101,12 @@ def adopt_batch(session: JudgingSession, intent: OpenBatch) -> SubmittedBatch | 
                     undecided.append(listing.batch_id)
                 else:
                     disproved.add(listing.batch_id)
+        except JudgeError as error:
+            if error.failure is not JudgeFailure.TRANSIENT:
+                raise
+            problem = str(error)
+            session.progress.note(f"{error}; looking again")
+        else:
             if not undecided and looked_at >= certain_at:
                 return None
         if waits.waited >= max(session.waiting.deadline_seconds, session.grace_seconds):
@@ -101,27 +121,24 @@ def adopt_batch(session: JudgingSession, intent: OpenBatch) -> SubmittedBatch | 
 
 def _candidates(
     session: JudgingSession, intent: OpenBatch, disproved: set[str]
-) -> list[BatchStatus]:
-    """Return the batches that may be the one: of its size and time, and not known already."""
+) -> Iterator[BatchStatus]:
+    """Yield the batches that may be the one: of its size and time, and not known already."""
     earliest = intent.begun_at - _CLOCK_SKEW
     latest = intent.begun_at + timedelta(seconds=session.creation_seconds) + _CLOCK_SKEW
-    found: list[BatchStatus] = []
-    for listing in session.batches.list_batches():
-        if listing.created_at is not None and listing.created_at < earliest:
-            break
+    oldest = min(earliest, session.clock.now() - KEPT_FOR)
+    for listing in list_since(session.batches, oldest):
         if listing.nonce:
             if listing.nonce == intent.nonce:
-                return [listing]
-            continue
-        if (
+                yield listing
+                return
+        elif (
             listing.nonce is None
             and listing.n_requests == intent.n_requests
             and listing.batch_id not in disproved
-            and (listing.created_at is None or listing.created_at <= latest)
+            and (listing.created_at is None or earliest <= listing.created_at <= latest)
+            and not session.ledger.known_batch_ids({listing.batch_id})
         ):
-            found.append(listing)
-    known = session.ledger.known_batch_ids({listing.batch_id for listing in found})
-    return [listing for listing in found if listing.batch_id not in known]
+            yield listing
 
 
 def _is_ours(session: JudgingSession, intent: OpenBatch, listing: BatchStatus) -> bool | None:

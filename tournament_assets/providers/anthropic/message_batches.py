@@ -124,6 +124,7 @@ class AnthropicBatches(ServiceAnswers):
                 # names.
                 follow_redirects=False,
                 auth=credentials,
+                event_hooks={"response": [self._note_time]},
             ),
         )
         url = self._client.base_url
@@ -171,7 +172,7 @@ class AnthropicBatches(ServiceAnswers):
                 expected = "a page of batches and, if there are more, where they begin"
                 raise self._unexpected(page, task, expected)
             for row in rows:
-                listing = read_status(mapping(row))
+                listing = self._by_own_clock(read_status(mapping(row)))
                 if listing is not None:
                     yield listing
             if not has_more:
@@ -300,7 +301,7 @@ class AnthropicBatches(ServiceAnswers):
         return self._read_object(response.text(), task)
 
     def _read_status(self, batch: JsonObject, task: str, *, may_cost: bool = False) -> BatchStatus:
-        status = read_status(batch)
+        status = self._by_own_clock(read_status(batch))
         if status is None:
             expected = "a batch with its id and its request counts"
             raise self._unexpected(batch, task, expected, may_cost=may_cost)

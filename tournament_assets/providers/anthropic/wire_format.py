@@ -39,6 +39,7 @@ def read_status(batch: JsonObject) -> BatchStatus | None:
         has_ended=batch.get("processing_status") == "ended",
         n_requests=sum(_count(counts, name) for name in _COUNTS),
         created_at=_time(batch.get("created_at")),
+        is_cancelled=batch.get("cancel_initiated_at") is not None,
     )
 
 

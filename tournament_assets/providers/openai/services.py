@@ -93,7 +93,9 @@ class OpenAiChat(ServiceAnswers):
         self._first_dialect = Dialect(
             cap, is_settled=bool(connection.cap), optional=connection.unasked | {SCHEMA}
         )
-        self._client = open_client(base_url, self._key, timeout_seconds=_LOOK_SECONDS)
+        self._client = open_client(
+            base_url, self._key, timeout_seconds=_LOOK_SECONDS, on_answer=self._note_time
+        )
 
     def close(self) -> None:
         """Close the connections."""
@@ -430,9 +432,10 @@ class OpenAiBatches(OpenAiChat):
         return status
 
     def _read_listing(self, batch: JsonObject) -> BatchStatus | None:
-        return read_batch(
+        status = read_batch(
             batch,
             address=self._address,
             tidy=self._tidy,
             keeps_names=self._address == origin_of(OWN_URL),
         )
+        return self._by_own_clock(status)

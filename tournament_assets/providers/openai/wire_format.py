@@ -44,7 +44,13 @@ _HEADERS = frozenset(
 )
 
 
-def open_client(base_url: str, api_key: str | None, *, timeout_seconds: float) -> "openai.OpenAI":
+def open_client(
+    base_url: str,
+    api_key: str | None,
+    *,
+    timeout_seconds: float,
+    on_answer: "Callable[[httpx2.Response], None]",
+) -> "openai.OpenAI":
     """Return the SDK's client, which sends only this key and never retries."""
     import openai
 
@@ -65,7 +71,7 @@ def open_client(base_url: str, api_key: str | None, *, timeout_seconds: float) -
             # A proxy from the environment would look for 127.0.0.1 on its own machine.
             trust_env=urlsplit(base_url).hostname not in _LOOPBACK_HOSTS,
             follow_redirects=False,
-            event_hooks={"request": [set_headers]},
+            event_hooks={"request": [set_headers], "response": [on_answer]},
         ),
     )
 
@@ -223,6 +229,7 @@ def read_batch(
         nonce=_read_nonce(batch.get("metadata"), keeps_names=keeps_names),
         # Expired or cancelled requests need not have a row.
         n_results=completed + failed if status in ("expired", "cancelled") else None,
+        is_cancelled=status in ("cancelling", "cancelled"),
         refusal=_read_refusal(batch, address, tidy) if status == "failed" else None,
     )
 
