@@ -125,6 +125,10 @@ def failed_as_named(run: Run) -> None:
     assert run.ledger.failed_keys(KEYS) == {FIRST: name.removeprefix("row_")}
 
 
+def half_is_cancelled(run: Run) -> None:
+    assert list(run.ledger.failed_keys(KEYS).values()) == ["canceled"] * 2
+
+
 def refused_as_named(run: Run) -> None:
     assert [f"row_{reply.error_type}" for reply in run.replies()] == run.server.plan.struck
 
@@ -294,9 +298,16 @@ TABLE = (
          stopped(JudgeFailure.INVALID, [DONE], "no verdict", also=every_request_was_invalid)),
     # A request that failed in passing is asked again by itself.
     Rule("row_rate_limit_error | row_api_error | row_overloaded_error | row_timeout_error"
-         "| row_unknown_error_type | row_expired | row_canceled",
+         "| row_unknown_error_type | row_expired",
          settled(2, 5, states=[DONE] * 2, also=failed_as_named,
                  tally={"failed": 1, "batches": 2, "submitted": 5, "answered": 4})),
+    # A person who cancels a batch means that it is not to be asked again, until the next run.
+    Rule({"row_canceled": "3 replies came.* 1 requests were cancelled"},
+         stopped(JudgeFailure.FATAL, [DONE], "the first", also=failed_as_named),
+         settled(2, 5, tally={"submitted": 1})),
+    Rule({"batch_canceled": "2 replies came.* 2 requests were cancelled"},
+         stopped(JudgeFailure.FATAL, [DONE], "something", also=half_is_cancelled),
+         settled(2, 6, tally={"submitted": 2, "answered": 4})),
     # One that can never succeed is not.
     Rule("row_invalid_request_error | row_request_too_large",
          Then((1, 4, 0), tally={"failed": 0, "batches": 1, "answered": 4}, left="no verdict",

@@ -23,6 +23,8 @@ UNPARSABLE_TIMES = 2
 INVALID_ERRORS = frozenset({"invalid_request_error", "request_too_large"})
 REFUSED = "refused"
 """The error of a request that is refused as invalid and may be asked again by the next run."""
+CANCELLED = "canceled"
+"""The result type of a request whose batch a person cancelled: this program never does."""
 _FATAL_ERRORS = frozenset(
     {"authentication_error", "billing_error", "not_found_error", "permission_error"}
 )
@@ -95,13 +97,17 @@ def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchS
         if harvest.lines:
             _record_unparsable(session, batch, sorted(unread.missing), harvest.lines)
         else:
-            _record_missing(session, batch, sorted(unread.missing))
+            kind = CANCELLED if status.is_cancelled else "missing"
+            _record_missing(session, batch, sorted(unread.missing), kind)
     if harvest.foreign:
         session.progress.note(
             f"batch {batch.batch_id} returned {len(harvest.foreign)} rows of requests that it was "
             "not given; they are not used"
         )
     session.ledger.record_closed(batch.nonce, state="harvested")
+    if status.is_cancelled or (CANCELLED, None) in harvest.results:
+        n_kept = len(harvest.seen - harvest.failed)
+        session.cancelled[batch.batch_id] = (n_kept, len(keys) - n_kept)
     _stop_if_hopeless(session, batch, harvest)
 
 
@@ -216,12 +222,13 @@ def record_part(session: JudgingSession, nonce: str, part: Sequence[tuple[str, R
         session.progress.advance(tally.answered, tally.total)
 
 
-def _record_missing(session: JudgingSession, batch: SubmittedBatch, missing: list[str]) -> None:
+def _record_missing(
+    session: JudgingSession, batch: SubmittedBatch, missing: list[str], result_type: str
+) -> None:
     session.progress.note(
-        f"batch {batch.batch_id} has ended without a result for {len(missing)} of its requests; "
-        "they are asked again"
+        f"batch {batch.batch_id} has ended without a result for {len(missing)} of its requests"
     )
-    row = ReplyRow(result_type="missing")
+    row = ReplyRow(result_type=result_type)
     session.ledger.record_failures(batch.nonce, [(key, row) for key in missing])
     session.tally.failed += len(missing)
 
@@ -289,6 +296,7 @@ def collect_batches(session: JudgingSession, batches: Sequence[SubmittedBatch]) 
     A batch that has ended but cannot be read by the deadline is left as it is.
 
     Raises:
+        JudgeError: If somebody cancelled one at the service; the others were waited for.
         JudgeWaitingError: If one has not ended by the deadline; it stays open, and a later run
             takes it up.
         JudgeError: If one cannot be looked at or read.
@@ -299,6 +307,7 @@ def collect_batches(session: JudgingSession, batches: Sequence[SubmittedBatch]) 
             leave_unread(session, batch, unread)
         else:
             left.append(batch)
+    session.stop_if_cancelled()
     if left:
         names = ", ".join(batch.batch_id for batch in left)
         scope = session.scope

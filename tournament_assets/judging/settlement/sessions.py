@@ -227,6 +227,8 @@ class JudgingSession:
         tally: What was done so far.
         seen: What the replies so far were like.
         unread: Ended batches whose results break off, by nonce.
+        cancelled: Batches cancelled at the service, by name: how many replies came, and how many
+            requests have none.
         paid_again: Requests whose unread results were written off in this settlement.
         lease: The right to submit the scope's work, while `hold_lease` holds it.
     """
@@ -259,6 +261,7 @@ class JudgingSession:
     seen: SeenReplies = field(default_factory=SeenReplies)
     unread: dict[str, UnreadResults] = field(default_factory=dict)
     paid_again: set[str] = field(default_factory=set)
+    cancelled: dict[str, tuple[int, int]] = field(default_factory=dict)
     lease: Lease = field(init=False)
 
     @property
@@ -289,6 +292,20 @@ class JudgingSession:
         """The cap of requests in batches where the budget is tight; None for that of the config."""
         is_tight = self.terms is not None and self.terms.is_tight
         return self.seen.cap if is_tight and self.reply_format is not None else None
+
+    def stop_if_cancelled(self) -> None:
+        """Return if nothing was cancelled at the service.
+
+        Raises:
+            JudgeError: If a batch was: a person means that nothing more is to be sent now.
+        """
+        if self.cancelled:
+            n_kept, n_missing = map(sum, zip(*self.cancelled.values(), strict=True))
+            raise JudgeError(
+                f"somebody cancelled {', '.join(self.cancelled)} at the service: {n_kept} replies "
+                f"came before and are kept, {n_missing} requests were cancelled, and nothing more "
+                "is sent; run again to ask what is missing"
+            )
 
     def check_model(self, model: str) -> None:
         """Return if requests can be sent to a model, as far as the service says.
@@ -334,7 +351,7 @@ def hold_lease(session: JudgingSession) -> Iterator[None]:
 
     Who holds it alone may settle the scope's requests. While it is held a thread renews it. If
     somebody else gets it anyway, because this process was suspended for too long, the ledger
-    refuses the next intent.
+    refuses the next intent. An error names the scope.
 
     Raises:
         JudgeWaitingError: If somebody else is at work on the scope until the deadline.
@@ -350,6 +367,11 @@ def hold_lease(session: JudgingSession) -> Iterator[None]:
     renewing.start()
     try:
         yield
+    except JudgeError as error:
+        title = session.scope.title
+        if title not in str(error) and not isinstance(error, JudgeWaitingError):
+            error.args = (f"{title}: {error}",)
+        raise
     finally:
         is_over.set()
         renewing.join()

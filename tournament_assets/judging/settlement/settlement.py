@@ -68,7 +68,7 @@ from tournament_assets.judging.settlement.submission import (
     write_intent,
 )
 from tournament_assets.judging.settlement.trial import FIRST_SLICE, Trial
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,6 +456,37 @@ def _failed_row(
 _FIRST, _SECOND = 1, 2
 
 
+def collect_ended(session: JudgingSession) -> None:
+    """Read what has ended of a scope's batches, and send nothing, so that no budget is needed.
+
+    Raises:
+        JudgeError: If something cannot be read, or somebody cancelled a batch at the service.
+    """
+    with hold_lease(session):
+        _take_up(session, session.ledger.open_batches(session.scope))
+        session.stop_if_cancelled()
+
+
+def _take_up(
+    session: JudgingSession, open_batches: Iterable[OpenBatch]
+) -> tuple[list[SubmittedBatch], list[OpenBatch]]:
+    """Close and read what can be now; return the batches to wait for, and those not confirmed."""
+    batches: list[SubmittedBatch] = []
+    unconfirmed: list[OpenBatch] = []
+    for begun in open_batches:
+        if begun.channel == "direct":
+            # Direct replies that were under way have no name to fetch them by.
+            session.ledger.record_closed(begun.nonce, state="abandoned")
+        elif begun.batch_id is None:
+            unconfirmed.append(begun)
+        else:
+            session.progress.note(f"taking up batch {begun.batch_id} ({begun.n_requests} requests)")
+            batches.append(SubmittedBatch(begun.nonce, begun.batch_id, begun.begun_at))
+    left = harvest_ended(session, batches, deadline_seconds=0.0)
+    session.tally.resumed += len(batches) - len(left)
+    return left, unconfirmed
+
+
 def settle_requests(session: JudgingSession, requests: Sequence[ModelRequest]) -> Tally:
     """Ask for every reply that the ledger does not hold yet, and wait for it.
 
@@ -472,13 +503,7 @@ def settle_requests(session: JudgingSession, requests: Sequence[ModelRequest]) -
             ledger, and nothing was sent that could exceed the budget at `max_tokens`.
     """
     with hold_lease(session):
-        try:
-            _Settlement(session, requests).run()
-        except JudgeError as error:
-            title = session.scope.title
-            if title not in str(error) and not isinstance(error, JudgeWaitingError):
-                error.args = (f"{title}: {error}",)
-            raise
+        _Settlement(session, requests).run()
         return session.tally
 
 
@@ -524,6 +549,7 @@ class _Settlement:
             self._resume(left.open_batches)
             left = self._find_work_left()
             session.tally.answered = left.answered
+        session.stop_if_cancelled()
         return left
 
     def _find_work_left(self) -> WorkLeft:
@@ -553,27 +579,11 @@ class _Settlement:
 
     def _resume(self, open_batches: Iterable[OpenBatch]) -> None:
         session = self._session
-        batches: list[SubmittedBatch] = []
-        unconfirmed: list[OpenBatch] = []
-        for begun in open_batches:
-            if begun.channel == "direct":
-                # Direct replies that were under way have no name to fetch them by.
-                session.ledger.record_closed(begun.nonce, state="abandoned")
-            elif begun.batch_id is None:
-                unconfirmed.append(begun)
-            else:
-                session.progress.note(
-                    f"taking up batch {begun.batch_id} ({begun.n_requests} requests)"
-                )
-                session.tally.resumed += 1
-                batches.append(SubmittedBatch(begun.nonce, begun.batch_id, begun.begun_at))
         # Batches that can be read now do not wait for unconfirmed ones.
-        left = harvest_ended(session, batches, deadline_seconds=0.0)
-        for begun in unconfirmed:
-            adopted = self._adopt(begun)
-            if adopted is not None:
-                session.tally.resumed += 1
-                left.append(adopted)
+        left, unconfirmed = _take_up(session, open_batches)
+        adopted = [self._adopt(begun) for begun in unconfirmed]
+        left += [batch for batch in adopted if batch is not None]
+        session.tally.resumed += len(left)
         collect_batches(session, left)
 
     def _adopt(self, begun: OpenBatch) -> SubmittedBatch | None:
