@@ -271,6 +271,56 @@ def test_what_fits_one_by_one_and_not_together_is_refused_before_anything_is_sen
         assert (at.server.log.requests, at.server.log.messages) == (0, 0)
 
 
+def test_what_has_ended_on_one_dimension_is_billed_before_another_one_is_priced(
+    tmp_path: Path,
+) -> None:
+    # Results that are cut take a while to read.
+    cut = "results_cut_at_line_silent:4"
+    with bench(tmp_path, processing_seconds=3600, faults=(cut,)) as at:
+        limit = 1.6 * planned_usd()
+        with pytest.raises(JudgeWaitingError):
+            at.ask(budget_usd=3 * most_of_one(), dimensions=DIMENSIONS[1:2], wait_seconds=0.0)
+        assert at.server.log.requests == 2 * N_PAIRS
+        at.server.end_batches(at_once=True)
+        tallies = at.ask(budget_usd=limit, dimensions=DIMENSIONS[:2])
+        assert [tally.answered for tally in tallies] == [2 * N_PAIRS] * 2
+        assert (at.server.log.requests, at.server.log.messages) == (4 * N_PAIRS, 0)
+        assert PRICES.add_up(at.ledger.spending_since()).usd <= limit
+
+
+def test_what_is_under_way_is_waited_for_before_new_work_beside_it_is_refused(
+    tmp_path: Path,
+) -> None:
+    with bench(tmp_path, processing_seconds=3600) as at:
+        limit = 1.3 * planned_usd()
+        with pytest.raises(JudgeWaitingError):
+            at.ask(budget_usd=limit, dimensions=DIMENSIONS[:1], wait_seconds=0.0)
+        asked = at.server.log.requests
+        with pytest.raises(JudgeWaitingError, match="have not ended"):
+            at.ask(budget_usd=limit, wait_seconds=0.0)
+        assert at.server.log.requests == asked
+
+
+def test_what_is_under_way_is_collected_without_any_budget(tmp_path: Path) -> None:
+    def ask(budget_usd: float | None, wait_seconds: float) -> list[Tally]:
+        return at.ask(
+            mode="headline",
+            budget_usd=budget_usd,
+            wait_seconds=wait_seconds,
+            allows_unbudgeted=False,
+        )
+
+    with bench(tmp_path, processing_seconds=3600) as at:
+        with pytest.raises(JudgeWaitingError):
+            ask(3.3 * most_of_one(), 0.0)
+        asked = at.server.log.to_dict()
+        with pytest.raises(JudgeWaitingError):
+            ask(None, 0.0)
+        at.server.end_batches()
+        assert [tally.answered for tally in ask(None, 60.0)] == [2 * N_PAIRS] * 3
+        assert at.server.log.to_dict() == asked
+
+
 def test_with_all_in_flight_no_more_is_sent_than_the_budget_holds_at_its_most(
     tmp_path: Path,
 ) -> None:

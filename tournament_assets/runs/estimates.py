@@ -52,6 +52,7 @@ from tournament_assets.verdicts.adaptive_judging import (
 from tournament_assets.verdicts.judge_requests import (
     find_budget,
     judging_terms,
+    keys_under_way,
     observe_ledger,
     response_terms,
 )
@@ -215,7 +216,7 @@ class _JudgeToPrice:
         self._workloads[rubric.dimension] = measure_workload(
             requests_for_pairs(self._plan, to_ask, rubric, judge=judge),
             find_answered=ledger.answered_keys,
-            under_way=_keys_under_way(ledger, scope),
+            under_way=keys_under_way(ledger, scope),
             identical=2 * n_identical,
             tokens_per_reply=self._tokens_per_reply,
             prices=self._terms.prices,
@@ -242,15 +243,6 @@ class _JudgeToPrice:
             month=prices.add_up(spent),
             budget=find_budget(self._terms, self._workloads.values(), ledger=self._ledger),
         )
-
-
-def _keys_under_way(ledger: Ledger, scope: JudgingScope) -> set[str]:
-    """Return what the next run collects; what was asked directly cannot be had any more."""
-    keys: set[str] = set()
-    for batch in ledger.open_batches(scope):
-        if batch.channel == "batch":
-            keys |= ledger.batch_keys(batch.nonce)
-    return keys
 
 
 def estimate_judging(
@@ -338,7 +330,7 @@ def _estimate_responses(
         workload=measure_workload(
             list(build_response_requests(entrant, missing).values()),
             find_answered=ledger.answered_keys,
-            under_way=_keys_under_way(ledger, response_scope(entrant)),
+            under_way=keys_under_way(ledger, response_scope(entrant)),
             tokens_per_reply=min(expected, entrant.max_new_tokens),
             prices=prices,
             channel=channel,

@@ -47,6 +47,7 @@ from tournament_assets.judging.settlement.sessions import (
 )
 from tournament_assets.judging.settlement.settlement import (
     WorkLeft,
+    collect_ended,
     find_work_left,
     settle_requests,
 )
@@ -218,14 +219,13 @@ def build_approval(terms: BudgetTerms, *, ledger: "Ledger") -> Approval:
     since = datetime.now(UTC)
 
     def approve(requests: Sequence[ModelRequest], channel: Channel) -> None:
-        check_affordable([requests], channel, terms=terms, ledger=ledger, since=since)
+        check_affordable([(requests, channel)], terms=terms, ledger=ledger, since=since)
 
     return approve
 
 
 def check_affordable(
-    asked: Sequence[Sequence[ModelRequest]],
-    channel: Channel,
+    asked: Sequence[tuple[Sequence[ModelRequest], Channel]],
     *,
     terms: BudgetTerms,
     ledger: "Ledger",
@@ -234,8 +234,7 @@ def check_affordable(
     """Return if everything to be asked fits into the budget together.
 
     Args:
-        asked: Lists of requests, each to one model.
-        channel: How they are sent.
+        asked: Lists of requests, each to one model, and how they are sent.
         ledger: Where all tournaments' bills are.
         since: When the run began whose replies give the expected length of the next ones.
 
@@ -247,7 +246,7 @@ def check_affordable(
     models: list[str] = []
     workloads: list[Workload] = []
     planned: list[float | None] = []
-    for requests in asked:
+    for requests, channel in asked:
         model = requests[0].params["model"] if requests else ""
         if not requests or is_free_model(model):
             continue
@@ -369,10 +368,10 @@ def ask_together(
 ) -> dict[JudgingScope, Tally]:
     """Get all unanswered requests of all scopes answered.
 
-    Everything is sent before anything is waited for, and second attempts as soon as the first
-    replies are read, so the wall-clock time is that of the slowest scope, not the sum of all. Each
-    scope has its own lease; all share one ledger and one budget. A judge is only contacted if there
-    is something to ask it.
+    What has ended is collected before anything is priced, refused or sent. Everything is sent
+    before anything is waited for, and second attempts as soon as the first replies are read, so the
+    wall-clock time is that of the slowest scope, not the sum of all. Each scope has its own lease;
+    all share one ledger and one budget. A judge is only contacted if there is something to ask it.
 
     Args:
         work: What is asked, scope by scope.
@@ -389,16 +388,17 @@ def ask_together(
         BudgetError: If asking would cost more than may be spent.
     """
     reply_format = plan.config.judging.reply_format
-    left = {
-        each.scope: find_work_left(
+
+    def look(each: JudgeWork) -> WorkLeft:
+        return find_work_left(
             request_keys(each.requests),
             scope=each.scope,
             ledger=ledger,
             reply_format=reply_format,
             max_tokens=each.judge.max_tokens,
         )
-        for each in work
-    }
+
+    left = {each.scope: look(each) for each in work}
     tallies = {scope: Tally(total=each.total, answered=each.total) for scope, each in left.items()}
     goes_on = options.allow_partial and len({each.judge.model for each in work}) > 1
     work = [
@@ -407,65 +407,95 @@ def ask_together(
     if not work:
         return tallies
     judges = [each.judge for each in work]
-    terms = judging_terms(plan, since=options.began_at or datetime.now(UTC), judges=judges)
+    places = share_places(judges)
     told = one_at_a_time(log)
     with ExitStack() as stack:
-        if not options.rejudge:
-            if not allows_unbudgeted:
-                _refuse_unbudgeted(work, plan)
-            terms = replace(terms, is_tight=_is_tight(work, left, terms, ledger))
         services: dict[object, AsksDirectly] = {}
         for one in judges:
             if one.door not in services:
                 services[one.door] = stack.enter_context(judge.service(one))
-        places = share_places(judges)
-        if not options.rejudge:
-            _refuse_to_repay(work, left, services, plan, ledger, options, told)
-        left.clear()  # each settlement looks for itself, and keys are held for hours otherwise
 
-        failed: dict[JudgingScope, JudgeError] = {}
-
-        def settle(each: JudgeWork, sleep: Sleep) -> Tally:
+        def begin(each: JudgeWork) -> JudgingSession:
             scope, asked = each.scope, each.judge
-            settle_all = rejudge_requests if options.rejudge else settle_requests
-            title = f"{scope.title} is judged"
+            bar = JudgingBar(f"{scope.title} is judged", total=tallies[scope].total, log=told)
             deadline = options.wait_seconds
             if deadline is None:
                 deadline = asked.waiting.slot_seconds
-            with JudgingBar(title, total=tallies[scope].total, log=told) as progress:
-                session = JudgingSession(
-                    scope=scope,
-                    ledger=ledger,
-                    service=services[asked.door],
-                    progress=progress,
-                    waiting=asked.waiting.model_copy(update={"deadline_seconds": deadline}),
-                    grace_seconds=asked.grace_seconds,
-                    prewarms=scope.is_of_verdicts and plan.config.mode(scope.mode).prewarm,
-                    clock=Clock(sleep=sleep),
-                    approve=build_approval(terms, ledger=ledger),
-                    terms=terms,
-                    may_pay_again=options.pay_again,
-                    failed_since=failed_since,
-                    reply_format=reply_format,
-                    max_batch_requests=asked.row.max_batch_requests,
-                    max_batch_bytes=asked.row.max_batch_bytes,
-                    max_in_flight=asked.max_in_flight,
-                    places=places[asked.door],
-                )
-                try:
-                    return settle_all(session, each.requests)
-                except JudgeError as error:
-                    if not goes_on:
-                        raise
-                    failed[scope] = error
-                    progress.note(f"{error}; the other judges go on, and a later run asks again")
-                    return session.tally
+            return JudgingSession(
+                scope=scope,
+                ledger=ledger,
+                service=services[asked.door],
+                progress=stack.enter_context(bar),
+                waiting=asked.waiting.model_copy(update={"deadline_seconds": deadline}),
+                grace_seconds=asked.grace_seconds,
+                prewarms=scope.is_of_verdicts and plan.config.mode(scope.mode).prewarm,
+                may_pay_again=options.pay_again,
+                failed_since=failed_since,
+                reply_format=reply_format,
+                max_batch_requests=asked.row.max_batch_requests,
+                max_batch_bytes=asked.row.max_batch_bytes,
+                max_in_flight=asked.max_in_flight,
+                places=places[asked.door],
+                tally=Tally(total=left[scope].total, answered=left[scope].answered),
+            )
+
+        def collect(scope: JudgingScope, sleep: Sleep) -> None:
+            sessions[scope].clock = Clock(sleep=sleep)
+            try:
+                collect_ended(sessions[scope])
+            except JudgeError:
+                if not goes_on:
+                    raise
+
+        sessions = {each.scope: begin(each) for each in work}
+        failed: dict[JudgingScope, JudgeError] = {}
+        if not options.rejudge:
+            # Collecting what was paid needs no budget, and shows what it cost.
+            begun = [each for each in work if left[each.scope].open_batches]
+            at_work = ledger.leased_scopes()
+            ours = [each.scope for each in begun if each.scope not in at_work]
+            run_together([Piece(each.title, partial(collect, each)) for each in ours], log=told)
+            left |= {
+                each.scope: look(each).without(keys_under_way(ledger, each.scope)) for each in begun
+            }
+            if not allows_unbudgeted:
+                asks = [scope for scope, own in left.items() if own.unanswered or own.asked_again]
+                _refuse_unbudgeted((each for each in work if each.scope in asks), plan)
+        terms = judging_terms(plan, since=options.began_at or datetime.now(UTC), judges=judges)
+        if not options.rejudge:
+            terms = replace(terms, is_tight=_is_tight(work, left, terms, ledger))
+            _refuse_to_repay(work, left, services, plan, ledger, options, told)
+        left.clear()  # each settlement looks for itself, and keys are held for hours otherwise
+
+        def settle(each: JudgeWork, sleep: Sleep) -> Tally:
+            session = sessions[each.scope]
+            session.terms, session.approve = terms, build_approval(terms, ledger=ledger)
+            session.clock = Clock(sleep=sleep)
+            settle_all = rejudge_requests if options.rejudge else settle_requests
+            try:
+                return settle_all(session, each.requests)
+            except JudgeError as error:
+                if not goes_on:
+                    raise
+                failed[each.scope] = error
+                note = f"{error}; the other judges go on, and a later run asks again"
+                session.progress.note(note)
+                return session.tally
 
         pieces = [Piece(each.scope.title, partial(settle, each)) for each in work]
         done = run_together(pieces, log=told)
         if len(failed) == len(tallies):
             raise next(iter(failed.values()))
     return tallies | {each.scope: tally for each, tally in zip(work, done, strict=True)}
+
+
+def keys_under_way(ledger: "Ledger", scope: JudgingScope) -> set[str]:
+    """Return what is collected next; what was asked directly cannot be had any more."""
+    keys: set[str] = set()
+    for batch in ledger.open_batches(scope):
+        if batch.channel == "batch":
+            keys |= ledger.batch_keys(batch.nonce)
+    return keys
 
 
 def share_places(
@@ -514,17 +544,18 @@ def _is_tight(
     budget = ledger.draw_up_budget(terms)
     if budget is None:
         return False
-    asked: list[Selection] = []
+    asked: list[tuple[Selection, Channel]] = []
     for each in work:
         positions = KeyPositions(each.requests)
         unanswered = [positions[key] for key in left[each.scope].unanswered]
-        asked.append(Selection(each.requests, unanswered))
-    in_batches = all(each.judge.row.channel == "batch" for each in work)
-    channel: Channel = "batch" if in_batches else "direct"
-    if len(work) > 1:
-        check_affordable(asked, channel, terms=terms, ledger=ledger, since=datetime.now(UTC))
-    most = (most_usd(each, terms.prices, channel) or 0.0 for part in asked for each in part)
-    return budget.affordable(most) < sum(map(len, asked))
+        asked.append((Selection(each.requests, unanswered), each.judge.row.channel))
+    # Where something is still under way, each scope is checked when its own has been collected.
+    if len(work) > 1 and not any(left[each.scope].open_batches for each in work):
+        check_affordable(asked, terms=terms, ledger=ledger, since=datetime.now(UTC))
+    most = (
+        most_usd(each, terms.prices, channel) or 0.0 for part, channel in asked for each in part
+    )
+    return budget.affordable(most) < sum(len(part) for part, _ in asked)
 
 
 def _refuse_to_repay(

@@ -89,6 +89,7 @@ def judging_estimate(
             ledger=opened,
             judge_model=options.judge_model,
         )
+        scopes = opened.open_scopes(plan.tournament_id)
     totals = known(estimate_totals(estimate))
     prices = [{"prompt cache": words, "US dollars": usd} for words, usd in price_rows(estimate)]
     return Made(
@@ -100,7 +101,9 @@ def judging_estimate(
             "budget": budget_sentence(estimate),
             "prices": markdown_table(prices, ("prompt cache", "US dollars")),
         },
-        checks=_estimate_checks(estimate, step),
+        checks=_estimate_checks(
+            estimate, step, is_under_way=any(scope.mode == mode for scope in scopes)
+        ),
         version=_ORDER_ALONE,
     )
 
@@ -111,13 +114,16 @@ ledger, must not make them out of date. What is asked shows in the pairs and the
 """
 
 
-def _estimate_checks(estimate: JudgingEstimate, step: Step) -> list[Check]:
+def _estimate_checks(estimate: JudgingEstimate, step: Step, *, is_under_way: bool) -> list[Check]:
     problem, planned = estimate.budget_problem, estimate.planned_usd
     if problem is None and estimate.to_ask:
         problem = missing_budget_problem(step.plan, step.mode, is_allowed=step.plan.no_budget)
     fits = budget_sentence(estimate)
     if planned is not None and not estimate.costs_nothing:
         fits = f"judging may cost up to {format_usd(planned)}. {fits}"
+    if problem is not None and is_under_way:
+        # Collecting what was paid needs no budget; whoever asks checks what is left then.
+        problem, fits = None, f"what is under way is collected first; at present, {problem}"
     problems = "; ".join(each for own in estimate.by_judge for each in caching_problems(own))
     caching = problems or caching_sentence(estimate)
     return [

@@ -310,6 +310,8 @@ class BudgetTerms:
 
         A month pays for whatever is billed in it, so every open batch counts, whenever it was
         begun; a run pays only for what it began itself. Lost results were paid for, and count too.
+        The few direct requests that were lost with their process, or on their way, are in a plan
+        once more already: beside what a plan is expected to cost they do not count.
 
         Args:
             since: When the period began, which is `counts_from`.
@@ -330,6 +332,8 @@ class BudgetTerms:
             if is_free_model(batch.judge_model) or not batch.n_requests:
                 continue
             if batch.begun_at < since and not may_be_older:
+                continue
+            if batch.is_lost and batch.channel == "direct" and not at_most:
                 continue
             dollars = batch.most_usd
             if dollars is None or not (at_most or batch.is_lost):
