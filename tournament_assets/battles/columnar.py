@@ -23,6 +23,7 @@ from tournament_assets.battles.columns import (
     DEFAULTS,
     encode_battle_table,
     name_codes,
+    plain_type,
 )
 from tournament_assets.battles.files import LeftOut, new_file, read_battle_rows
 from tournament_assets.storage.row_files import FileSample, parquet_rows, parquet_schema
@@ -142,7 +143,7 @@ def _parse(row: JsonObject, columns: Columns) -> Iterable[Battle | LeftOut]:
 
 
 def _json_parts(path: Path, sample: FileSample, columns: Columns) -> Iterator[pa.Table]:
-    kinds = {field.name: _plain(field.type) for field in BATTLE_SCHEMA}
+    kinds = {field.name: plain_type(field.type) for field in BATTLE_SCHEMA}
     schema = pa.schema(
         [
             # Arrow must be told whether an id is a number; a file with both is read row by row.
@@ -180,10 +181,6 @@ def _is_name(field: str) -> bool:
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _encode_parts(parts: Iterable[pa.Table], columns: Columns) -> tuple[pa.Table, dict[str, int]]:
@@ -224,7 +221,7 @@ def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else column.type.empty()
     array.validate(full=True)  # Arrow reads bytes that are no UTF-8 as if they were
-    plain, found = _plain(field.type), _plain(array.type)
+    plain, found = plain_type(field.type), plain_type(array.type)
     if pa.types.is_null(found):
         return pa.nulls(len(array), field.type)
     kinds = {
@@ -257,7 +254,7 @@ def _filled(array: pa.Array, default: object, field: pa.Field) -> pa.Array:
             return pa.repeat(pa.scalar(default, field.type), len(array))
         codes = pa.repeat(pa.scalar(0, pa.int32()), len(array))
         return pa.DictionaryArray.from_arrays(codes, pa.array([default], pa.string()))
-    filled = array.cast(_plain(field.type)).fill_null(default)
+    filled = array.cast(plain_type(field.type)).fill_null(default)
     return filled.dictionary_encode() if _is_name(field.name) else filled
 
 

@@ -57,7 +57,7 @@ def make_battle_table(battles: Iterable[Battle]) -> pa.Table:
     parts = (
         pa.table(
             {
-                field.name: pa.array(map(attrgetter(field.name), part), type=_plain(field.type))
+                field.name: pa.array(map(attrgetter(field.name), part), type=plain_type(field.type))
                 for field in BATTLE_SCHEMA
             }
         )
@@ -85,7 +85,7 @@ def complete_battle_table(table: pa.Table) -> pa.Table:
     columns = {
         field.name: table.column(field.name)
         if field.name in table.column_names
-        else pa.repeat(pa.scalar(DEFAULTS.get(field.name), _plain(field.type)), table.num_rows)
+        else pa.repeat(pa.scalar(DEFAULTS.get(field.name), plain_type(field.type)), table.num_rows)
         for field in BATTLE_SCHEMA
     }
     return encode_battle_table([pa.table(columns)])
@@ -136,7 +136,8 @@ def _parts(battles: Iterable[Battle]) -> Iterator[list[Battle]]:
         yield part
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values in a column, which may be written as a dictionary."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 

@@ -89,19 +89,16 @@ def measures(step: Step, inputs: MeasureInputs) -> Made[list[MeasureRow]]:
 
 def _evidence(step: Step, inputs: MeasureInputs) -> JudgeEvidence:
     job = f"{step.plan.tournament_id}_test_judge"
-
     lengths, config = longer_responses(inputs.match_list), step.plan.config
     verdicts, pairs = inputs.judge_verdicts, _judged_pairs(inputs.judge_verdicts, lengths)
     unasked = Unasked.of(inputs.judging_decisions)
     n_judged = sum(pair.judgment.outcome.is_judged for pair in pairs)
     return JudgeEvidence(
         pairs=pairs,
-        entrants=step.plan.config.entrant_ids,
-        resampling=step.plan.config.ratings.resampling,
+        entrants=config.entrant_ids,
+        resampling=config.ratings.resampling,
         length=length_of(inputs.ratings, n_judged=n_judged),
-        repeats=repeats_of(
-            inputs.judge_repeats, verdicts, job=f"{step.plan.tournament_id}_test_judge"
-        ),
+        repeats=repeats_of(inputs.judge_repeats, verdicts, job=job),
         controls=controls_of(inputs.judge_controls, inputs.judge_replies, job=job),
         judges=judges_of(inputs.judge_agreement, judge_models=judge_models_of(verdicts), job=job),
         replies=inputs.judge_replies,
