@@ -434,18 +434,13 @@ def fair_rows(
         judgments, entrants = without_entrants(
             judgments_of(frame), entrants=config.entrant_ids, excluded=excluded
         )
-        found = fair_comparison_rows(
+        rows += fair_comparison_rows(
             judgments,
             dimension=dimension,
             entrants=entrants,
-            prompts=[
-                row
-                for row in prompts
-                if row.gold_answer is not None or not config.dimensions[dimension].needs_gold_answer
-            ],
+            prompts=_on_dimension(config, dimension, prompts),
             answered=answered,
             settings=settings_of_run(config, mode=mode),
             ratings=() if ratings is None else rows_of(RatingRow, ratings[dimension]),
         )
-        rows += found
     return rows
