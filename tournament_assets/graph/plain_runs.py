@@ -110,7 +110,6 @@ def run_unrecorded(
     *,
     environment: Mapping[str, str],
     folder: Path | None = None,
-    on_start: StepListener = lambda _title, _label: None,
     on_done: StepListener = lambda _title, _label: None,
 ) -> RunSummary:
     """Run a mode of a tournament from the prompt bank to the run directory, without Dagster.
@@ -119,8 +118,7 @@ def run_unrecorded(
         options: What to run; everything runs.
         folder: Where tables are kept, in the layout in which Dagster keeps them; nowhere unless
             given. The run directory is written in any case.
-        on_start: Told of every step and partition before it begins.
-        on_done: Told when it has succeeded.
+        on_done: Told of every step and partition when it has succeeded.
 
     Raises:
         InputError: If any input cannot be used; nothing has been spent then.
@@ -136,9 +134,7 @@ def run_unrecorded(
         needs_no_budget=options.no_budget or options.rejudge,
         allows_partial=options.partial,
     )
-    done = run_plainly(
-        plan, options, environment=environment, folder=folder, on_start=on_start, on_done=on_done
-    )
+    done = run_plainly(plan, options, environment=environment, folder=folder, on_done=on_done)
     metadata: dict[str, list[Mapping[str, Any]]] = {}
     for (asset, _), each in done.metadata.items():
         metadata.setdefault(asset, []).append(each)
@@ -160,7 +156,6 @@ def run_plainly(
     until: str | None = None,
     given: Mapping[tuple[str, str], Any] | None = None,
     folder: Path | None = None,
-    on_start: StepListener = lambda _title, _label: None,
     on_done: StepListener = lambda _title, _label: None,
 ) -> PlainRun:
     """Make the tables of a mode, in memory or into a folder.
@@ -173,8 +168,7 @@ def run_plainly(
             would have needed is not made either.
         folder: Where tables are kept, in the layout in which Dagster keeps them; nowhere unless
             given.
-        on_start: Told of every step and partition before it begins.
-        on_done: Told when it has succeeded.
+        on_done: Told of every step and partition when it has succeeded.
 
     Raises:
         InputError: If there is no such mode or asset, or responses come from an asset of a project
@@ -192,7 +186,7 @@ def run_plainly(
         for job in jobs_of(plan):
             rows = [row for row in needed if row.job == job.name]
             for name in engine.names_of(rows[0]) if rows else ():
-                engine.run(job, rows, name, on_start, on_done)
+                engine.run(job, rows, name, on_done)
             if not any(row.pool(plan) for row in rows):
                 # The judge can take hours; nobody is to wait for the GPU meanwhile.
                 release_models()
@@ -290,17 +284,10 @@ class _Engine:
         above = [each for each in (*needs, *row.after) if each in self._rows]
         return {name}.union(*(self._ancestors(each) for each in above))
 
-    def run(
-        self, job: JobRow, rows: list[AssetRow], name: str, start: StepListener, done: StepListener
-    ) -> None:
-        """Make a partition of every row of a job.
-
-        Raises:
-            WorkError: If one failed, or a check that stops what comes next.
-        """
+    def run(self, job: JobRow, rows: list[AssetRow], name: str, done: StepListener) -> None:
+        """Make a partition of every row of a job, and of none after a check that stops the rest."""
         title = job.title
         label = f"{name} · {self._options.mode}" if name else self._options.mode
-        start(title, label)
         try:
             for row in rows:
                 if (row.name, name) not in self.done.values:
