@@ -8,12 +8,9 @@ import inspect
 import os
 import re
 import shlex
-import signal
-import subprocess
 import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -40,7 +37,7 @@ from tournament_assets.project.project_files import prepare_dagster_home
 from tournament_assets.project.ui_server import (
     TOKEN_VARIABLE,
     refuse_place,
-    serve_pages,
+    serve,
     server_start,
 )
 from tournament_assets.project.web_access import address_of
@@ -316,26 +313,15 @@ def ui_command(config_path: Path | None, host: str, port: int, daemon: bool) -> 
     Ctrl-C ends it.
     """
     start = server_start(config_path, os.environ)
-    if not daemon:
+    if daemon:
+        click.echo("the daemon, without pages; Ctrl-C ends it")
+    else:
         refuse_place(host, port, start.environment)
         click.echo(f"{address_of(host, port)}, in a few seconds; Ctrl-C ends it")
         if start.environment.get(TOKEN_VARIABLE):
             click.echo(f"add /?token= and the secret in {TOKEN_VARIABLE} to it, once per browser")
-        sys.stdout.flush()
-        click.get_current_context().exit(serve_pages(start, host=host, port=port))
-    click.echo("the daemon, without pages; Ctrl-C ends it")
     sys.stdout.flush()
-    command = start.daemon_command
-    if os.name == "posix":  # whoever ends this process ends the daemon, by any signal
-        # A shell's job in the background ignores it, and Dagster ends its own servers by it.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.chdir(start.folder)
-        os.execve(command[0], command, dict(start.environment))  # noqa: S606
-    with suppress(KeyboardInterrupt):
-        done = subprocess.run(  # noqa: S603  # this Python, and options of our own
-            command, cwd=start.folder, env=start.environment, check=False
-        )
-        click.get_current_context().exit(done.returncode)
+    click.get_current_context().exit(serve(start, None if daemon else (host, port)))
 
 
 @click.command("dagster-home")

@@ -19,7 +19,6 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
@@ -31,7 +30,6 @@ from tournament_assets.project.web_access import listen, require_access
 from tournament_assets.tournament.errors import InputError, WorkError
 
 _OWN_DEFINITIONS = "tournament_assets.definitions"
-_OWN_WORKSPACE = resources.files("tournament_assets") / "data" / "workspace.yaml"
 _OWN_LOCATION = "tournament_assets"
 TOKEN_VARIABLE = "TOURNAMENT_UI_TOKEN"  # noqa: S105  # a variable's name
 """The environment variable with the secret that lets other machines in."""
@@ -55,13 +53,6 @@ class ServerStart:
     location: str
     folder: Path
     environment: Mapping[str, str]
-
-    @property
-    def daemon_command(self) -> tuple[str, ...]:
-        """The program and the arguments of the daemon alone."""
-        is_own = self.module == _OWN_DEFINITIONS
-        served = ("--workspace", str(_OWN_WORKSPACE)) if is_own else ("--module-name", self.module)
-        return (sys.executable, "-m", "dagster._daemon", "run", *served)
 
     def start(self, *module: str, keeps_token: bool = False) -> "subprocess.Popen[bytes]":
         """Start a module of Python, which gets the token of the pages only if it needs it."""
@@ -116,8 +107,13 @@ def server_start(config: Path | None, environment: Mapping[str, str]) -> ServerS
     )
 
 
-def serve_pages(start: ServerStart, *, host: str, port: int) -> int:
-    """Serve the pages, with the daemon, until interrupted; return the exit code.
+def serve(start: ServerStart, pages: tuple[str, int] | None) -> int:
+    """Run the daemon, and serve the pages, until interrupted; return the exit code.
+
+    Args:
+        start: What is served.
+        pages: The host and the port of the pages; None for the daemon alone, which then logs what
+            it does.
 
     Raises:
         WorkError: If the definitions' server ends before it answers.
@@ -125,9 +121,10 @@ def serve_pages(start: ServerStart, *, host: str, port: int) -> int:
     with TemporaryDirectory(prefix="tournament_ui_") as folder, _one_interrupt():
         place = _code_place(Path(folder))
         workspace = Path(folder) / "workspace.yaml"
-        server = {**place, "location_name": start.location}
-        workspace.write_text(json.dumps({"load_from": [{"grpc_server": server}]}), "utf-8")
-        served = ("--workspace", str(workspace), "--log-level", "warning")
+        location = {**place, "location_name": start.location}
+        workspace.write_text(json.dumps({"load_from": [{"grpc_server": location}]}), "utf-8")
+        level = "info" if pages is None else "warning"
+        daemon = ("dagster._daemon", "run", "--workspace", str(workspace), "--log-level", level)
         code = _start_code(start, place)
         others: list[subprocess.Popen[bytes]] = []
         try:
@@ -135,9 +132,10 @@ def serve_pages(start: ServerStart, *, host: str, port: int) -> int:
                 if code.poll() is not None:
                     raise WorkError("the server of the definitions ended; its message is above")
                 time.sleep(0.1)
-            pages = ("tournament_assets.graph.guarded_pages", host, str(port), str(workspace))
-            others.append(start.start(*pages, keeps_token=True))
-            others.append(start.start("dagster._daemon", "run", *served))
+            if pages is not None:
+                server = ("tournament_assets.graph.guarded_pages", *map(str, pages), str(workspace))
+                others.append(start.start(*server, keeps_token=True))
+            others.append(start.start(*daemon))
             while all(each.poll() is None for each in others):
                 if code.poll() is not None:
                     code = _start_code(start, place)
