@@ -85,19 +85,34 @@ class ServiceAnswers(ABC):
             failure=JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT,
         )
 
-    def _check_goes_on(self, after: str, pages: set[str], task: str) -> None:
-        """Note where the next page of a list begins, and that the list comes to an end.
+    def _list(
+        self, task: str, fetch: Callable[[str], JsonObject], last_of: Callable[[JsonObject], Any]
+    ) -> Iterator[JsonObject]:
+        """Yield the rows of a list page by page, and refuse one that does not come to an end.
 
-        Raises:
-            JudgeError: If it does not.
+        Args:
+            fetch: Gets the page that begins after a name; the first one after an empty name.
+            last_of: Returns the name that a page says the next one begins after.
         """
-        if after in pages or len(pages) >= _MOST_PAGES:
-            raise JudgeError(
-                f"could not {task}: {self._address} gave {len(pages) + 1} pages and goes on after "
-                f"{self._tidy(after)!r}; expected a list that ends",
-                failure=JudgeFailure.TRANSIENT,
-            )
-        pages.add(after)
+        after, pages = "", set[str]()
+        while True:
+            page = fetch(after)
+            rows, has_more, last = page.get("data"), page.get("has_more") is True, last_of(page)
+            # What is not in the list was never accepted, so half a list is worse than none.
+            if not isinstance(rows, list) or (has_more and not isinstance(last, str)):
+                expected = "a page of batches and, if there are more, where they begin"
+                raise self._unexpected(page, task, expected)
+            yield from map(mapping, rows)
+            if not has_more:
+                return
+            after = str(last)
+            if after in pages or len(pages) >= _MOST_PAGES:
+                raise JudgeError(
+                    f"could not {task}: {self._address} gave {len(pages) + 1} pages and goes on "
+                    f"after {self._tidy(after)!r}; expected a list that ends",
+                    failure=JudgeFailure.TRANSIENT,
+                )
+            pages.add(after)
 
     def _rows(
         self, chunks: Iterator[bytes], read: Callable[[bytes], ReplyRow | None]

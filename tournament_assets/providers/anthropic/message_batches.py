@@ -156,28 +156,18 @@ class AnthropicBatches(ServiceAnswers):
             JudgeError: If the service did not say.
         """
         task = "list the batches"
-        after_id: str | None = None
-        pages: set[str] = set()
-        while True:
+
+        def fetch(after: str) -> JsonObject:
             with self._translated_errors(task):
                 response = self._client.messages.batches.with_raw_response.list(
-                    limit=_PAGE, after_id=anthropic.omit if after_id is None else after_id
+                    limit=_PAGE, after_id=after or anthropic.omit
                 )
-            page = self._read_object(response.text(), task)
-            rows, last_id = page.get("data"), page.get("last_id")
-            after_id = last_id if isinstance(last_id, str) else None
-            has_more = page.get("has_more") is True
-            # What is not in the list was never accepted, so half a list is worse than none.
-            if not isinstance(rows, list) or (has_more and after_id is None):
-                expected = "a page of batches and, if there are more, where they begin"
-                raise self._unexpected(page, task, expected)
-            for row in rows:
-                listing = self._by_own_clock(read_status(mapping(row)))
-                if listing is not None:
-                    yield listing
-            if not has_more:
-                return
-            self._check_goes_on(str(after_id), pages, task)
+            return self._read_object(response.text(), task)
+
+        for row in self._list(task, fetch, lambda page: page.get("last_id")):
+            listing = self._by_own_clock(read_status(row))
+            if listing is not None:
+                yield listing
 
     def get_batch(self, batch_id: str) -> BatchStatus:
         """Look up a batch's progress.

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import IO
+from typing import IO, Any
 from urllib.parse import quote
 
 import httpx2
@@ -220,6 +220,11 @@ def _read_models(text: str) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
+def _last_id(page: JsonObject) -> Any:
+    rows = page.get("data")
+    return mapping(rows[-1]).get("id") if isinstance(rows, list) and rows else None
+
+
 _UPLOAD_SECONDS = 600.0  # a headline is tens of megabytes
 _CREATE_SECONDS = 120.0
 _RESULTS_SECONDS = 120.0  # between two chunks of the stream, not for all of it
@@ -247,11 +252,7 @@ class _File:
 def _written_lines(
     requests: Iterable[SubmittedRequest], dialect: Callable[[str], Dialect]
 ) -> Iterator[_File]:
-    """Write a batch to a file, request by request, in the dialect of each one's model.
-
-    Raises:
-        JudgeError: If there is no room for it.
-    """
+    """Write a batch to a file, request by request, in the dialect of each one's model."""
     with ExitStack() as stack:
         n_requests, nonce = 0, ""
         try:
@@ -306,24 +307,16 @@ class OpenAiBatches(OpenAiChat):
         Raises:
             JudgeError: If the service did not say.
         """
-        task, after = "list the batches", ""
-        pages: set[str] = set()
-        while True:
-            page = self._look(f"/batches?limit={_PAGE}{after}", task)
-            rows, has_more = page.get("data"), page.get("has_more") is True
-            last = mapping(rows[-1]).get("id") if isinstance(rows, list) and rows else None
-            # What is not in the list was never accepted, so half a list is worse than none.
-            if not isinstance(rows, list) or (has_more and not isinstance(last, str)):
-                expected = "a page of batches and, if there are more, where they begin"
-                raise self._unexpected(page, task, expected)
-            for row in rows:
-                listing = self._read_listing(mapping(row))
-                if listing is not None:
-                    yield listing
-            if not has_more:
-                return
-            self._check_goes_on(str(last), pages, task)
-            after = f"&after={quote(str(last), safe='')}"
+        task = "list the batches"
+
+        def fetch(after: str) -> JsonObject:
+            begins = f"&after={quote(after, safe='')}" if after else ""
+            return self._look(f"/batches?limit={_PAGE}{begins}", task)
+
+        for row in self._list(task, fetch, _last_id):
+            listing = self._read_listing(row)
+            if listing is not None:
+                yield listing
 
     def get_batch(self, batch_id: str) -> BatchStatus:
         """Look up a batch's progress.
