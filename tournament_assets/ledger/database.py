@@ -130,11 +130,7 @@ class LedgerDatabase:
     def _insert_new(
         self, connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]
     ) -> int:
-        """Insert rows, leaving existing keys as they are.
-
-        Returns:
-            How many were inserted.
-        """
+        """Insert rows, leaving existing keys as they are; return how many were inserted."""
         if not rows:
             return 0
         dialect = postgresql if self._engine.dialect.name == "postgresql" else sqlite
@@ -163,6 +159,11 @@ def time_text(moment: datetime | None = None) -> str:
     """Write an aware time, now by default, as the ledger keeps it."""
     moment = datetime.now(UTC) if moment is None else moment.astimezone(UTC)
     return moment.isoformat(timespec="microseconds")
+
+
+def read_time(text: str) -> datetime:
+    """Read a time that the ledger keeps, in UTC."""
+    return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def chunks(keys: Iterable[str]) -> Iterator[list[str]]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice, repeat
 from typing import Any
 
@@ -24,7 +24,7 @@ from tournament_assets.judging.settlement.records import (
     SubmittedBatch,
 )
 from tournament_assets.ledger import schema
-from tournament_assets.ledger.database import LedgerDatabase, chunks, storable, time_text
+from tournament_assets.ledger.database import LedgerDatabase, chunks, read_time, storable, time_text
 from tournament_assets.ledger.leases import LeaseRecords, is_of, scope_names, scope_of
 from tournament_assets.ledger.spending import SpendingRecords
 from tournament_assets.tournament.errors import JudgeError
@@ -235,9 +235,14 @@ def _stored_reply(row: sa.Row[Any]) -> StoredReply:
         channel=row.channel,
         **{name: values[name] for name in _REPLY_NAMES},
         usage=usage,
-        received_at=datetime.fromisoformat(row.received_at).astimezone(UTC),
+        received_at=read_time(row.received_at),
         raw=values.get("raw", ""),
     )
+
+
+_RESPONSE_NAMES = tuple(
+    each.name for each in fields(GeneratedResponse) if each.name != "diagnostics"
+)
 
 
 class ResponseRecords(LedgerDatabase):
@@ -255,14 +260,9 @@ class ResponseRecords(LedgerDatabase):
                     schema.responses.c.prompt_fingerprint.in_(chunk),
                 )
                 for row in connection.execute(query):
+                    values = {name: row._mapping[name] for name in _RESPONSE_NAMES}
                     found[row.prompt_fingerprint] = GeneratedResponse(
-                        prompt_id=row.prompt_id,
-                        sample=row.sample,
-                        text=row.text,
-                        finish_reason=row.finish_reason,
-                        prompt_tokens=row.prompt_tokens,
-                        response_tokens=row.response_tokens,
-                        diagnostics=json.loads(row.diagnostics),
+                        **values, diagnostics=json.loads(row.diagnostics)
                     )
         return found
 
@@ -279,12 +279,7 @@ class ResponseRecords(LedgerDatabase):
             {
                 "entrant_fingerprint": entrant_fingerprint,
                 "prompt_fingerprint": prompt_fingerprint,
-                "prompt_id": response.prompt_id,
-                "sample": response.sample,
-                "text": response.text,
-                "finish_reason": response.finish_reason,
-                "prompt_tokens": response.prompt_tokens,
-                "response_tokens": response.response_tokens,
+                **{name: getattr(response, name) for name in _RESPONSE_NAMES},
                 "diagnostics": json.dumps(dict(response.diagnostics), sort_keys=True),
                 "created_at": now,
             }
@@ -306,26 +301,23 @@ class BatchRecords(LeaseRecords, SpendingRecords):
 
     def open_batches(self, scope: JudgingScope) -> list[OpenBatch]:
         """Return the scope's batches that were begun and not closed, oldest first."""
-        query = (
-            sa.select(_BATCHES)
-            .where(*is_of(_BATCHES, scope), _BATCHES.c.state.in_(_OPEN))
-            .order_by(_BATCHES.c.begun_at, _BATCHES.c.nonce)
-        )
-        with self._transaction() as connection:
-            return [_open_batch(row) for row in connection.execute(query)]
+        return [_open_batch(row) for row in self._open_rows(*is_of(_BATCHES, scope))]
 
     def open_scopes(self, tournament_id: str) -> dict[JudgingScope, list[OpenBatch]]:
         """Return a tournament's batches that were begun and not closed, by scope."""
+        scopes: dict[JudgingScope, list[OpenBatch]] = {}
+        for row in self._open_rows(_BATCHES.c.tournament_id == tournament_id):
+            scopes.setdefault(scope_of(row), []).append(_open_batch(row))
+        return scopes
+
+    def _open_rows(self, *wanted: sa.ColumnElement[bool]) -> Sequence[sa.Row[Any]]:
         query = (
             sa.select(_BATCHES)
-            .where(_BATCHES.c.tournament_id == tournament_id, _BATCHES.c.state.in_(_OPEN))
+            .where(*wanted, _BATCHES.c.state.in_(_OPEN))
             .order_by(_BATCHES.c.begun_at, _BATCHES.c.nonce)
         )
-        scopes: dict[JudgingScope, list[OpenBatch]] = {}
         with self._transaction() as connection:
-            for row in connection.execute(query):
-                scopes.setdefault(scope_of(row), []).append(_open_batch(row))
-        return scopes
+            return connection.execute(query).all()
 
     def purposes_begun(self, tournament_id: str, mode: str, dimension: str) -> list[str]:
         """Return a dimension's purposes of asking in a mode, in the order they were first begun."""
@@ -392,9 +384,7 @@ class BatchRecords(LeaseRecords, SpendingRecords):
         }
         with self._transaction() as connection:
             if not self._insert_new(connection, _BATCHES, [row]):
-                connection.execute(
-                    sa.update(_BATCHES).where(_BATCHES.c.nonce == batch.nonce).values(values)
-                )
+                _change_batch(connection, batch.nonce, **values)
 
     def record_intent(
         self, lease: Lease, intent: BatchIntent, terms: BudgetTerms | None = None
@@ -455,20 +445,16 @@ class BatchRecords(LeaseRecords, SpendingRecords):
     def record_created(self, nonce: str, batch_id: str) -> None:
         """Record the provider's name for a batch."""
         with self._transaction() as connection:
-            connection.execute(
-                sa.update(_BATCHES)
-                .where(_BATCHES.c.nonce == nonce)
-                .values(batch_id=batch_id, state="created")
-            )
+            _change_batch(connection, nonce, batch_id=batch_id, state="created")
 
     def record_closed(self, nonce: str, *, state: str) -> None:
         """Record that a batch is closed: no more results are expected."""
         with self._transaction() as connection:
-            connection.execute(
-                sa.update(_BATCHES)
-                .where(_BATCHES.c.nonce == nonce)
-                .values(state=state, closed_at=time_text())
-            )
+            _change_batch(connection, nonce, state=state, closed_at=time_text())
+
+
+def _change_batch(connection: sa.Connection, nonce: str, **values: str | None) -> None:
+    connection.execute(sa.update(_BATCHES).where(_BATCHES.c.nonce == nonce).values(values))
 
 
 def _open_batch(row: sa.Row[Any]) -> OpenBatch:
@@ -476,7 +462,7 @@ def _open_batch(row: sa.Row[Any]) -> OpenBatch:
         nonce=row.nonce,
         batch_id=row.batch_id,
         n_requests=row.n_requests,
-        begun_at=datetime.fromisoformat(row.begun_at).astimezone(UTC),
+        begun_at=read_time(row.begun_at),
         channel=row.channel,
         judge_model=row.judge_model,
     )

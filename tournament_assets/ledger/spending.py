@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 import sqlalchemy as sa
 
@@ -16,7 +16,7 @@ from tournament_assets.judging.costs.prices import (
 )
 from tournament_assets.judging.settlement.records import RESPONSES
 from tournament_assets.ledger import schema
-from tournament_assets.ledger.database import LedgerDatabase, chunks, time_text
+from tournament_assets.ledger.database import LedgerDatabase, chunks, read_time, time_text
 from tournament_assets.ledger.leases import active_scopes, scope_of
 
 _OPEN = ("intent", "created")
@@ -171,7 +171,7 @@ def _read_unbilled(
             UnbilledBatch(
                 judge_model=row.judge_model,
                 channel=row.channel,
-                begun_at=_read_time(row.begun_at),
+                begun_at=read_time(row.begun_at),
                 n_requests=n_requests,
                 is_lost=row.state not in _OPEN,
                 most_usd=most_usd if row.n_priced == row.n_unbilled else None,
@@ -205,7 +205,7 @@ def _read_recovering(
         UnbilledBatch(
             judge_model=row.judge_model,
             channel=row.channel,
-            begun_at=_read_time(row.begun_at),
+            begun_at=read_time(row.begun_at),
             n_requests=row.n_left,
             is_lost=True,
         )
@@ -257,7 +257,7 @@ def _read_without_bill(
             UnbilledBatch(
                 judge_model=row.judge_model,
                 channel=row.channel,
-                begun_at=_read_time(row.written_at),
+                begun_at=read_time(row.written_at),
                 n_requests=row.n_requests,
                 is_lost=True,
                 most_usd=row.most_usd if row.n_priced == row.n_requests else None,
@@ -265,10 +265,6 @@ def _read_without_bill(
             for row in connection.execute(query)
         ]
     return found
-
-
-def _read_time(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def _is_positive(column: sa.Column[int]) -> sa.Case[int]:
