@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import fields
 from functools import partial
 from itertools import groupby, islice
 
@@ -18,6 +19,7 @@ from tournament_assets.audits.missingness import (
     PairReading,
     ReplyReading,
 )
+from tournament_assets.judging.batch_service import TOKEN_NAMES
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.judging.requests.verdict_parsing import (
@@ -36,20 +38,14 @@ from tournament_assets.tournament.judges import Rubric
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.verdicts import Judgment, Verdict
 
+_PROMPT_NAMES = tuple(each.name for each in fields(PromptRow) if each.name != "extra")
+
 
 def prompt_rows(prompts: list[Prompt]) -> list[PromptRow]:
     """Return prompts as rows of the table `prompt_bank`."""
     return [
         PromptRow(
-            prompt_id=prompt.prompt_id,
-            sample=prompt.sample,
-            text=prompt.text,
-            source=prompt.source,
-            subject=prompt.subject,
-            gold_answer=prompt.gold_answer,
-            expected_behavior=prompt.expected_behavior,
-            category=prompt.category,
-            tags=tuple(prompt.tags),
+            **{name: getattr(prompt, name) for name in _PROMPT_NAMES},
             extra=json.dumps(dict(prompt.extra), sort_keys=True, ensure_ascii=False),
         )
         for prompt in prompts
@@ -59,18 +55,7 @@ def prompt_rows(prompts: list[Prompt]) -> list[PromptRow]:
 def prompts_of(frame: pd.DataFrame) -> list[Prompt]:
     """Return the rows of the table `prompt_bank` or `selected_prompts` as prompts."""
     return [
-        Prompt(
-            prompt_id=row.prompt_id,
-            sample=row.sample,
-            text=row.text,
-            source=row.source,
-            subject=row.subject,
-            gold_answer=row.gold_answer,
-            expected_behavior=row.expected_behavior,
-            category=row.category,
-            tags=row.tags,
-            extra=json.loads(row.extra),
-        )
+        Prompt(**{name: getattr(row, name) for name in _PROMPT_NAMES}, extra=json.loads(row.extra))
         for row in rows_of(PromptRow, frame)
     ]
 
@@ -224,7 +209,6 @@ def _rows_of(
             yield row(attempt=1, result_type="pending", error_type=reason)
             continue
         for reply in held:
-            usage = reply.usage
             yield row(
                 attempt=reply.attempt,
                 result_type=reply.result_type,
@@ -232,10 +216,7 @@ def _rows_of(
                 stop_reason=reply.stop_reason,
                 reply=reply.text,
                 error_type=reply.error_type,
-                input_tokens=usage.input_tokens if usage else None,
-                output_tokens=usage.output_tokens if usage else None,
-                cache_creation_input_tokens=usage.cache_creation_input_tokens if usage else None,
-                cache_read_input_tokens=usage.cache_read_input_tokens if usage else None,
+                **{name: getattr(reply.usage, name, None) for name in TOKEN_NAMES},
             )
 
 
