@@ -1,7 +1,7 @@
 """From what the judge wrote to settled pairs, at no cost."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -90,27 +90,31 @@ def judge_verdicts(
     """
     config = step.plan.config
     counted = _Counted(rows_of(JudgeReplyRow, judge_replies))
-    by_judge = _Read(settled_rows(counted, reply_format=config.judging.reply_format))
+    by_judge = _Counts(
+        settled_rows(counted, reply_format=config.judging.reply_format), of=_readings
+    )
     weigh = None if judging_decisions is None else weights_of(judging_decisions)
-    settled = _Counts(_weighed(_together(by_judge, step, jury), weigh))
+    settled = _Counts(
+        _weighed(_together(by_judge, step, jury), weigh), of=lambda row: (row.outcome,)
+    )
     shown = Shown(settled, _SHOWN_COLUMNS)
     written = write_table(VerdictRow, shown)
     return Made(
         written,
         metadata={
             "pairs": len(written),
-            **_counts(settled, by_judge.readings),
+            **_counts(settled.counts, by_judge.counts),
             "first_rows": shown.markdown,
         },
         checks=[
             _accounting_check(
                 counted,
-                by_judge.readings,
+                by_judge.counts,
                 allows_partial=options.allow_partial,
                 where=step.where,
                 unasked=Unasked.of(judging_decisions),
             ),
-            *_verdict_checks(settled.outcomes, config.checks, where=step.where),
+            *_verdict_checks(settled.counts, config.checks, where=step.where),
         ],
     )
 
@@ -161,43 +165,31 @@ class _Counted:
             yield row
 
 
-class _Read:
-    """Counts what the judges' replies say as their settled pairs pass.
-
-    Attributes:
-        readings: How many replies say what; pairs of the same text have none.
-    """
-
-    def __init__(self, rows: Iterable[VerdictRow]) -> None:
-        self._rows = rows
-        self.readings: Counter[Verdict] = Counter()
-
-    def __iter__(self) -> Iterator[VerdictRow]:
-        for row in self._rows:
-            if row.outcome != Outcome.SAME_TEXT:
-                self.readings.update((row.verdict_ab, row.verdict_ba))
-            yield row
-
-
 class _Counts:
-    """Counts rows of the table `judge_verdicts` as they pass.
+    """Counts words of settled pairs, such as their outcomes, as the pairs pass.
 
     Attributes:
-        outcomes: How many pairs were settled in each way.
+        counts: How often each word came.
     """
 
-    def __init__(self, rows: Iterable[VerdictRow]) -> None:
-        self._rows = rows
-        self.outcomes: Counter[str] = Counter()
+    def __init__(
+        self, rows: Iterable[VerdictRow], *, of: Callable[[VerdictRow], Iterable[str]]
+    ) -> None:
+        self._rows, self._of = rows, of
+        self.counts: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[VerdictRow]:
         for row in self._rows:
-            self.outcomes[row.outcome] += 1
+            self.counts.update(self._of(row))
             yield row
 
 
-def _counts(settled: _Counts, readings: Counter[Verdict]) -> Metadata:
-    outcomes = settled.outcomes
+def _readings(row: VerdictRow) -> tuple[Verdict, ...]:
+    """Return what the replies about a pair say; there are none to two responses of one text."""
+    return () if row.outcome == Outcome.SAME_TEXT else (row.verdict_ab, row.verdict_ba)
+
+
+def _counts(outcomes: Counter[str], readings: Counter[str]) -> Metadata:
     first_slot = readings[Verdict.A]
     decided = first_slot + readings[Verdict.B]
     return {
@@ -260,7 +252,7 @@ def _verdict_checks(
 
 def _accounting_check(
     counted: _Counted,
-    readings: Counter[Verdict],
+    readings: Counter[str],
     *,
     allows_partial: bool,
     where: str,
