@@ -127,15 +127,7 @@ def check_result(check: Check) -> dg.AssetCheckResult:
 
 def check_evaluation(key: dg.AssetKey, check: Check) -> dg.AssetCheckEvaluation:
     """Return a check's result as an event, for callers that report it themselves."""
-    result = check_result(check)
-    return dg.AssetCheckEvaluation(
-        asset_key=key,
-        check_name=check.name,
-        passed=check.passed,
-        severity=result.severity,
-        description=result.description,
-        metadata=result.metadata,
-    )
+    return dg.AssetCheckEvaluation(**{**check_result(check)._asdict(), "asset_key": key})
 
 
 def _build_asset(

@@ -227,6 +227,16 @@ class BrokenConfig:
             "Correct the file, then reload the code location."
         )
 
+    def check_result(self) -> dg.AssetCheckResult:
+        """Return the check that fails for it."""
+        return dg.AssetCheckResult(
+            passed=False,
+            asset_key=self.key,
+            check_name=_CHECK,
+            description=self.describe(),
+            metadata={"file": str(self.path), "line": str(self.line)},
+        )
+
 
 def name_broken_config(path: Path, taken: Collection[str]) -> str:
     """Return a name for a config that no other broken config has."""
@@ -268,13 +278,7 @@ def build_problem_checks(broken: Sequence[BrokenConfig]) -> list[dg.AssetChecksD
     )
     def configs_can_be_loaded() -> Iterator[dg.AssetCheckResult]:
         for each in broken:
-            yield dg.AssetCheckResult(
-                passed=False,
-                asset_key=each.key,
-                check_name=_CHECK,
-                description=each.describe(),
-                metadata={"file": str(each.path), "line": str(each.line)},
-            )
+            yield each.check_result()
 
     return [configs_can_be_loaded]
 
@@ -295,17 +299,7 @@ def build_problem_sensor(broken: Sequence[BrokenConfig]) -> list[dg.SensorDefini
         said = {str(each.path): list(each.problems) for each in broken}
         new = [each for each in broken if said_before.get(str(each.path)) != list(each.problems)]
         return dg.SensorResult(
-            asset_events=[
-                dg.AssetCheckEvaluation(
-                    asset_key=each.key,
-                    check_name=_CHECK,
-                    passed=False,
-                    severity=dg.AssetCheckSeverity.ERROR,
-                    description=each.describe(),
-                    metadata={"file": str(each.path), "line": str(each.line)},
-                )
-                for each in new
-            ],
+            asset_events=[dg.AssetCheckEvaluation(**each.check_result()._asdict()) for each in new],
             skip_reason=f"{len(broken)} configs cannot be loaded: {', '.join(sorted(said))}",
             cursor=json.dumps(said, sort_keys=True),
         )
