@@ -18,7 +18,7 @@ from tournament_assets.judging.costs.estimates import (
 )
 from tournament_assets.judging.costs.prices import month_start
 from tournament_assets.judging.requests.pairs import PairToJudge, draw_share, split_identical
-from tournament_assets.judging.requests.requests import effort_of
+from tournament_assets.judging.requests.requests import JudgeRequests, effort_of
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.project.existing_work import (
     known_responses,
@@ -108,7 +108,7 @@ def estimate_pairs(
         possible = pairs
         if adaptive is not None:
             asked = plan.config.judges_of(mode, model=judge_model)
-            course = _course_so_far(plan, mode, pairs, rubrics[dimension], asked, ledger)
+            course = course_so_far(plan, mode, pairs, rubrics[dimension], asked, ledger)
             possible = course.possible
             for each in next_round:
                 each.measure(course.needed, rubrics[dimension], counter)
@@ -131,7 +131,15 @@ def estimate_pairs(
     )
 
 
-def _course_so_far(
+def requests_of_share(
+    plan: TournamentPlan, pairs: Sequence[PairToJudge], rubric: Rubric, judge: Judge
+) -> JudgeRequests:
+    """Build the requests about those of some pairs that a judge is asked about."""
+    own = draw_share(pairs, judge_model=judge.model, share=judge.share)
+    return requests_for_pairs(plan, own, rubric, judge=judge)
+
+
+def course_so_far(
     plan: TournamentPlan,
     mode: Mode,
     pairs: Sequence[PairToJudge],
@@ -139,21 +147,14 @@ def _course_so_far(
     judges: Sequence[Judge],
     ledger: Ledger,
 ) -> Course:
+    """Decide which pairs of a dimension are judged, from the replies that the ledger holds."""
     return decide(
         pairs,
         verdicts_in_ledger(
             ledger,
             rubric,
             plan.config.judging,
-            lambda own: [
-                requests_for_pairs(
-                    plan,
-                    draw_share(own, judge_model=judge.model, share=judge.share),
-                    rubric,
-                    judge=judge,
-                )
-                for judge in judges
-            ],
+            lambda own: [requests_of_share(plan, own, rubric, judge) for judge in judges],
         ),
         dimension=rubric.dimension,
         adaptive=plan.config.mode(mode).stops,
@@ -176,7 +177,7 @@ def _shares_of_pilot(plan: TournamentPlan, *, ledger: Ledger) -> FindShares:
     def find(rubric: Rubric) -> Mapping[tuple[str, str], Sequence[float]]:
         pairs = pairs_of_dimension(plan, rubric.dimension, prompts, responses)
         judges = config.judges_of("pilot")
-        return _course_so_far(plan, "pilot", pairs, rubric, judges, ledger).known_shares()
+        return course_so_far(plan, "pilot", pairs, rubric, judges, ledger).known_shares()
 
     return find
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from tournament_assets.graph.outputs import Check, Made, Metadata, Shown, known, markdown_table
 from tournament_assets.graph.rows import COLLECTS_TAG, Step
 from tournament_assets.judging.costs.estimates import JudgingEstimate
-from tournament_assets.judging.requests.pairs import PairToJudge, draw_share, split_identical
+from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
 from tournament_assets.judging.requests.requests import JudgeRequests, KeyPositions, by_pair
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import Tally
-from tournament_assets.project.plan import TournamentPlan, requests_for_pairs
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.reports.cost_estimate import (
     budget_sentence,
@@ -24,7 +24,7 @@ from tournament_assets.reports.cost_estimate import (
     estimate_totals,
     price_rows,
 )
-from tournament_assets.runs.estimates import estimate_pairs
+from tournament_assets.runs.estimates import course_so_far, estimate_pairs, requests_of_share
 from tournament_assets.runs.provenance import Bill, LargeTables
 from tournament_assets.storage.tables import StoredTable, WrittenTable, write_table
 from tournament_assets.tournament.asset_rows import (
@@ -40,7 +40,6 @@ from tournament_assets.verdicts.adaptive_judging import (
     decide,
     is_free_with,
     last_rows,
-    verdicts_in_ledger,
     verdicts_in_table,
 )
 from tournament_assets.verdicts.judge_requests import (
@@ -279,12 +278,8 @@ class _DimensionWork:
         """Return every judge's presentations, also of pairs that nobody is asked about."""
         if not self.identical:
             return self.to_ask
-        return [_requests(self.step, self.pairs, self.rubric, judge) for judge in self.judges]
-
-
-def _requests(step: Step, pairs: list[PairToJudge], rubric: Rubric, judge: Judge) -> JudgeRequests:
-    own = draw_share(pairs, judge_model=judge.model, share=judge.share)
-    return requests_for_pairs(step.plan, own, rubric, judge=judge)
+        plan = self.step.plan
+        return [requests_of_share(plan, self.pairs, self.rubric, judge) for judge in self.judges]
 
 
 def judge_replies(
@@ -356,27 +351,13 @@ def _judging(
     problems = Problems()
     problems.extend(filter(None, (each.model_problem for each in judges)))
     problems.raise_if_any()
-    adaptive = config.mode(step.mode).stops
-    if adaptive is not None:
-        course = decide(
-            pairs,
-            verdicts_in_ledger(
-                ledger,
-                rubric,
-                config.judging,
-                lambda own: [_requests(step, own, rubric, judge) for judge in judges],
-            ),
-            dimension=dimension,
-            adaptive=adaptive,
-            is_free=is_free_with(config.judging),
-            weigh=weigh_judges(config, step.mode),
-            count_shown=count_shown(judges),
-        )
+    if config.mode(step.mode).stops is not None:
+        course = course_so_far(step.plan, step.mode, pairs, rubric, judges, ledger)
         pairs = list(course.needed)
     others, identical = pairs, list[PairToJudge]()
     if config.judging.identical_responses_tie:
         others, identical = split_identical(pairs)
-    to_ask = [_requests(step, others, rubric, judge) for judge in judges]
+    to_ask = [requests_of_share(step.plan, others, rubric, judge) for judge in judges]
     return _DimensionWork(step, options, rubric, judges, pairs, identical, to_ask)
 
 
@@ -481,7 +462,8 @@ def _reply_metadata(
         "judge": label_judges(work.judges),
         "judge_model": ", ".join(each.model for each in work.judges),
         "judging_skipped": work.options.skip_judging,
-        **_judged_with(work.rubric),
+        "rubric_version": work.rubric.version,
+        "rubric_hash": short(work.rubric.content_hash),
         "rubric_text": work.rubric.told,
         **counted.bill.metadata(work.step.plan.config),
     }
@@ -498,7 +480,3 @@ def _tally_metadata(tallies: Collection[Tally]) -> dict[str, int]:
         "waste_requests_never_confirmed_now": sum(tally.abandoned for tally in tallies),
         "waste_requests_unparsable_now": sum(tally.unparsable for tally in tallies),
     }
-
-
-def _judged_with(rubric: Rubric) -> dict[str, str]:
-    return {"rubric_version": rubric.version, "rubric_hash": short(rubric.content_hash)}
