@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import fields
 from functools import partial
 from itertools import groupby, islice
+from typing import Any
 
 import pandas as pd
 
@@ -209,14 +210,17 @@ def _rows_of(
             yield row(attempt=1, result_type="pending", error_type=reason)
             continue
         for reply in held:
+            tokens: dict[str, Any] = {
+                name: getattr(reply.usage, name, None) for name in TOKEN_NAMES
+            }
             yield row(
+                **tokens,
                 attempt=reply.attempt,
                 result_type=reply.result_type,
                 channel=reply.channel,
                 stop_reason=reply.stop_reason,
                 reply=reply.text,
                 error_type=reply.error_type,
-                **{name: getattr(reply.usage, name, None) for name in TOKEN_NAMES},
             )
 
 

@@ -88,7 +88,7 @@ def judging_estimate(
             ledger=opened,
             judge_model=options.judge_model,
         )
-        scopes = opened.open_scopes(plan.tournament_id)
+        under_way = any(scope.mode == mode for scope in opened.open_scopes(plan.tournament_id))
     totals = known(estimate_totals(estimate))
     prices = [{"prompt cache": words, "US dollars": usd} for words, usd in price_rows(estimate)]
     return Made(
@@ -100,9 +100,7 @@ def judging_estimate(
             "budget": budget_sentence(estimate),
             "prices": markdown_table(prices, ("prompt cache", "US dollars")),
         },
-        checks=_estimate_checks(
-            estimate, step, is_under_way=any(scope.mode == mode for scope in scopes)
-        ),
+        checks=_estimate_checks(estimate, step, is_under_way=under_way),
         version=_ORDER_ALONE,
     )
 

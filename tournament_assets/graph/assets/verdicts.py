@@ -24,7 +24,7 @@ from tournament_assets.tournament.asset_rows import JudgeReplyRow, MeasureRow, V
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Outcome, Verdict
-from tournament_assets.verdicts.adaptive_judging import Unasked, Weigh, weights_of
+from tournament_assets.verdicts.adaptive_judging import Unasked, weights_of
 from tournament_assets.verdicts.juries import jury_rows
 from tournament_assets.verdicts.juries import weights_of as weights_of_judges
 from tournament_assets.verdicts.table_rows import UNREAD, settled_rows
@@ -90,13 +90,9 @@ def judge_verdicts(
     """
     config = step.plan.config
     counted = _Counted(rows_of(JudgeReplyRow, judge_replies))
-    by_judge = _Counts(
-        settled_rows(counted, reply_format=config.judging.reply_format), of=_readings
-    )
-    weigh = None if judging_decisions is None else weights_of(judging_decisions)
-    settled = _Counts(
-        _weighed(_together(by_judge, step, jury), weigh), of=lambda row: (row.outcome,)
-    )
+    by_judge = _Counts(settled_rows(counted, reply_format=config.judging.reply_format), _readings)
+    weighed = _weighed(_together(by_judge, step, jury), judging_decisions)
+    settled = _Counts(weighed, lambda row: (row.outcome,))
     shown = Shown(settled, _SHOWN_COLUMNS)
     written = write_table(VerdictRow, shown)
     return Made(
@@ -134,7 +130,8 @@ def _together(
         yield settle_panel(list(of_pair), weights, settled_by=names)
 
 
-def _weighed(rows: Iterable[VerdictRow], weigh: Weigh | None) -> Iterator[VerdictRow]:
+def _weighed(rows: Iterable[VerdictRow], decisions: pd.DataFrame | None) -> Iterator[VerdictRow]:
+    weigh = None if decisions is None else weights_of(decisions)
     for row in rows:
         yield row if weigh is None else replace(row, weight=weigh(pair_key(row)))
 
@@ -173,14 +170,14 @@ class _Counts:
     """
 
     def __init__(
-        self, rows: Iterable[VerdictRow], *, of: Callable[[VerdictRow], Iterable[str]]
+        self, rows: Iterable[VerdictRow], words_of: Callable[[VerdictRow], Iterable[str]]
     ) -> None:
-        self._rows, self._of = rows, of
+        self._rows, self._words_of = rows, words_of
         self.counts: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[VerdictRow]:
         for row in self._rows:
-            self.counts.update(self._of(row))
+            self.counts.update(self._words_of(row))
             yield row
 
 
