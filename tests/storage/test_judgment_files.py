@@ -110,7 +110,7 @@ def test_what_is_written_is_read_again(
     path = tmp_path_factory.mktemp("round") / "judgments_factuality.jsonl"
     write_judgments(path, kept)
     found = read_judgments(path)
-    assert (found.n_records, found.n_repeated) == (len(kept), 0)
+    assert (found.n_records, len(found.repeated)) == (len(kept), 0)
     assert {record.request_key: record for record in found} == {
         record.request_key: record for record in kept
     }
@@ -323,7 +323,7 @@ def test_a_line_that_stands_twice_is_counted_and_passed_over(tmp_path: Path) -> 
     found = read_judgments(
         write_lines(tmp_path, line, json.dumps(dict(reversed(ROW.items()))), line)
     )
-    assert (found.n_records, found.n_repeated) == (1, 2)
+    assert (found.n_records, len(found.repeated)) == (1, 2)
     assert list(found) == [RECORD]
 
 

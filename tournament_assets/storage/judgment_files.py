@@ -219,11 +219,6 @@ class JudgmentFile:
     n_records: int
     repeated: frozenset[str]
 
-    @property
-    def n_repeated(self) -> int:
-        """How many lines repeat an earlier one."""
-        return len(self.repeated)
-
     def __iter__(self) -> Iterator[JudgmentRecord]:
         for where, line in numbered_lines(self.path, expected=_EXPECTED):
             if where not in self.repeated:
