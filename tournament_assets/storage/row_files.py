@@ -123,7 +123,10 @@ def read_rows(path: Path, kind: FileKind) -> list[tuple[str, JsonObject]]:
     if kind == "csv":
         rows = csv_rows(path)
         return [(at, {name: _cell(cell) for name, cell in row.items()}) for at, row in rows]
-    items = read_json_list(path) if kind == "json list" else [(path.name, _load_object(path))]
+    if kind == "json list":
+        items = read_json_list(path)
+    else:
+        items = [(path.name, _load_as("a JSON object", path))]
     problems = Problems(listed=_LISTED_PROBLEMS)
     found: list[tuple[str, JsonObject]] = []
     for where, item in items:
@@ -162,12 +165,12 @@ def _load(path: Path) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
-def _load_object(path: Path) -> Any:
+def _load_as(expected: str, path: Path) -> Any:
     try:
         return _load(path)
     except ValueError as error:
         raise InputError(
-            f"{path}: the file cannot be read ({str(error)[:200]}); expected a JSON object in UTF-8"
+            f"{path}: the file cannot be read ({str(error)[:200]}); expected {expected} in UTF-8"
         ) from None
 
 
@@ -192,9 +195,6 @@ def _csv_layout(path: Path) -> _CsvLayout:
 
     The delimiter is the one by which most rows have as many cells as the header. `csv.Sniffer`
     counts characters instead and is misled by answers full of commas.
-
-    Raises:
-        InputError: If the file cannot be read or is not text.
     """
     with _opened(path) as file:
         encoding = "utf-16" if file.read(2) in _UTF_16 else "utf-8-sig"
@@ -306,13 +306,7 @@ def read_json_list(path: Path) -> list[tuple[str, object]]:
     Raises:
         InputError: If the file is not a JSON list in UTF-8.
     """
-    try:
-        items = _load(path)
-    except ValueError as error:
-        raise InputError(
-            f"{path}: the file cannot be read ({str(error)[:200]}); expected a JSON "
-            "list of objects in UTF-8"
-        ) from None
+    items = _load_as("a JSON list of objects", path)
     if not isinstance(items, list):
         raise InputError(f"{path}: the file holds {type(items).__name__}; expected a JSON list")
     return [(f"{path.name}:item {number}", item) for number, item in enumerate(items, start=1)]

@@ -195,7 +195,7 @@ class StoredTable:
         # A local file is opened by Arrow, which reads anywhere without moving a cursor.
         self._source = path.open("rb") if is_remote else pa.OSFile(str(path), "rb")
         self._row_type = row_type
-        with self._opened() as file:
+        with _open_parquet(self._source) as file:
             _check_columns(row_type, file.schema_arrow)
             self._n_rows: int = file.metadata.num_rows
 
@@ -210,7 +210,7 @@ class StoredTable:
         """
         schema = derive_schema(self._row_type)
         wanted = pa.schema([schema.field(each) for each in columns or schema.names])
-        with self._opened() as file:
+        with _open_parquet(self._source) as file:
             # One row group at a time: a batch across several would hold a whole report's pages.
             for group in range(file.num_row_groups):
                 for batch in file.iter_batches(
@@ -225,9 +225,6 @@ class StoredTable:
     def frame(self) -> pd.DataFrame:
         """Return the whole table as a DataFrame; for tables known to be small."""
         return _to_frame(self.arrow())
-
-    def _opened(self) -> Any:
-        return _open_parquet(self._source)
 
 
 AnyTable: TypeAlias = "pd.DataFrame | StoredTable"
