@@ -16,12 +16,7 @@ from tournament_assets.judging.requests.pairs import (
 )
 from tournament_assets.project.plan import select_prompts
 from tournament_assets.project.project_files import load_bank
-from tournament_assets.storage.tables import (
-    WrittenTable,
-    content_version,
-    make_table,
-    write_table,
-)
+from tournament_assets.storage.tables import WrittenTable, write_table
 from tournament_assets.tournament.asset_rows import MatchRow, PromptRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.prompts import Prompt, first_samples
@@ -38,7 +33,6 @@ def prompt_bank(step: Step) -> Made[list[PromptRow]]:
     """
     prompts = load_bank(step.plan.config, step.plan.project)
     rows = prompt_rows(prompts)
-    version = content_version(PromptRow, make_table(PromptRow, rows))
     return Made(
         rows,
         metadata={
@@ -48,7 +42,6 @@ def prompt_bank(step: Step) -> Made[list[PromptRow]]:
             "first_rows": markdown_table(rows, _SHOWN_COLUMNS),
         },
         checks=[_bank_integrity(prompts)],
-        version=version,
     )
 
 
