@@ -17,7 +17,6 @@ import pandas as pd
 from tournament_assets.definitions import (
     build_definitions,
     build_plan,
-    default_ledger_url,
     storage_of,
 )
 from tournament_assets.graph.assets.publishing import run_artifacts
@@ -49,7 +48,7 @@ from tournament_assets.ledger import Ledger
 from tournament_assets.ledger.leases import own_identity
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan
-from tournament_assets.project.project_files import load_rubrics, prepare_dagster_home
+from tournament_assets.project.project_files import Project, load_rubrics, prepare_dagster_home
 from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.responses.local_responses import release_models
 from tournament_assets.runs import preflight
@@ -147,12 +146,7 @@ class _Runner:
         self._warnings: list[str] = []
 
     def run(self, on_start: StageListener, on_done: StageListener, on_fresh: StageListener) -> None:
-        """Run what has to run.
-
-        Raises:
-            WorkError: If a step or a blocking check failed.
-            KeyboardInterrupt: If interrupted while a partition ran, which has ended by then.
-        """
+        """Run what has to run; an interrupt is raised once the partition under way has ended."""
         for observation in observations(self._plan, not_yet_observed(self._fresh.book)):
             self._instance.report_runless_asset_event(observation)
         for stage, work in self._stages():
@@ -171,11 +165,7 @@ class _Runner:
                     raise KeyboardInterrupt
 
     def summary(self) -> RunSummary:
-        """Return what the run has to show.
-
-        Raises:
-            WorkError: If there is no run directory.
-        """
+        """Return what the run has to show."""
         stored = self._fresh
         return summarise_run(
             self._plan,
@@ -406,10 +396,9 @@ def diagnose_project(
             "start in a project's folder, or write a project here: `tournament init`",
         )
     yield preflight.diagnose_device(plans, environment.get("TOURNAMENT_DEVICE", ""))
-    ledger_url = environment.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(project)
+    ledger_url = Project(project, environment).ledger_url
     yield preflight.diagnose_ledger(ledger_url, plans)
-    storage = environment.get("TOURNAMENT_STORAGE") or str(project / "storage")
-    yield preflight.diagnose_storage(storage)
+    yield preflight.diagnose_storage(storage_of(project, environment))
     for plan in plans:
         yield from preflight.diagnose_tournament(
             plan, environment=environment, ledger_url=ledger_url, is_wanted=bool(config_paths)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from tournament_assets.battles.columnar import Columns, read_frame
-from tournament_assets.battles.columns import BATTLE_SCHEMA, Preferences
+from tournament_assets.battles.columns import BATTLE_SCHEMA, Preferences, plain_type
 from tournament_assets.battles.files import BattleFile
 from tournament_assets.battles.rating import (
     battle_methods,
@@ -501,8 +501,7 @@ class Run(Shown):
     def battles(self) -> pd.DataFrame:
         """Every settled pair as a battle, for use with `rate`."""
         table = read_battles(self.directory / "battles.parquet").table
-        plain = {name: pa.string() for name in table.column_names if _is_dictionary(table, name)}
-        schema = pa.schema([(each.name, plain.get(each.name, each.type)) for each in table.schema])
+        schema = pa.schema([(each.name, plain_type(each.type)) for each in table.schema])
         frame: pd.DataFrame = table.cast(schema).to_pandas(types_mapper=pd.ArrowDtype)
         return frame
 
@@ -615,7 +614,3 @@ class Run(Shown):
             first_lines=shown.warnings,
             picture=self.ladder.address,
         )
-
-
-def _is_dictionary(table: pa.Table, name: str) -> bool:
-    return bool(pa.types.is_dictionary(table.schema.field(name).type))

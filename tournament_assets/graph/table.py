@@ -92,17 +92,9 @@ Other executors do not look at them.
 """
 
 
-def _gpu_pool(plan: TournamentPlan) -> str | None:
-    return "gpu" if _generates(plan) else None
-
-
 def _generates(plan: TournamentPlan) -> bool:
+    """Whether any entrant is generated here; recorded and served ones need no GPU."""
     return any(isinstance(entrant, LocalEntrant) for entrant in plan.config.entrants)
-
-
-def _gpu_tags(plan: TournamentPlan) -> JsonObject | None:
-    """Ask for a GPU where any entrant is generated here; recorded and served ones need none."""
-    return GPU_STEP_TAGS if _generates(plan) else None
 
 
 _observed = partial(AssetRow, job="inputs", stored_as="file")
@@ -187,8 +179,8 @@ _CORE = (
             "no_empty_response": "Every response says something.",
         },
         kinds=_entrant_kinds,
-        pool=_gpu_pool,
-        op_tags=_gpu_tags,
+        pool=lambda plan: "gpu" if _generates(plan) else None,
+        op_tags=lambda plan: GPU_STEP_TAGS if _generates(plan) else None,
     ),
     AssetRow(
         prompts.match_list,

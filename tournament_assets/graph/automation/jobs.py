@@ -15,7 +15,7 @@ from tournament_assets.graph.assets.judging import judge_replies
 from tournament_assets.graph.assets.observed_inputs import InputVersion
 from tournament_assets.graph.partitions import asset_key, partitions_over
 from tournament_assets.graph.recipe_book import DATA_VERSION_TAG, RecipeBook
-from tournament_assets.graph.rows import JobRow
+from tournament_assets.graph.rows import Axis, JobRow, axis_names
 from tournament_assets.graph.table import JOBS, jobs_of, rows_of
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
@@ -40,19 +40,16 @@ class Stage:
     job_name: str
     title: str
     assets: tuple[str, ...]
-    partition_axis: str
+    partition_axis: Axis
     description: str
 
     def partition_keys(self, plan: TournamentPlan, mode: Mode) -> list[dg.MultiPartitionKey | str]:
         """Return the partitions of this stage that belong to a mode, in config order."""
         if self.partition_axis == "mode":
             return [mode]
-        names = (
-            plan.config.entrant_ids
-            if self.partition_axis == "entrant"
-            else plan.config.dimension_names
-        )
-        return [dg.MultiPartitionKey({"mode": mode, self.partition_axis: name}) for name in names]
+        axis = self.partition_axis
+        names = axis_names(plan.config, axis)
+        return [dg.MultiPartitionKey({"mode": mode, axis: name}) for name in names]
 
 
 def build_stages(plan: TournamentPlan) -> list[Stage]:
