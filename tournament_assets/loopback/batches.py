@@ -203,11 +203,7 @@ def _read_batches(directory: Path) -> list[StoredBatch]:
 
 
 def _read_batch(path: Path) -> StoredBatch:
-    """Read a batch's header; its requests stay in the file.
-
-    Raises:
-        ValueError: If the file holds no batch.
-    """
+    """Read a batch's header; its requests stay in the file."""
     try:
         with path.open("rb") as file:
             header = json.loads(file.readline())

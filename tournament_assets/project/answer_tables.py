@@ -260,9 +260,6 @@ def _find_layout(
     Args:
         names: The columns that are not empty.
         all_names: All columns.
-
-    Raises:
-        InputError: If this is unclear, or a named column is missing.
     """
     given = dict(columns or {})
     problems = Problems()
@@ -466,11 +463,7 @@ class _Gathered:
         return None
 
     def table(self) -> AnswerTable:
-        """Return the rows as a table.
-
-        Raises:
-            InputError: With every problem of the rows.
-        """
+        """Return the rows as a table."""
         silent = [name for name, given in self._answers.items() if not given]
         speaking = {name: given for name, given in self._answers.items() if given}
         if len(speaking) < 2 and not self._problems:

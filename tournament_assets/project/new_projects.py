@@ -218,11 +218,7 @@ def _dimension_lines(made: NewTournament) -> Iterator[str]:
 
 
 def _judge_lines(judge: str) -> Iterator[str]:
-    """Yield the config's lines for a judge.
-
-    Raises:
-        InputError: If its service is unknown, or not named and not evident from the model.
-    """
+    """Yield the config's lines for a judge."""
     service_name, colon, model = judge.partition(":")
     if not colon or service_name not in SERVICES:
         model = judge

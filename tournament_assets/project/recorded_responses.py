@@ -182,11 +182,7 @@ def _problem_of(sample: Sample, file: SampleFile, entrant: RecordedEntrant) -> s
 
 
 def _refuse_other_models(file: SampleFile, entrant: RecordedEntrant, *, title: str) -> None:
-    """Refuse an ambiguous or unknown model.
-
-    Raises:
-        InputError: If the file lacks the named model, or has several and none is named.
-    """
+    """Refuse a named model that the file lacks, and several models where none is named."""
     models = sorted({sample.model for sample in file.samples if sample.model is not None})
     listed = ", ".join(map(repr, models))[:300] or "no named model"
     if entrant.model is None and file.format != OWN and len(models) > 1:

@@ -254,7 +254,7 @@ def check_affordable(
         tokens = observe_run(ledger, model, effort, since=since, on_responses=terms.on_responses)
         most = max(request.params["max_tokens"] for request in requests)
         workload = measure_workload(
-            requests, find_answered=_find_none, tokens_per_reply=min(tokens, most)
+            requests, find_answered=lambda _keys: frozenset(), tokens_per_reply=min(tokens, most)
         )
         price = terms.prices.models.get(model)
         discount = terms.prices.discount(channel)
@@ -273,10 +273,6 @@ def check_affordable(
                 (m for m, usd in zip(models, planned, strict=True) if usd is None), models[0]
             ),
         )
-
-
-def _find_none(_keys: Iterable[str]) -> frozenset[str]:
-    return frozenset()
 
 
 @dataclass(frozen=True)
@@ -536,11 +532,7 @@ def _is_tight(
     terms: BudgetTerms,
     ledger: "Ledger",
 ) -> bool:
-    """Whether the budget does not hold all scopes together if each reply takes `max_tokens`.
-
-    Raises:
-        BudgetError: If they fit one by one but not together.
-    """
+    """Whether the budget does not hold all scopes together if each reply takes `max_tokens`."""
     budget = ledger.draw_up_budget(terms)
     if budget is None:
         return False

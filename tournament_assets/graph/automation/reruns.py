@@ -196,11 +196,7 @@ def beginning_job(plan: TournamentPlan, scope: Scope) -> str:
 
 
 def _begin_by_hand(context: dg.OpExecutionContext, plan: TournamentPlan, scope: Scope) -> None:
-    """Turn a run that somebody launched by hand into the beginning of a rerun.
-
-    Raises:
-        WorkError: If a rerun of the mode is unfinished.
-    """
+    """Turn a run that somebody launched by hand into a rerun's beginning, if none is unfinished."""
     mode = context.partition_key
     for rerun in find_reruns(context.instance, plan, mode=mode):
         if rerun.is_unfinished:

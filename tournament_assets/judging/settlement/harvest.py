@@ -119,11 +119,7 @@ def _count_results(status: BatchStatus, *, n_asked: int) -> int:
 
 
 def _close_refused(session: JudgingSession, batch: SubmittedBatch, refusal: JudgeError) -> None:
-    """Close a batch that was accepted and then refused as a whole; nothing of it is billed.
-
-    Raises:
-        JudgeError: If it would be refused again.
-    """
+    """Close a batch that was refused as a whole, unbilled; raise what would be refused again."""
     session.ledger.record_closed(batch.nonce, state="refused")
     if refusal.failure is not JudgeFailure.NOT_ACCEPTED:
         raise refusal

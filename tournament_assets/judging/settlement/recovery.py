@@ -344,11 +344,7 @@ class _Recovery:
     read: set[str] = field(default_factory=set)
 
     def take(self, listing: BatchStatus) -> None:
-        """Take back an ended batch, or write down why not.
-
-        Raises:
-            JudgeError: If its results are out of reach.
-        """
+        """Take back an ended batch, or write down why not."""
         waits = Waits(self.waiting, self.clock)
         seen: set[str] = set()
         batch: SubmittedBatch | None = None

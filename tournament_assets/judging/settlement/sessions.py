@@ -48,10 +48,6 @@ class JudgingProgress(Protocol):
         """Say how many of the requests are answered."""
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 Approval = Callable[[Sequence[ModelRequest], Channel], None]
 """Raises `BudgetError` if asking some requests would cost more than may be spent."""
 Listener = Callable[[Sequence[tuple[str, ReplyRow]]], None]
@@ -86,7 +82,7 @@ class Clock:
 
     sleep: Callable[[float], None] = time.sleep
     monotonic: Callable[[], float] = time.monotonic
-    now: Callable[[], datetime] = _utc_now
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
 SYSTEM_CLOCK = Clock()

@@ -425,11 +425,7 @@ def _ask_patiently(
 def _ask_once(
     session: JudgingSession, request: SubmittedRequest, *, refusals_are_final: bool
 ) -> tuple[ReplyRow, float | None]:
-    """Ask a request; return its row, and if it may be asked again, how soon.
-
-    Raises:
-        JudgeError: If the service refuses for a reason that other requests share.
-    """
+    """Ask a request; return its row, and if it may be asked again, how soon."""
     name, began = request.custom_id, session.clock.monotonic()
     try:
         row = session.service.ask_directly(request)
