@@ -209,7 +209,7 @@ def test_intervals_agree_with_a_slow_bootstrap() -> None:
     fast = bootstrap_bradley_terry(
         code_judgments(judgments, entrants=ENTRANTS), resampling=Resampling(2000, 0)
     )
-    assert fast.n_degenerate == 0
+    assert np.isfinite(fast.ratings).all()
     np.testing.assert_allclose(fast.ratings.std(axis=0), slow.std(axis=0), rtol=0.15)
     apart = np.abs(fast.ratings.mean(axis=0) - slow.mean(axis=0))
     assert np.all(apart < 0.2 * slow.std(axis=0))
@@ -230,8 +230,7 @@ def test_a_side_that_resamples_leave_open_has_no_bound() -> None:
     # Nine wins in ten: (9/10)^10 = 35 % of the resamples hold no loss.
     cells = cells_of({("ada", "bob"): 9, ("bob", "ada"): 1}, ("ada", "bob"))
     bootstrap = bootstrap_bradley_terry(cells, resampling=Resampling(2000, 0))
-    assert bootstrap.n_degenerate / 2000 == pytest.approx(0.9**10, abs=0.04)
-    assert np.isinf(bootstrap.ratings).any(axis=1).sum() == bootstrap.n_degenerate
+    assert np.isinf(bootstrap.ratings).any(axis=1).mean() == pytest.approx(0.9**10, abs=0.04)
     ada, bob = sampling_intervals(bootstrap, confidence=0.95)
     assert ada.high is None
     assert bob.low is None
@@ -243,7 +242,7 @@ def test_a_side_that_resamples_leave_open_has_no_bound() -> None:
 def test_few_open_resamples_are_counted_and_leave_the_bounds() -> None:
     cells = cells_of({("ada", "bob"): 25, ("bob", "ada"): 5}, ("ada", "bob"))
     bootstrap = bootstrap_bradley_terry(cells, resampling=Resampling(2000, 0))
-    assert 0 < bootstrap.n_degenerate < 50
+    assert 0 < np.isinf(bootstrap.ratings).any(axis=1).sum() < 50
     for interval in sampling_intervals(bootstrap, confidence=0.95):
         assert interval.low is not None
         assert interval.high is not None
@@ -264,7 +263,7 @@ def test_a_group_left_by_a_resample_keeps_its_place() -> None:
     point = np.array([result.value or math.nan for result in fit_bradley_terry(cells)])
     bootstrap = bootstrap_bradley_terry(cells, resampling=Resampling(300, 0))
     missed = np.isneginf(bootstrap.ratings[:, 3])
-    assert missed.sum() == bootstrap.n_degenerate > 0
+    assert missed.sum() == (~np.isfinite(bootstrap.ratings)).any(axis=1).sum() > 0
     means = bootstrap.ratings[missed][:, :3].mean(axis=1)
     np.testing.assert_allclose(means, point[:3].mean())
 

@@ -31,7 +31,7 @@ from tournament_assets.ratings.sandwich import (
     SamplingUnit,
     sandwich_bradley_terry,
 )
-from tournament_assets.ratings.significance import pairwise_order, separate_entrants
+from tournament_assets.ratings.significance import separate_entrants, shares_above
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Resampling
@@ -255,8 +255,8 @@ def test_side_by_side_nobody_is_ranked_without_a_rating(case: Case) -> None:
     ratings = [each.value for each in fit_bradley_terry(preferences)]
     separated = separate_entrants(bootstrap, ratings=ratings, confidence=0.95)
     unrated = {case.entrants[index] for index, rating in enumerate(ratings) if rating is None}
-    assert set(separated.unranked) >= unrated
-    above = pairwise_order(bootstrap).above
+    assert not unrated & {each.entrant for each in separated.ranks}
+    above = shares_above(bootstrap)
     for index, rating in enumerate(ratings):
         assert rating is not None or np.isnan(above[index]).all()
 

@@ -121,7 +121,7 @@ def test_published_intervals_are_expanded_and_have_no_bound_that_nothing_sets() 
         [np.arange(10_001.0), np.full(10_001, 1400.0), np.full(10_001, np.nan)]
     )
     found = sampling_intervals(
-        BootstrapRatings(ENTRANTS[:3], ratings, n_prompts=50, n_degenerate=0),
+        BootstrapRatings(ENTRANTS[:3], ratings, n_prompts=50),
         confidence=0.95,
     )
     assert [(each.entrant, each.low, each.high) for each in found] == [

@@ -34,7 +34,7 @@ from tournament_assets.ratings.rating_tables import (
     elo_rows,
     trace_elo,
 )
-from tournament_assets.ratings.significance import pairwise_order
+from tournament_assets.ratings.significance import shares_above
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
@@ -257,10 +257,10 @@ def _win_rates(coded: CodedBattles) -> dict[str, float]:
 def _pair_rows(coded: CodedBattles, settings: RatingSettings) -> Iterator[PairOrder]:
     met, gained = _met(coded.apart)
     won = coded.winners.decisive().table()
-    order = pairwise_order(bootstrap_bradley_terry(coded.matches, resampling=settings.resampling))
+    shares = shares_above(bootstrap_bradley_terry(coded.matches, resampling=settings.resampling))
     for a, b in zip(*np.nonzero(np.triu(met, 1)), strict=True):
         n_ties = int(met[a, b] - won[a, b] - won[b, a])
-        above = order.above[a, b]
+        above = shares[a, b]
         yield PairOrder(
             model_a=coded.matches.entrants[a],
             model_b=coded.matches.entrants[b],

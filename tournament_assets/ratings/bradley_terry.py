@@ -200,7 +200,6 @@ def rate_resamples(
     rated = find_standing(all_wins).rated
     strengths = log_strengths(_among(all_wins, rated))
     ratings = np.full((n_bootstraps, len(entrants)), np.nan)
-    n_degenerate = 0
     if strengths.size:
         newton = SimplifiedNewton.at(strengths, _among(all_wins, rated))
         at_once = max(1, _CELLS_AT_ONCE // all_wins.size)
@@ -209,14 +208,8 @@ def rate_resamples(
             fitted, outcomes = newton.fit(tables)
             fitted *= ELO_PER_NAT
             _rate_unfitted(fitted, tables, outcomes, point=strengths * ELO_PER_NAT)
-            n_degenerate += int((outcomes == UNCONNECTED).sum())
             ratings[start : start + at_once, rated] = fitted
-    return BootstrapRatings(
-        entrants=entrants,
-        ratings=initial_rating + ratings,
-        n_prompts=n_prompts,
-        n_degenerate=n_degenerate,
-    )
+    return BootstrapRatings(entrants, initial_rating + ratings, n_prompts)
 
 
 def log_strengths(wins: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -50,13 +50,11 @@ class BootstrapRatings:
         ratings: Elo points, shape (n_bootstraps, n_entrants); inf or -inf where a resample sets no
             upper or lower bound, NaN where it does not rate the entrant.
         n_prompts: Prompts that were resampled.
-        n_degenerate: Resamples, among the rows, that do not determine everyone's rating.
     """
 
     entrants: tuple[str, ...]
     ratings: NDArray[np.float64]
     n_prompts: int
-    n_degenerate: int
 
 
 def percentile_interval(samples: NDArray[np.float64], *, confidence: float) -> PercentileInterval:

@@ -32,23 +32,6 @@ _SMALL = 1e-6
 """Elo points. Fits stop within a small part of this, so smaller differences are none."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PairwiseOrder:
-    """How often each entrant rated above each other one over the resamples.
-
-    This is a share of resamples, not the probability that one entrant is better; a share of at
-    least 97.5 % corresponds to a 95 % interval of the difference that excludes 0.
-
-    Attributes:
-        entrants: Rows and columns.
-        above: Share of the resamples in which the row's entrant rated above the column's, equal
-            ratings as halves, shape (n, n); NaN where no resample says.
-    """
-
-    entrants: tuple[str, ...]
-    above: NDArray[np.float64]
-
-
 @dataclass(frozen=True, slots=True)
 class RankedEntrant:
     """The range of places that an entrant may have, 1 being first, and its groups.
@@ -72,31 +55,32 @@ class SeparatedEntrants:
     """Which entrants are separated; all statements hold together at the chosen confidence.
 
     Attributes:
-        entrants: Rows and columns.
         differences: The row's rating less the column's, shape (n, n) each.
         is_above: Whether the row's entrant is shown to be above the column's: the interval of
             the difference lies above 0, or enough prompts were resampled and the difference was
             the same above 0 every time. Shape (n, n).
-        ranks: Best rating first; without the unranked.
+        ranks: Best rating first; without entrants that have no rating, or whose rating more than
+            half of the resamples leave unknown.
         groups: Largest sets of entrants no two of which are separated; an entrant may be in
             several. Best first, each in the order of `ranks`.
-        unranked: Entrants without a rating, or whose rating more than half of the resamples
-            leave unknown.
     """
 
-    entrants: tuple[str, ...]
     differences: PercentileInterval
     is_above: NDArray[np.bool_]
     ranks: tuple[RankedEntrant, ...]
     groups: tuple[tuple[str, ...], ...]
-    unranked: tuple[str, ...]
 
 
-def pairwise_order(bootstrap: BootstrapRatings) -> PairwiseOrder:
-    """Count how often each entrant rated above each other one on the resamples.
+def shares_above(bootstrap: BootstrapRatings) -> NDArray[np.float64]:
+    """Return the share of resamples in which the row's entrant rated above the column's.
 
-    Infinite ratings are above, or below, all finite ones; two of the same sign, unknown ones, and
-    resamples of a single prompt say nothing.
+    This is not the probability that one entrant is better; a share of at least 97.5 % corresponds
+    to a 95 % interval of the difference that excludes 0. Equal ratings are halves. Infinite ones
+    are above, or below, all finite ones; two of the same sign, unknown ones, and resamples of a
+    single prompt say nothing.
+
+    Returns:
+        Shape (n_entrants, n_entrants); NaN where no resample says.
     """
     ratings = bootstrap.ratings
     n = len(bootstrap.entrants)
@@ -110,7 +94,7 @@ def pairwise_order(bootstrap: BootstrapRatings) -> PairwiseOrder:
             if known.size:
                 share = float((known > 0).mean() + (known == 0).mean() / 2)
                 above[row, column], above[column, row] = share, 1 - share
-    return PairwiseOrder(bootstrap.entrants, above)
+    return above
 
 
 def separate_entrants(
@@ -199,7 +183,6 @@ def arrange(
     }
     groups = sorted(sorted(place[index] for index in group) for group in _cliques(alike))
     return SeparatedEntrants(
-        entrants=entrants,
         differences=differences,
         is_above=is_above,
         ranks=tuple(
@@ -215,7 +198,6 @@ def arrange(
             for index in ordered
         ),
         groups=tuple(tuple(entrants[ordered[rank]] for rank in group) for group in groups),
-        unranked=tuple(entrants[index] for index in np.flatnonzero(~is_ranked)),
     )
 
 

@@ -454,7 +454,6 @@ def measure_gaps(ranked: Sequence[ModelAudit], contents: ArchiveContents) -> tup
             entrants=tuple(audit.model_id for audit in ranked),
             ratings=np.stack(means, axis=1),
             n_prompts=len(tasks),
-            n_degenerate=0,
         ),
         ratings=[audit.clean_mean for audit in ranked],
         confidence=resampling.confidence,

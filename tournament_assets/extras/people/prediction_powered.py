@@ -175,7 +175,7 @@ def separate_powered(fit: PoweredFit, *, resampling: Resampling) -> SeparatedEnt
         noise *= np.sqrt(fit.degrees_of_freedom / chances)
     drawn[:, known] = ratings[known] + (noise * spread) @ vectors.T
     return separate_entrants(
-        BootstrapRatings(tuple(each.entrant for each in fit.ratings), drawn, fit.n_prompts, 0),
+        BootstrapRatings(tuple(each.entrant for each in fit.ratings), drawn, fit.n_prompts),
         ratings=[each.value if each.standard_error is not None else None for each in fit.ratings],
         confidence=resampling.confidence,
     )
