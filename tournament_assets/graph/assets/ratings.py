@@ -28,7 +28,7 @@ from tournament_assets.ratings.rating_methods import (
 )
 from tournament_assets.ratings.rating_tables import claimed, elo_rows, trace_elo
 from tournament_assets.reports import rating_method_tables as tables
-from tournament_assets.reports.figures.figures import png_markdown, win_rate_matrix_figure
+from tournament_assets.reports.figures.figures import draw_win_grid, figure_markdown
 from tournament_assets.storage.tables import StoredTable, rows_of
 from tournament_assets.tournament.asset_rows import (
     EloRow,
@@ -216,7 +216,7 @@ def win_rates(
     rows = claimed(pairwise_winrates(judgments), evidence.standings)
     # The sign of the difference shows a decision against the ratings.
     columns = ("entrant_a", "entrant_b", "claim", "difference", "win_rate_a", *_COUNTS)
-    picture = png_markdown(win_rate_matrix_figure(rows, config.entrant_ids), "win-rate matrix")
+    picture = figure_markdown(draw_win_grid(rows, config.entrant_ids), "win-rate matrix")
     return Made(
         rows,
         metadata={

@@ -45,7 +45,8 @@ from tournament_assets.reports.fair_tables import (
     fair_table,
     families_of,
 )
-from tournament_assets.reports.figures.figures import ladder_figure, png_markdown
+from tournament_assets.reports.figures.figures import figure_markdown
+from tournament_assets.reports.figures.ladder import draw_ladder
 from tournament_assets.reports.leaderboard import build_leaderboard, leaderboard_cells
 from tournament_assets.runs.provenance import Frames, LargeTables, name_models
 from tournament_assets.storage.tables import (
@@ -213,8 +214,8 @@ def _plotted_ratings(rows: Sequence[LeaderboardRow]) -> dict[str, float]:
 def _ladders(ranked: Mapping[str, Sequence[LeaderboardRow]]) -> dict[str, Markdown]:
     return {
         f"ladder_{dimension}": Markdown(
-            png_markdown(
-                ladder_figure(rows, dimension), f"Elo ratings on {dimension} with intervals"
+            figure_markdown(
+                draw_ladder(rows, dimension), f"Elo ratings on {dimension} with intervals"
             )
         )
         for dimension, rows in ranked.items()

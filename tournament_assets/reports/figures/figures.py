@@ -2,10 +2,6 @@
 
 matplotlib is imported by the functions that draw, so loading the definitions does not pay for it.
 Equal rows give equal bytes.
-
-Quality against cost and against speed, with the Pareto front.
-
-The win grid: how often the entrant of each row beats the entrant of each column.
 """
 
 import base64
@@ -269,8 +265,6 @@ def spread(
     return [position + up - down for position in moved]
 
 
-"""A row of table "win_rates"."""
-
 _LOSING, _WINNING = "#c8622a", "#1f78b4"
 _CELLS = ((12, (0.95, 0.62)), (24, (0.42, 0.3)), (10_000, (0.22, 0.22)))
 """Cell sizes in inches by number of entrants: room for rate and n, for the rate, for no text."""
@@ -369,20 +363,6 @@ def win_rate_matrix(rows: Sequence[WinRateRow], order: Sequence[str]) -> list[li
     return [[cells.get((one, other)) for other in order] for one in order]
 
 
-def ladder_figure(
-    rows: Sequence[LeaderboardRow], dimension: str, *, span: tuple[float, float] | None = None
-) -> bytes:
-    """Return `draw_ladder` as a PNG picture."""
-    return to_png(draw_ladder(rows, dimension, span=span))
-
-
-def win_rate_matrix_figure(
-    rows: Sequence[WinRateRow], order: Sequence[str], *, judge_label: str = ""
-) -> bytes:
-    """Return `draw_win_grid` as a PNG picture."""
-    return to_png(draw_win_grid(rows, order, judge_label=judge_label))
-
-
 def figure_files(
     *,
     leaderboard: Mapping[str, Sequence[LeaderboardRow]],
@@ -423,9 +403,9 @@ def figure_files(
     return {f"{name}.svg": to_svg(draw()) for name, draw in drawn.items()}
 
 
-def png_markdown(png: bytes, alt: str) -> str:
-    """Return a figure as self-contained Markdown."""
-    return f"![{escape_markdown(alt)}]({png_data_uri(png)})"
+def figure_markdown(figure: "Figure", alt: str) -> str:
+    """Return a figure as self-contained Markdown, with a PNG picture."""
+    return f"![{escape_markdown(alt)}]({png_data_uri(to_png(figure))})"
 
 
 def png_data_uri(png: bytes) -> str:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-"""A row of table "leaderboard"."""
-
 _MOST_TICKS = 4
 _EDGE = 6.0
 """Per cent of the axis at either end without ticks, whose numbers would be cut off."""
@@ -111,32 +109,24 @@ def ladder_ticks(
     return tuple((place, text) for place, text in places if edge <= place <= 100 - edge)
 
 
-def draw_ladder(
-    rows: Sequence[LeaderboardRow],
-    dimension: str,
-    *,
-    span: tuple[float, float] | None = None,
-    palette: Palette = LIGHT,
-) -> "Figure":
+def draw_ladder(rows: Sequence[LeaderboardRow], dimension: str) -> "Figure":
     """Draw one dimension's entrants, best on top, with the numbers beside them.
 
     Args:
         rows: Rows of table "leaderboard" of one dimension, best entrant first.
-        span: Ends of the axis in Elo points; from the rows if not given.
 
     Returns:
         A figure. An interval without a bound runs to the edge and ends in an arrow.
     """
-    span = span if span is not None else ladder_span(rows)
-    figure, axes = new_figure(height=1.1 + _entrants_height(len(rows)), palette=palette)
-    _draw_panel(axes, rows, dimension, span=span, palette=palette)
+    figure, axes = new_figure(height=1.1 + _entrants_height(len(rows)))
+    _draw_panel(axes, rows, dimension, span=ladder_span(rows), palette=LIGHT)
     axes.set_yticks(range(len(rows)))
     axes.set_yticklabels([short_label(row.entrant_id) for row in rows], parse_math=False)
     axes.tick_params(axis="y", pad=10)
     for place, row in enumerate(rows):
-        _write_numbers(axes, row, place=place, palette=palette)
-    label_axis(axes, "Elo points", judges_of(rows), palette=palette)
-    _add_legend(figure, n_misdrawn=len(misdrawn(rows)), palette=palette)
+        _write_numbers(axes, row, place=place)
+    label_axis(axes, "Elo points", judges_of(rows))
+    _add_legend(figure, n_misdrawn=len(misdrawn(rows)), palette=LIGHT)
     return figure
 
 
@@ -240,12 +230,12 @@ def _draw_entrant(
     )
 
 
-def _write_numbers(axes: "Axes", row: LeaderboardRow, *, place: int, palette: Palette) -> None:
+def _write_numbers(axes: "Axes", row: LeaderboardRow, *, place: int) -> None:
     if row.rating is not None:
         interval = format_interval(row.low, row.high, absent="unbounded")
-        text, colour = f"{format_rating(row.rating)}  ({interval})", palette.ink
+        text, colour = f"{format_rating(row.rating)}  ({interval})", LIGHT.ink
     else:
-        text, colour = _unrated(row), palette.quiet
+        text, colour = _unrated(row), LIGHT.quiet
     axes.text(
         *(1.02, place, text),
         color=colour,
