@@ -397,17 +397,13 @@ BROKEN = 0.25
 """An entrant with this share of its answers missing or empty is broken, not bad."""
 
 
-def broken_entrants(rows: Rows) -> dict[str, str]:
-    """Return the entrants that do not answer, and what they did instead, in words.
+def broken_entrants(rows: Rows, *, above: float = 1.0) -> dict[str, str]:
+    """Return the entrants that do not answer, and what they did instead, in words, worst first.
 
     Args:
         rows: Rows of table "audit".
+        above: Whoever misses a larger share of answers than this is among them, too.
     """
-    return _unanswered(rows)
-
-
-def _unanswered(rows: Rows, *, above: float = 1.0) -> dict[str, str]:
-    """Describe, worst first, whoever is broken or misses a larger share of answers than a bound."""
     said: dict[str, tuple[float, str]] = {}
     for row in rows:
         missing = row.prompts_selected - row.responses + row.empty_responses
@@ -469,7 +465,7 @@ def _answer_outages(rows: Rows, check: MissingnessCheck) -> list[Outage]:
     is_even = check.answers.is_even
     above = 1.0 if is_even else check.answers.counts[-1].rate + check.max_spread
     by_words: dict[str, list[str]] = {}
-    for name, words in _unanswered(rows, above=above).items():
+    for name, words in broken_entrants(rows, above=above).items():
         by_words.setdefault(words, []).append(name)
     advice = (
         "A prompt that any entrant did not answer is left out for all; an empty answer is judged "
