@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from tournament_assets.audits.judge_consistency import JudgedPair
-from tournament_assets.audits.non_inferiority import compare_with_margin, power
+from tournament_assets.audits.non_inferiority import compare_with_margin
 from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
 from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.run_comparison.gate import GateSettings, Passage, hold_gate
@@ -31,6 +31,18 @@ from tournament_assets.trust.measures import MEASURES
 from tournament_assets.trust.panel import JudgeEvidence
 
 ENTRANTS = ("new", "old", "third", "fourth")
+
+
+def power(*, difference: float, margin: float, standard_error: float, confidence: float) -> float:
+    """Return the chance that a candidate passes, by the normal approximation.
+
+    Args:
+        difference: The candidate's true lead over the baseline, Elo points.
+        margin: The largest difference that would not matter, Elo points.
+        standard_error: Of the estimated difference, Elo points.
+        confidence: Of the one-sided bound.
+    """
+    return float(ndtr((difference + margin) / standard_error - ndtri(confidence)))
 
 
 def simulate(

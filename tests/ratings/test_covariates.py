@@ -60,7 +60,6 @@ def test_the_effect_and_the_strengths_behind_it_are_found() -> None:
     assert length.low < truth < length.high
     expected = 1400 + ELO_PER_NAT * (STRENGTHS - STRENGTHS.mean())
     np.testing.assert_allclose(ratings_of(found), expected, atol=25)
-    assert found.n_units == 500
     # Without control the longest writer, who is worst, is not last.
     raw = [each.value or 0.0 for each in fit_bradley_terry(preferences)]
     assert int(np.argmin(raw)) != 0
@@ -77,12 +76,11 @@ def test_a_large_penalty_leaves_bradley_terry_and_its_errors() -> None:
         assert ours.standard_error == pytest.approx(theirs.standard_error, rel=1e-5)
 
 
-def test_the_penalty_shrinks_the_effect_and_is_reported() -> None:
+def test_the_penalty_shrinks_the_effect() -> None:
     preferences, x = battles(800)
     effects = [fit(preferences, x, penalty=penalty) for penalty in (0.0, 50.0, 500.0)]
     sizes = [each.effects[0].value or 0.0 for each in effects]
     assert sizes == sorted(sizes, reverse=True)
-    assert [each.penalty for each in effects] == [0.0, 50.0, 500.0]
 
 
 def test_the_gradient_vanishes_at_the_penalised_maximum() -> None:

@@ -70,8 +70,6 @@ def test_two_entrants_have_a_closed_form() -> None:
     assert ada - bob == pytest.approx(400 * math.log10(6))
     assert ada + bob == pytest.approx(2000)
     assert fit.tie_parameter == pytest.approx(3 / math.sqrt(6))
-    likelihood = 6 * math.log(0.6) + math.log(0.1) + 3 * math.log(0.3)
-    assert fit.log_likelihood == pytest.approx(likelihood)
 
 
 @given(any_outcomes())
@@ -126,7 +124,6 @@ def test_only_ties_say_nothing_about_strength() -> None:
     assert ratings_of(fit) == [None] * 3
     assert {each.note for each in fit.ratings} == {ONLY_TIES}
     assert fit.tie_parameter == math.inf
-    assert fit.log_likelihood is None
 
 
 def test_a_winner_that_also_ties_and_never_loses_is_not_rated() -> None:

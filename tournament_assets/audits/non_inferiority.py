@@ -150,20 +150,6 @@ def _require(entrants: Sequence[str], candidate: str, baseline: str, margin: flo
     problems.raise_if_any()
 
 
-def power(*, difference: float, margin: float, standard_error: float, confidence: float) -> float:
-    """Return the chance that a candidate passes, by the normal approximation.
-
-    Args:
-        difference: The candidate's true lead over the baseline, Elo points.
-        margin: The largest difference that would not matter, Elo points.
-        standard_error: Of the estimated difference, Elo points.
-        confidence: Of the one-sided bound.
-    """
-    from scipy.special import ndtr, ndtri
-
-    return float(ndtr((difference + margin) / standard_error - ndtri(confidence)))
-
-
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     """Return Holm's adjusted p-values: each may be compared with the level of the whole family."""
     adjusted: dict[str, float] = {}

@@ -301,18 +301,10 @@ class ControlledFit:
     Attributes:
         ratings: One per entrant, in the order of the tables.
         effects: One per covariate, in their order; empty where nobody can be rated.
-        penalty: The ridge penalty on the effects: half of it times the sum of their squares, in
-            log odds per unit, was taken off the log-likelihood summed over battles. Strengths
-            are not penalised. Above 0 it pulls the effects, and their intervals, towards 0.
-        unit: What was drawn at random.
-        n_units: How many of them have a battle among the rated entrants.
     """
 
     ratings: tuple[Rating, ...]
     effects: tuple[CovariateEffect, ...]
-    penalty: float
-    unit: SamplingUnit
-    n_units: int
 
 
 def fit_controlled(
@@ -331,8 +323,11 @@ def fit_controlled(
         differences: First response's minus second response's value of every covariate, shape
             (n_battles, n_covariates).
         names: The covariates.
-        penalty: Ridge penalty on the effects; 0 for none. arena-rank's `reg`, which is per battle,
-            times the number of battles is the same thing.
+        penalty: Ridge penalty on the effects; 0 for none: half of it times the sum of their
+            squares, in log odds per unit, is taken off the log-likelihood summed over battles.
+            Strengths are not penalised. Above 0 it pulls the effects, and their intervals, towards
+            0. arena-rank's `reg`, which is per battle, times the number of battles is the same
+            thing.
         unit: What was drawn at random.
         initial_rating: Mean of the ratings, in Elo points.
 
@@ -348,7 +343,7 @@ def fit_controlled(
     rated = np.array([each.value is not None for each in results], dtype=np.bool_)
     rows = np.flatnonzero(rated[matches.first] & rated[matches.second])
     if rows.size == 0:
-        return ControlledFit(results, (), penalty, unit, 0)
+        return ControlledFit(results, ())
     n_entrants = int(rated.sum())
     place = np.cumsum(rated) - 1
     scale = np.sqrt((differences[rows] ** 2).mean(axis=0))
@@ -390,7 +385,7 @@ def fit_controlled(
                 effect, low, high, name=name, scale=float(scale[index]), standard_error=error
             )
         )
-    return ControlledFit(tuple(ratings), tuple(effects), penalty, unit, n_units)
+    return ControlledFit(tuple(ratings), tuple(effects))
 
 
 def _ends(

@@ -34,13 +34,10 @@ class TieModelFit:
         ratings: One per entrant, in the order of the tables.
         tie_parameter: Davidson's v; 0 where nobody ever tied, infinite where the battles set it
             no upper bound, None where nobody can be rated for another reason.
-        log_likelihood: Natural logarithm of the chance of the outcomes among the rated entrants,
-            in the order in which they happened; None where nobody is rated.
     """
 
     ratings: tuple[Rating, ...]
     tie_parameter: float | None
-    log_likelihood: float | None
 
 
 def fit_davidson(matches: Matches, *, initial_rating: float = 1400.0) -> TieModelFit:
@@ -65,7 +62,7 @@ def fit_davidson(matches: Matches, *, initial_rating: float = 1400.0) -> TieMode
     inside = np.ix_(members, members)
     wins, ties = matches.outright_wins[inside], matches.ties[inside]
     ratings = np.full(len(half_ties), np.nan)
-    reason, tie_parameter, log_likelihood = None, None, None
+    reason, tie_parameter = None, None
     if members.size == 0:
         reason = "no entrant can be rated"
     elif not wins.any():
@@ -74,7 +71,6 @@ def fit_davidson(matches: Matches, *, initial_rating: float = 1400.0) -> TieMode
         reason, tie_parameter = TIES_WITHOUT_BOUND, math.inf
     else:
         strengths, tie_parameter = _maximise(wins, ties)
-        log_likelihood = _log_likelihood(wins, ties, strengths, tie_parameter)
         ratings[members] = initial_rating + ELO_PER_NAT * strengths
     return TieModelFit(
         ratings=tuple(
@@ -86,7 +82,6 @@ def fit_davidson(matches: Matches, *, initial_rating: float = 1400.0) -> TieMode
             for result, rating in zip(half_ties, ratings.tolist(), strict=True)
         ),
         tie_parameter=tie_parameter,
-        log_likelihood=log_likelihood,
     )
 
 

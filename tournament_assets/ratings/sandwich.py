@@ -38,13 +38,11 @@ class SandwichFit:
         ratings: One per entrant, in the order of the tables; without an error where the battles do
             not determine the rating or units show no spread, and a note says which.
         covariance: Elo points squared, shape (n_entrants, n_entrants); NaN where there is no error.
-        unit: What was drawn at random.
-        n_units: How many of them have a match among the rated entrants.
+        n_units: How many units have a match among the rated entrants.
     """
 
     ratings: tuple[Rating, ...]
     covariance: NDArray[np.float64]
-    unit: SamplingUnit
     n_units: int
 
 
@@ -99,7 +97,7 @@ def sandwich_bradley_terry(
         rated.append(replace(result, low=low, high=high, standard_error=error))
     unknown = [index for index, each in enumerate(rated) if each.standard_error is None]
     covariance[unknown, :] = covariance[:, unknown] = np.nan
-    return SandwichFit(tuple(rated), covariance, unit, n_units)
+    return SandwichFit(tuple(rated), covariance, n_units)
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,14 +149,12 @@ class StyleControl:
     """Ratings at equal style, as far as the responses allow.
 
     There is a rating per entrant, in the order of the tables (none if no feature is controlled), an
-    effect per controlled feature, and every refused feature with the reason. The penalty is that of
-    `ControlledFit`.
+    effect per controlled feature, and every refused feature with the reason.
     """
 
     ratings: tuple[Rating, ...]
     effects: tuple[CovariateEffect, ...]
     refused: tuple[RefusedFeature, ...]
-    penalty: float
 
 
 def judged_differences(
@@ -234,7 +232,7 @@ def control_style(
     fit = fit_by([])
     if all(each.value is None for each in fit.ratings):
         refused = [RefusedFeature(name, NOBODY) for name in names]
-        return StyleControl(fit.ratings, (), tuple(refused), penalty)
+        return StyleControl(fit.ratings, (), tuple(refused))
     kept: list[int] = []
     refused = []
     for column, name in enumerate(names):
@@ -245,7 +243,7 @@ def control_style(
         else:
             kept.append(column)
     ratings = fit.ratings if kept else tuple(map(_without_rating, fit.ratings))
-    return StyleControl(ratings, fit.effects, tuple(refused), penalty)
+    return StyleControl(ratings, fit.effects, tuple(refused))
 
 
 def _without_rating(rating: Rating) -> Rating:

@@ -65,7 +65,7 @@ def test_only_shared_prompts_and_pairs_are_compared_and_the_others_counted() -> 
     human = [*battles("human", "aabb"), *battles("human", "aa", question_id=None)]
     found = compare(judge, human)
     assert found.overall.n == 3
-    assert (found.n_only_judge, found.n_only_human, found.n_without_prompt) == (1, 1, 2)
+    assert (found.n_only_judge, found.n_only_human) == (1, 1)
 
 
 def test_several_votes_count_as_the_most_frequent_and_a_draw_is_shared() -> None:

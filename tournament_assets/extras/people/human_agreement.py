@@ -32,14 +32,12 @@ class HumanAgreement:
         decisive: Agreement on who won, where neither says tie.
         n_only_judge: Comparisons (a prompt and two models) that only the judge made.
         n_only_human: Comparisons that only people made.
-        n_without_prompt: Battles that name no prompt and so cannot be compared.
     """
 
     overall: Agreement
     decisive: Agreement
     n_only_judge: int
     n_only_human: int
-    n_without_prompt: int
 
 
 def measure_human_agreement(
@@ -62,8 +60,8 @@ def measure_human_agreement(
         InputError: If a battle is passed on the wrong side, the judge's battles are on several
             dimensions, or an option is invalid.
     """
-    judge_votes, judge_without = _collect(judge, source="llm-judge")
-    human_votes, human_without = _collect(human, source="human")
+    judge_votes = _collect(judge, source="llm-judge")
+    human_votes = _collect(human, source="human")
     shared = sorted(judge_votes.keys() & human_votes.keys())
     labels = [
         LabelPair(key[0], _most_frequent(human_votes[key]), _most_frequent(judge_votes[key]))
@@ -75,15 +73,11 @@ def measure_human_agreement(
         decisive=measure_agreement(decisive, resampling),
         n_only_judge=len(judge_votes) - len(shared),
         n_only_human=len(human_votes) - len(shared),
-        n_without_prompt=judge_without + human_without,
     )
 
 
-def _collect(
-    battles: Iterable[Battle], *, source: str
-) -> tuple[dict[_Comparison, dict[str, float]], int]:
+def _collect(battles: Iterable[Battle], *, source: str) -> dict[_Comparison, dict[str, float]]:
     votes: dict[_Comparison, dict[str, float]] = defaultdict(lambda: {"a": 0.0, TIE: 0.0, "b": 0.0})
-    n_without_prompt = 0
     dimensions: set[str] = set()
     for battle in battles:
         if battle.source != source:
@@ -93,7 +87,6 @@ def _collect(
             )
         dimensions.add(str(battle.dimension))
         if battle.question_id is None:
-            n_without_prompt += 1
             continue
         first, second = sorted((battle.model_a, battle.model_b))
         label = _label(battle, first)
@@ -104,7 +97,7 @@ def _collect(
             f"the judge's battles are of the dimensions {', '.join(sorted(dimensions))}; expected "
             "one; compare each of them with the human battles"
         )
-    return votes, n_without_prompt
+    return votes
 
 
 def _label(battle: Battle, first: str) -> Label:
