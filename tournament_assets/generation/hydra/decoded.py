@@ -118,18 +118,6 @@ class Decoded:
         """Where drafts were replaced, counted from the first token of the response."""
         return tuple(n for n, token in enumerate(self.verified or ()) if token.resampled)
 
-    @property
-    def replacements(self) -> tuple[tuple[int, int], ...]:
-        """Each rejected draft with its replacement, in order."""
-        return tuple((token.draft, token.token) for token in self.verified or () if token.resampled)
-
-    @property
-    def mean_entropy(self) -> float | None:
-        """Mean entropy of the verifiers' product, in nats per token; None without a jury."""
-        if self.verified is None:
-            return None
-        return sum(token.entropy for token in self.verified) / len(self.verified)
-
 
 _DECIMALS = 4
 
