@@ -153,14 +153,8 @@ def test_rounds_are_captured_on_cuda_alone_and_their_kernels_kept_in_the_project
     assert cache_dir() == str(tmp_path / "kernels")
 
 
-class FakeCards:
-    """A machine with some cards."""
-
-    def __init__(self, *gigabytes: float) -> None:
-        self._cards = [Card(f"c{n}", int(each * 1e9), "T4") for n, each in enumerate(gigabytes)]
-
-    def look(self) -> list[Card]:
-        return self._cards
+def cards_of(*gigabytes: float) -> list[Card]:
+    return [Card(f"c{n}", int(each * 1e9), "T4") for n, each in enumerate(gigabytes)]
 
 
 def place(folder: Path, device: str, *gigabytes: float) -> ModelPlace:
@@ -169,14 +163,14 @@ def place(folder: Path, device: str, *gigabytes: float) -> ModelPlace:
         EntrantFiles(TINY),
         dtype="float16",
         log=lambda message: None,
-        cards=FakeCards(*gigabytes),
+        look=lambda: cards_of(*gigabytes),
         folder=folder,
     )
 
 
 def test_a_process_keeps_its_card_until_its_model_is_released(tmp_path: Path) -> None:
     other = lease_cards(
-        FakeCards(16, 16, 16).look(), needed_bytes=1, folder=tmp_path, log=lambda message: None
+        cards_of(16, 16, 16), needed_bytes=1, folder=tmp_path, log=lambda message: None
     )
     try:
         found = place(tmp_path, "auto", 16, 16, 16)

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import psutil
 from filelock import FileLock, Timeout
@@ -55,24 +54,14 @@ class Card:
     title: str = "a card"
 
 
-class Cards(Protocol):
-    """The GPUs that a process sees, in torch's order."""
+def cuda_cards() -> Sequence[Card]:
+    """Return the cards that a process sees, in torch's order; none without CUDA."""
+    import torch
 
-    def look(self) -> Sequence[Card]:
-        """Return the cards; none without CUDA."""
-
-
-class CudaCards:
-    """The cards that torch sees."""
-
-    def look(self) -> Sequence[Card]:
-        """Return the cards; none without CUDA."""
-        import torch
-
-        if not torch.cuda.is_available():
-            return []
-        found = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
-        return [Card(str(each.uuid), int(each.total_memory), str(each.name)) for each in found]
+    if not torch.cuda.is_available():
+        return []
+    found = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
+    return [Card(str(each.uuid), int(each.total_memory), str(each.name)) for each in found]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,8 @@ from tournament_assets.generation.devices import (
     DTYPE_NAMES,
     Card,
     CardLease,
-    Cards,
-    CudaCards,
     card_index,
+    cuda_cards,
     device_problem,
     lease_cards,
     lease_folder,
@@ -325,7 +324,7 @@ def find_place(
     *,
     dtype: str,
     log: Callable[[str], None],
-    cards: Cards | None = None,
+    look: Callable[[], Sequence[Card]] = cuda_cards,
     folder: Path | None = None,
 ) -> ModelPlace:
     """Find the device of a model, and hold its card until `release_models`.
@@ -335,7 +334,7 @@ def find_place(
         files: What the model is loaded from.
         dtype: The weights' precision by name, or `auto`.
         log: Told if every card is taken.
-        cards: The cards of the machine; those that torch sees by default.
+        look: Returns the cards of the machine.
         folder: Where the locks are; the one of this user by default.
 
     Raises:
@@ -346,7 +345,7 @@ def find_place(
 
     if generator.device in ("cpu", "mps"):
         return ModelPlace(generator.device, f"on {generator.device}, as configured")
-    seen = (cards or CudaCards()).look()
+    seen = look()
     if not seen and generator.device == "auto":
         picked = pick_device(dtype)
         return ModelPlace(picked.device, picked.sentence)
