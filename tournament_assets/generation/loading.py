@@ -243,17 +243,13 @@ def _put_heads_on(base: LoadedBase, spec: CustomPoeEntrant, files: EntrantFiles)
     read = {}
     problems = Problems()
     for adapter, shards in described.items():
-        try:
+        with problems.collected():
             read[adapter] = read_shards(
                 files.shards[adapter], shape=shape, rank=shards.rank, scale=shards.scale
             )
-        except InputError as error:
-            problems.extend(error.problems)
     if spec.uncertainty is not None:
-        try:
+        with problems.collected():
             answer_ids(base.tokenizer)
-        except InputError as error:
-            problems.extend(error.problems)
     problems.raise_if_any()
     return HydraModel(
         base.model,

@@ -128,14 +128,12 @@ def read_json_lines(path: Path | UPath) -> list[tuple[str, JsonObject]]:
     """
     problems = Problems(listed=_LISTED_PROBLEMS)
     rows = []
-    for where, line in numbered_lines(path, expected="UTF-8 text with one JSON object a line"):
-        try:
+    for where, line in numbered_lines(path):
+        with problems.collected():
             row = parse_object(line, where, strict=False)
             if b"\\u" in line:
                 refuse_half_characters(row, where)
             rows.append((where, row))
-        except InputError as error:
-            problems.extend(error.problems)
     problems.raise_if_any()
     return rows
 

@@ -29,7 +29,7 @@ from tournament_assets.battles.files import (
 from tournament_assets.battles.formats.arena import ArenaFormat
 from tournament_assets.battles.formats.plain import NO_WINNER
 from tournament_assets.tournament.battles import BattleWinner
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.errors import InputError, Problems
 
 _SIDES: Mapping[str, BattleWinner] = {"left": "model_a", "right": "model_b", "tie": "tie"}
 
@@ -115,20 +115,17 @@ _WORDS: Mapping[str, str | None] = {
 
 def _parse_orq_arena(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
     need(row, model_a=TEXT, model_b=TEXT)
-    problems = []
+    problems = Problems()
     if row.get("schema_version") not in (_VERSION, str(_VERSION)):
-        problems.append(f"schema_version is {row.get('schema_version')!r:.40}; expected {_VERSION}")
+        problems.add(f"schema_version is {row.get('schema_version')!r:.40}; expected {_VERSION}")
     given = {
         name: row[name] for name in ("winner", "majority_verdict") if row.get(name) is not None
     }
     verdicts: set[str | None] = set()
     for name, value in given.items():
-        try:
+        with problems.collected():
             verdicts.add(_meaning(name, value, row["model_a"], row["model_b"]))
-        except InputError as error:
-            problems += error.problems
-    if problems:
-        raise InputError(problems)
+    problems.raise_if_any()
     if len(verdicts) > 1:
         raise InputError(
             f"winner is {row['winner']!r} and majority_verdict is {row['majority_verdict']!r}; "

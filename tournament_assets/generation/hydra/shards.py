@@ -223,15 +223,12 @@ def read_shards(paths: Sequence[Path], *, shape: HeadShape, rank: int, scale: fl
     wanted = _wanted(shape, rank)
     shards: list[dict[str, Tensor]] = []
     for path in paths:
-        try:
+        with problems.collected():
             loaded = load_shard_file(path)
-        except InputError as error:
-            problems.extend(error.problems)
-            continue
-        found = _find_problems(loaded, wanted, rank=rank)
-        problems.extend(f"LoRA shard {str(path)!r}: {problem}" for problem in found)
-        if not found:
-            shards.append({key: loaded[key].detach().to(torch.float32) for key in wanted})
+            found = _find_problems(loaded, wanted, rank=rank)
+            problems.extend(f"LoRA shard {str(path)!r}: {problem}" for problem in found)
+            if not found:
+                shards.append({key: loaded[key].detach().to(torch.float32) for key in wanted})
     problems.raise_if_any()
     layers = tuple(
         {
