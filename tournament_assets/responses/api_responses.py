@@ -529,8 +529,24 @@ class _Purchase:
         return reasons
 
     def bill(self, prices: PriceList) -> JsonObject:
-        """Return what the replies to these prompts cost, whenever they were paid for."""
-        return _bill(self._requests, self.entrant.model, ledger=self.ledger, prices=prices)
+        """Return what the replies to these prompts cost, by name, whenever they were paid for.
+
+        Args:
+            prices: What prices a reply for which no price was known when it was bought.
+        """
+        spendings = self.ledger.spending_on(self._requests)
+        total = sum((spending.usage for spending in spendings), TokenUsage())
+        own = prices.add_up(spendings)
+        bill: dict[str, float] = {
+            "input_tokens": total.read_tokens,
+            "output_tokens": total.output_tokens,
+        }
+        if not own.unpriced:
+            bill["cost_usd"] = round(own.usd, 4)
+        if is_free_model(self.entrant.model):
+            return bill
+        of_month = self.ledger.spending_since(month_start(datetime.now(UTC)), on_responses=True)
+        return {**bill, "all_responses_this_month_usd": round(prices.add_up(of_month).usd, 4)}
 
     def _missing(self) -> dict[str, ResponseRequest]:
         kept = self.responses()
@@ -550,31 +566,6 @@ class _Purchase:
             and not self._requests.keys().isdisjoint(self.ledger.batch_keys(batch.nonce))
             for batch in self.ledger.open_batches(self.scope)
         )
-
-
-def _bill(
-    request_keys: Iterable[str], model: str, *, ledger: "Ledger", prices: PriceList
-) -> JsonObject:
-    """Return what the replies to some requests cost, by name, for metadata.
-
-    Args:
-        model: The model that was asked.
-        ledger: Where all entrants' bills are.
-        prices: What prices a reply for which no price was known when it was bought.
-    """
-    spendings = ledger.spending_on(request_keys)
-    total = sum((spending.usage for spending in spendings), TokenUsage())
-    own = prices.add_up(spendings)
-    bill: dict[str, float] = {
-        "input_tokens": total.read_tokens,
-        "output_tokens": total.output_tokens,
-    }
-    if not own.unpriced:
-        bill["cost_usd"] = round(own.usd, 4)
-    if is_free_model(model):
-        return bill
-    this_month = ledger.spending_since(month_start(datetime.now(UTC)), on_responses=True)
-    return {**bill, "all_responses_this_month_usd": round(prices.add_up(this_month).usd, 4)}
 
 
 def _work(tally: Tally) -> JsonObject:
