@@ -37,6 +37,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import pairwise
 from statistics import fmean
 
@@ -377,17 +378,19 @@ def describe_influence(
         largest: The largest move by any prompt, in Elo points.
     """
     prompt_id = influence.prompt_id
+    finding = partial(
+        PromptFindingRow,
+        dimension=dimension,
+        prompt_id=prompt_id,
+        stratum=stratum,
+        count=judged,
+        total=pairs,
+    )
     if not influence.keeps_connected:
-        yield PromptFindingRow(
-            dimension=dimension,
+        yield finding(
             kind=FindingKind.CONNECTS,
             is_finding=True,
-            prompt_id=prompt_id,
-            stratum=stratum,
             entrants=(),
-            value=None,
-            count=judged,
-            total=pairs,
             sentence=(
                 f"Without {prompt_id} the wins no longer connect all rated entrants, so that "
                 "somebody has no rating: it hangs on this prompt."
@@ -399,29 +402,19 @@ def describe_influence(
     moved = f"{influence.moved} moves by {influence.move:+.1f} Elo points"
     if influence.swaps:
         swapped = "; ".join(f"{upper} and {lower}" for upper, lower in influence.swaps)
-        yield PromptFindingRow(
-            dimension=dimension,
+        yield finding(
             kind=FindingKind.DECIDES_ORDER,
             is_finding=True,
-            prompt_id=prompt_id,
-            stratum=stratum,
             entrants=tuple(dict.fromkeys(name for pair in influence.swaps for name in pair)),
             value=influence.move,
-            count=judged,
-            total=pairs,
             sentence=(
                 f"Without {prompt_id} the order of neighbours changes: {swapped} (and {moved})."
             ),
         )
-    yield PromptFindingRow(
-        dimension=dimension,
+    yield finding(
         kind=FindingKind.MOVES_RATING,
         is_finding=0 < largest * (1 - 1e-9) <= abs(influence.move),
-        prompt_id=prompt_id,
-        stratum=stratum,
         entrants=(influence.moved,),
         value=influence.move,
-        count=judged,
-        total=pairs,
         sentence=f"Without {prompt_id}, {moved}.",
     )
