@@ -175,7 +175,7 @@ class ReportTable:
         cells = [row[column] for row in self.rows]
         shown = [cell for place, cell in self.html.items() if place[1] == column]
         has_link = any(cell.href for cell in shown)
-        is_lit = any(map(_light, cells)) or any(cell.light for cell in shown)
+        is_lit = any(map(light_class, cells)) or any(cell.light for cell in shown)
         if column < self.n_labels or is_lit:
             return "label"
         if self.look:
@@ -213,14 +213,14 @@ class ReportTable:
         return [
             [
                 self.html.get((index, column))
-                or HtmlCell(text, css=classes[column], light=_light(text))
+                or HtmlCell(text, css=classes[column], light=light_class(text))
                 for column, text in enumerate(row)
             ]
             for index, row in enumerate(self.rows)
         ]
 
 
-def _light(text: str) -> str:
+def light_class(text: str) -> str:
     """Return the class of a cell that shows a test's result, or nothing."""
     return _LIGHTS.get(text.strip().lower(), "")
 

@@ -3,7 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from tournament_assets.reports.claims import Statements
-from tournament_assets.reports.report_tables import HtmlCell, ReportSection, ReportTable
+from tournament_assets.reports.report_tables import (
+    HtmlCell,
+    ReportSection,
+    ReportTable,
+    light_class,
+)
 from tournament_assets.reports.sections import Doubt
 from tournament_assets.tournament.asset_rows import LeaderboardRow, MeasureRow, WinRateRow
 from tournament_assets.tournament.formatting import (
@@ -281,11 +286,8 @@ def _html_cell(row: MeasureRow) -> HtmlCell:
         value,
         small=f"{state}{', ' if interval else ''}{interval.removesuffix(')')}",
         css="label",
-        light=_LIGHTS.get(state, "light unknown"),
+        light=light_class(state),
     )
-
-
-_LIGHTS = {"green": "light good", "amber": "light fair", "red": "light bad"}
 
 
 def _worst_entrants(rows: Sequence[MeasureRow]) -> list[MeasureRow]:
