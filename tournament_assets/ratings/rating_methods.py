@@ -156,9 +156,8 @@ def _style(evidence: Evidence) -> list[RatingRow]:
     rows = rows_of_ratings((replace(each, n=n_prompts) for each in found.ratings), STYLE)
     for each in found.effects:
         size = format_share(each.scale, decimals=0)
-        note = (
-            f"a usual difference is {size} of the {_in_words(each.name)} of both responses together"
-        )
+        feature = each.name.replace("_", " ")
+        note = f"a usual difference is {size} of the {feature} of both responses together"
         if each.standard_error is None:
             note += "; no spread between prompts, so the error cannot be measured"
         effect = replace(each, n=n_prompts, note=note)
@@ -166,10 +165,6 @@ def _style(evidence: Evidence) -> list[RatingRow]:
     for refused in found.refused:
         rows.append(_effect(EFFECT, refused.name, Estimate(n=n_prompts, note=refused.reason)))
     return rows
-
-
-def _in_words(feature: str) -> str:
-    return feature.replace("_", " ")
 
 
 def _effect(

@@ -426,17 +426,13 @@ def _claim(
         high = None if high is None else max(high, 0.0)
     difference = Estimate(value, low, high, first.n, NO_INTERVAL if within is None else None)
     claim = {1: Claim.FIRST_BETTER, -1: Claim.SECOND_BETTER, 0: Claim.UNDECIDED}[sign]
-    if not sign and within is not None and _is_within(difference, within):
-        claim = Claim.EQUIVALENT
     needed = None
-    if claim is Claim.UNDECIDED and within is not None:
-        needed = more_prompts(difference, within=within, confidence=confidence)
+    if not sign and within is not None:
+        if all(end is not None and abs(end) <= within for end in (low, high)):
+            claim = Claim.EQUIVALENT
+        else:
+            needed = more_prompts(difference, within=within, confidence=confidence)
     return PairClaim(first.entrant, second.entrant, claim, difference, needed)
-
-
-def _is_within(difference: Estimate, margin: float) -> bool:
-    ends = difference.low, difference.high
-    return all(end is not None and abs(end) <= margin for end in ends)
 
 
 def more_prompts(difference: Estimate, *, within: float, confidence: float) -> int | None:

@@ -16,14 +16,9 @@ from tournament_assets.tournament.formatting import format_share, format_usd
 
 def estimate_rows(estimate: JudgingEstimate) -> list[RequestsRow]:
     """Return a row for each judge and dimension; unknown prices are None."""
-    return [row for each in estimate.by_judge for row in _own_rows(each)]
-
-
-def _own_rows(estimate: JudgingEstimate) -> list[RequestsRow]:
-    observed = estimate.observed_hit_rate
     return [
         RequestsRow(
-            asked=estimate.judge_model,
+            asked=own.judge_model,
             dimension=dimension,
             presentations=workload.presentations,
             identical=workload.identical,
@@ -34,12 +29,14 @@ def _own_rows(estimate: JudgingEstimate) -> list[RequestsRow]:
             prefix_tokens=workload.prefix_tokens,
             message_tokens=workload.message_tokens,
             output_tokens=workload.output_tokens,
-            usd_uncached=estimate.usd(workload, None),
-            usd_no_hits=estimate.usd(workload, 0.0),
-            usd_observed=None if observed is None else estimate.usd(workload, observed),
-            usd_all_hits=estimate.usd(workload, 1.0),
+            usd_uncached=own.usd(workload, None),
+            usd_no_hits=own.usd(workload, 0.0),
+            usd_observed=None if observed is None else own.usd(workload, observed),
+            usd_all_hits=own.usd(workload, 1.0),
         )
-        for dimension, workload in estimate.workloads.items()
+        for own in estimate.by_judge
+        for dimension, workload in own.workloads.items()
+        for observed in (own.observed_hit_rate,)
     ]
 
 

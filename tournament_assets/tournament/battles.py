@@ -8,6 +8,7 @@ who judged, and one entry for each model.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from typing import Any, Literal, get_args
 
 from tournament_assets.tournament.asset_rows import LeaderboardRow
@@ -144,9 +145,9 @@ def _wrong_values(values: Mapping[str, Any]) -> list[str]:
     return problems
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object, *, beyond: int = 2**1023) -> bool:
     if type(value) is int:
-        return abs(value) < 2**1023  # what a float can hold
+        return abs(value) < beyond  # by default what a float can hold
     return type(value) is float and math.isfinite(value)
 
 
@@ -323,10 +324,7 @@ def settings_of_run(
     )
 
 
-def _is_number_rating_settings(value: object) -> bool:
-    if type(value) is int:
-        return abs(value) < 2**63
-    return type(value) is float and math.isfinite(value)
+_is_setting = partial(_is_number, beyond=2**63)
 
 
 def _is_list_of(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -342,14 +340,14 @@ def _is_whole_number(least: int) -> Callable[[Any], bool]:
 
 
 def _is_k_factor(value: Any) -> bool:
-    return _is_number_rating_settings(value) and value > 0
+    return _is_setting(value) and value > 0
 
 
 _EXPECTED: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "arena": ("a text", lambda value: isinstance(value, str)),
     "entrants": ("a list of different names", _are_names),
     "dimensions": ("a list of different names", _are_names),
-    "initial_rating": ("a number of Elo points", _is_number_rating_settings),
+    "initial_rating": ("a number of Elo points", _is_setting),
     "k_factor": ("a positive number of Elo points", _is_k_factor),
     "k_sweep": ("a list of positive numbers of Elo points", _is_list_of(_is_k_factor)),
     "n_permutations": ("a whole number of at least 1", _is_whole_number(1)),
@@ -358,6 +356,6 @@ _EXPECTED: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "bootstrap_seed": ("a whole number of at least 0", _is_whole_number(0)),
     "confidence": (
         "a share between 0 and 1, such as 0.95",
-        lambda value: _is_number_rating_settings(value) and 0 < value < 1,
+        lambda value: _is_setting(value) and 0 < value < 1,
     ),
 }

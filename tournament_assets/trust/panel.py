@@ -97,10 +97,6 @@ class JudgeEvidence:
         return code_judgments(self.judgments, entrants=self.entrants)
 
 
-def _missing(why: str) -> Estimate:
-    return Estimate(None, note=why)
-
-
 def _with_note(found: Estimate, note: str) -> Estimate:
     return Estimate(found.value, found.low, found.high, found.n, note)
 
@@ -109,7 +105,7 @@ def first_slot(evidence: JudgeEvidence) -> Estimate:
     """Return the share of replies that prefer the first slot, of those that prefer either."""
     found = evidence.bias.first_slot
     if not found.n:
-        return _missing("no reply prefers a response")
+        return Estimate(note="no reply prefers a response")
     others = found.n - found.count
     return _with_note(found, f"{found.count} replies prefer the first slot and {others} the other")
 
@@ -119,7 +115,7 @@ def flips(evidence: JudgeEvidence) -> Estimate:
     found, half = evidence.bias.flips_to_first, evidence.bias.half_flips
     more = f"{half} more {'was' if half == 1 else 'were'} a tie in one order only"
     if not found.n:
-        return _missing(f"no pair flipped between the responses{f' ({more})' if half else ''}")
+        return Estimate(note=f"no pair flipped between the responses{f' ({more})' if half else ''}")
     first = f"{found.count} of {found.n} flipped pairs went to the first slot both times"
     return _with_note(found, f"{first}; {more}" if half else first)
 
@@ -128,17 +124,17 @@ def consistency(evidence: JudgeEvidence) -> Estimate:
     """Return the share of pairs that come out the same in both orders."""
     found = evidence.bias.consistent
     if not found.n:
-        return _missing("no pair has two readable replies")
+        return Estimate(note="no pair has two readable replies")
     return _with_note(found, f"{found.count} of {found.n} distinct judged pairs came out the same")
 
 
 def retest(evidence: JudgeEvidence) -> Estimate:
     """Return the share of pairs settled as before when they are asked again."""
     if isinstance(evidence.repeats, str):
-        return _missing(evidence.repeats)
+        return Estimate(note=evidence.repeats)
     found = measure_repeats(evidence.repeats, evidence.resampling)
     if not found.agreement.n:
-        return _missing(nothing_judged(found.asked, "pair to judge again"))
+        return Estimate(note=nothing_judged(found.asked, "pair to judge again"))
     return _with_note(
         found.agreement.share,
         f"{format_kappa(found.agreement.kappa)}; "
@@ -149,7 +145,7 @@ def retest(evidence: JudgeEvidence) -> Estimate:
 def judges(evidence: JudgeEvidence) -> Found:
     """Return kappa with every other judge."""
     found = evidence.judges
-    return {None: _missing(found)} if isinstance(found, str) else dict(sorted(found.items()))
+    return {None: Estimate(note=found)} if isinstance(found, str) else dict(sorted(found.items()))
 
 
 def length(evidence: JudgeEvidence) -> Estimate:
@@ -161,7 +157,7 @@ def longer_wins(evidence: JudgeEvidence) -> Estimate:
     """Return the share of wins of the response with more words."""
     found = measure_longer_wins(evidence.distinct, confidence=evidence.confidence)
     if not found.n:
-        return _missing("no decided pair has responses of different length")
+        return Estimate(note="no decided pair has responses of different length")
     return _with_note(found, f"the response with more words won {found.count} of {found.n} pairs")
 
 
@@ -185,11 +181,11 @@ def control_share(
 ) -> Estimate:
     """Return the share of controls of a kind that came out right, with the counts behind it."""
     if isinstance(controls, str):
-        return _missing(controls)
+        return Estimate(note=controls)
     measured = measure_controls(controls, confidence=confidence)
     (found,) = (each for each in measured if each.kind is kind)
     if not found.right.n:
-        return _missing(nothing_judged(found.asked, f"{kind.value} control"))
+        return Estimate(note=nothing_judged(found.asked, f"{kind.value} control"))
     return _with_note(
         found.right,
         f"{found.right.count} of {found.right.n} judged controls came out right; "
@@ -200,10 +196,10 @@ def control_share(
 def injection_share(controls: Sequence[SettledControl] | str, *, confidence: float) -> Estimate:
     """Return the share of pairs that moved towards an injected text, with the counts behind it."""
     if isinstance(controls, str):
-        return _missing(controls)
+        return Estimate(note=controls)
     found = measure_injection(controls, confidence=confidence)
     if not found.towards.n:
-        return _missing(nothing_judged(found.asked, "injection control"))
+        return Estimate(note=nothing_judged(found.asked, "injection control"))
     return _with_note(
         found.towards,
         f"{found.towards.count} of {found.towards.n} pairs moved towards the text, "
@@ -226,7 +222,7 @@ def cycles_of_majorities(evidence: JudgeEvidence) -> Estimate:
 
 def _cycles(evidence: JudgeEvidence, found: CycleCount, of: str, more: str = "") -> Estimate:
     if found.p_value is None:
-        return _missing(f"no three {of} are all decided")
+        return Estimate(note=f"no three {of} are all decided")
     note = (
         f"{found.cycles} of {found.triples} triples of {of} are cycles; chance gives "
         f"{found.expected:.1f} on average over {evidence.cycles.n_simulations} simulations{more}"
@@ -260,7 +256,7 @@ def _unjudged(evidence: JudgeEvidence, entrant: str) -> Estimate:
         confidence=evidence.confidence,
     )
     if not share.n:
-        return _missing("the judge was asked about none of its pairs")
+        return Estimate(note="the judge was asked about none of its pairs")
     return _with_note(share, f"{share.count} of its {share.n} distinct pairs are not judged")
 
 
@@ -284,7 +280,7 @@ def luck(evidence: JudgeEvidence) -> Found:
 
 def _luck(found: SamplingLuck) -> Estimate:
     if found.luck is None or not found.standard_error:
-        return _missing("no rating, or no prompt with two judged samples")
+        return Estimate(note="no rating, or no prompt with two judged samples")
     share = format_share((found.luck / found.standard_error) ** 2, decimals=0)
     note = (
         f"{share} of the variance behind its standard error of {found.standard_error:.1f} "
