@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tournament_assets.judging.requests.verdict_parsing import FailureClass
-from tournament_assets.tournament.asset_rows import CoverageRow
+from tournament_assets.tournament.asset_rows import CoverageRow, by_dimension
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.formatting import format_share, join_names
@@ -367,14 +367,14 @@ def check_missingness(rows: Rows, *, max_spread: float) -> MissingnessCheck:
         rows: Rows of table "audit".
         max_spread: The difference between two entrants' shares that is always even.
     """
-    by_dimension = _by_dimension(rows)
+    audited = by_dimension(rows)
     answers = [
         MissingCount(
             row.entrant_id,
             row.prompts_selected - row.responses + row.empty_responses,
             row.prompts_selected,
         )
-        for row in next(iter(by_dimension.values()), ())
+        for row in next(iter(audited.values()), ())
     ]
     return MissingnessCheck(
         verdicts={
@@ -386,7 +386,7 @@ def check_missingness(rows: Rows, *, max_spread: float) -> MissingnessCheck:
                 entrants_per_unit=2,
                 max_spread=max_spread,
             )
-            for dimension, members in by_dimension.items()
+            for dimension, members in audited.items()
         },
         answers=measure_evenness(answers, entrants_per_unit=1, max_spread=max_spread),
         max_spread=max_spread,
@@ -440,8 +440,8 @@ def find_outages(rows: Rows, checks: CheckThresholds) -> tuple[Outage, ...]:
     """
     check = check_missingness(rows, max_spread=checks.max_missing_spread)
     found = _answer_outages(rows, check)
-    by_dimension = _by_dimension(rows)
-    for dimension, members in by_dimension.items():
+    audited = by_dimension(rows)
+    for dimension, members in audited.items():
         outage = _judge_outage(dimension, members, checks.max_unjudged_rate)
         if outage is not None:
             found.append(outage)
@@ -509,7 +509,7 @@ def copy_sentences(rows: Rows) -> list[str]:
         rows: Rows of table "audit".
     """
     found = []
-    for dimension, members in _by_dimension(rows).items():
+    for dimension, members in by_dimension(rows).items():
         same_text = sum(row.pairs_same_text for row in members) // 2
         pairs = same_text + sum(map(asked, members)) // 2
         if mostly_same_text(same_text, pairs):
@@ -603,10 +603,3 @@ def _probability(p_value: float) -> str:
 def _worst(evenness: Evenness) -> tuple[str, ...]:
     largest = evenness.counts[0].rate
     return tuple(each.entrant_id for each in evenness.counts if each.rate == largest)
-
-
-def _by_dimension(rows: Rows) -> dict[str, list[CoverageRow]]:
-    groups: dict[str, list[CoverageRow]] = {}
-    for row in rows:
-        groups.setdefault(row.dimension, []).append(row)
-    return groups

@@ -22,7 +22,7 @@ from tournament_assets.reports.rating_method_tables import (
 from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import Cell, Document, ReportSection, ReportTable
 from tournament_assets.storage.tables import AnyTable, judge_models_of
-from tournament_assets.tournament.asset_rows import RatingRow
+from tournament_assets.tournament.asset_rows import RatingRow, by_dimension
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.formatting import (
     ABSENT,
@@ -218,11 +218,8 @@ def sort_compared(
         ratings: Likewise.
         families: Who judged and who answered, by dimension.
     """
-    rows = (*fair_comparison, *ratings)
-    return {
-        name: Compared.of([row for row in rows if row.dimension == name], families[name])
-        for name in dict.fromkeys(row.dimension for row in rows)
-    }
+    rows = by_dimension((*fair_comparison, *ratings))
+    return {name: Compared.of(own, families[name]) for name, own in rows.items()}
 
 
 def fair_notes(compared: Iterable[Compared], *, confidence: float) -> list[str]:

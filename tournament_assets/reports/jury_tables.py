@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from tournament_assets.reports.report_tables import Cell, ReportSection, ReportTable
-from tournament_assets.tournament.asset_rows import MeasureRow
+from tournament_assets.tournament.asset_rows import MeasureRow, by_dimension
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.formatting import (
     format_confidence,
@@ -121,8 +121,7 @@ def jury_section(
         "and says nothing is silent, and stays in the share of unanimous pairs."
     )
     tables = []
-    for dimension in dict.fromkeys(row.dimension for row in rows):
-        own = [row for row in rows if row.dimension == dimension]
+    for dimension, own in by_dimension(rows).items():
         tables.append((dimension, judges_table(own, families)))
         if is_panel:
             tables.append((f"{dimension}: agreement", agreement_table(own, families)))

@@ -21,7 +21,13 @@ from tournament_assets.reports.report_tables import (
     table_latex,
 )
 from tournament_assets.storage.tables import rows_of
-from tournament_assets.tournament.asset_rows import EloRow, LeaderboardRow, RatingRow, WinRateRow
+from tournament_assets.tournament.asset_rows import (
+    EloRow,
+    LeaderboardRow,
+    RatingRow,
+    WinRateRow,
+    by_dimension,
+)
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
@@ -202,14 +208,6 @@ _CELLS: Mapping[str, Cell[LeaderboardRow]] = {
 }
 """The columns of a leaderboard."""
 _LATEX_ONLY = ("group", "win rate, %")
-
-
-def by_dimension(rows: Sequence[LeaderboardRow]) -> dict[str, list[LeaderboardRow]]:
-    """Return the rows by dimension, in the order of their first rows."""
-    groups: dict[str, list[LeaderboardRow]] = {}
-    for row in rows:
-        groups.setdefault(row.dimension, []).append(row)
-    return groups
 
 
 def interval_notes(*, confidence: float) -> tuple[str, ...]:

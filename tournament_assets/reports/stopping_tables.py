@@ -25,7 +25,7 @@ from tournament_assets.reports.report_tables import (
     ReportTable,
     ThemedPicture,
 )
-from tournament_assets.tournament.asset_rows import DecisionRow, LeaderboardRow
+from tournament_assets.tournament.asset_rows import DecisionRow, LeaderboardRow, by_dimension
 from tournament_assets.tournament.formatting import (
     format_confidence,
     format_count_of,
@@ -77,28 +77,23 @@ def stopping_section(
     last = last_rounds(row for row in judging_decisions if row.goal in QUESTIONS)
     if adaptive is None or not last:
         return None
-    by_dimension = {
-        name: [row for row in last if row.dimension == name]
-        for name in dict.fromkeys(row.dimension for row in last)
-    }
-    saved = {name: _saved_usd(own, prices.get(name)) for name, own in by_dimension.items()}
+    decisions = by_dimension(last)
+    saved = {name: _saved_usd(own, prices.get(name)) for name, own in decisions.items()}
     sentences = [
         QUESTIONS[last[0].goal],
         "All decisions of a dimension are right together with "
         f"{format_confidence(adaptive.confidence)}, however often was looked. A prompt that a "
         "stopped pair was judged on all the same stands for several, so that ratings are not those "
         "of lucky beginnings.",
-        *(f"{name}: {_saved_sentence(own, saved[name])}" for name, own in by_dimension.items()),
+        *(f"{name}: {_saved_sentence(own, saved[name])}" for name, own in decisions.items()),
     ]
     share = sum(row.not_needed for row in last) / max(1, sum(row.pairs for row in last))
     return ReportSection(
         "Where judging stopped",
         tuple(sentences),
-        tuple(
-            (name, _decisions_table(own, leaderboard[name])) for name, own in by_dimension.items()
-        ),
+        tuple((name, _decisions_table(own, leaderboard[name])) for name, own in decisions.items()),
         finding=f"{format_share(share, decimals=0)} of the pairs were not needed",
-        pictures=tuple(_picture(name, own) for name, own in by_dimension.items()),
+        pictures=tuple(_picture(name, own) for name, own in decisions.items()),
         one_at_a_time=True,
     )
 

@@ -10,7 +10,12 @@ from tournament_assets.reports.report_tables import (
     light_class,
 )
 from tournament_assets.reports.sections import Doubt
-from tournament_assets.tournament.asset_rows import LeaderboardRow, MeasureRow, WinRateRow
+from tournament_assets.tournament.asset_rows import (
+    LeaderboardRow,
+    MeasureRow,
+    WinRateRow,
+    by_dimension,
+)
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
@@ -78,7 +83,7 @@ def red_sentences(rows: Sequence[MeasureRow]) -> list[str]:
         rows: Rows of table "measures", all dimensions.
     """
     sentences = []
-    for dimension, own in _by_dimension(rows).items():
+    for dimension, own in by_dimension(rows).items():
         red, missing = _tests(own, TrustState.RED), _too_much_unjudged(own)
         if red:
             listed = "; ".join(map(_red_clause, red))
@@ -109,7 +114,7 @@ def amber_sentences(rows: Sequence[MeasureRow]) -> list[str]:
     return [
         f"The judge on {dimension}: {len(amber)} of {len(_tests(own))} lights amber, too few to "
         f"tell: {join_names([_amber_clause(row) for row in amber])}."
-        for dimension, own in _by_dimension(rows).items()
+        for dimension, own in by_dimension(rows).items()
         if (amber := _tests(own, TrustState.AMBER))
     ]
 
@@ -130,11 +135,6 @@ def _more(row: MeasureRow) -> str:
     rounding = 10 ** max(0, len(str(more)) - 2)
     about = -(-more // rounding) * rounding
     return f"about {about:,} more {measure.counted}{'' if about == 1 else 's'}"
-
-
-def _by_dimension(rows: Sequence[MeasureRow]) -> dict[str, list[MeasureRow]]:
-    names = dict.fromkeys(row.dimension for row in rows)
-    return {name: [row for row in rows if row.dimension == name] for name in names}
 
 
 def _tests(rows: Sequence[MeasureRow], state: TrustState | None = None) -> list[MeasureRow]:
@@ -182,7 +182,7 @@ def trust_section(lights: Sequence[MeasureRow], *, confidence: float) -> ReportS
     """
     if not lights:
         return None
-    rows, by_dimension = lights, _by_dimension(lights)
+    rows, panels = lights, by_dimension(lights)
     red = [row for row in rows if row.state == TrustState.RED]
     amber = _tests(rows, TrustState.AMBER)
     n = len(_tests(rows))
@@ -201,7 +201,7 @@ def trust_section(lights: Sequence[MeasureRow], *, confidence: float) -> ReportS
             "excludes one half; cycles and unjudged pairs go by the number alone. What was not "
             "measured is never green.",
         ),
-        tuple((dimension, trust_table(_measured(own))) for dimension, own in by_dimension.items()),
+        tuple((dimension, trust_table(_measured(own))) for dimension, own in panels.items()),
         finding="with n, threshold, and what is behind it",
         one_at_a_time=True,
     )

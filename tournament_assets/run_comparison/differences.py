@@ -10,7 +10,7 @@ Inputs are compared by the manifests: settings, and the hash of every input.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -23,6 +23,7 @@ from tournament_assets.audits.agreement import (
     measure_by_prompt,
     measure_proportion,
 )
+from tournament_assets.tournament.asset_rows import by_dimension
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Estimate, Rating, Resampling
 from tournament_assets.tournament.fingerprints import canonical_json
@@ -249,7 +250,7 @@ def compare_judgments(
     def touched(members: Sequence[ComparedPair]) -> list[ComparedPair]:
         return [pair for pair in members if pair.requests_changed or not has_touched]
 
-    dimensions = _group(pairs, lambda pair: pair.dimension)
+    dimensions = by_dimension(pairs)
     return FlipReport(
         pairs=pairs,
         total=count(touched(pairs)),
@@ -257,8 +258,8 @@ def compare_judgments(
         by_stratum=tuple(
             count(touched(group), name, source)
             for name, members in dimensions.items()
-            for source, group in sorted(_group(members, lambda pair: pair.source or "").items())
-            if source
+            for source in sorted({pair.source for pair in members if pair.source})
+            for group in ([pair for pair in members if pair.source == source],)
         ),
         rest=count(rest) if rest else None,
         only_then=_count_by_dimension(only_then),
@@ -320,15 +321,6 @@ def _compare(then: SettledPair, now: SettledPair) -> ComparedPair:
 
 def _differ(then: tuple[str | None, ...], now: tuple[str | None, ...]) -> bool | None:
     return None if None in then or None in now else then != now
-
-
-def _group(
-    pairs: Iterable[ComparedPair], name: Callable[[ComparedPair], str]
-) -> dict[str, list[ComparedPair]]:
-    groups: dict[str, list[ComparedPair]] = {}
-    for pair in pairs:
-        groups.setdefault(name(pair), []).append(pair)
-    return groups
 
 
 def _count_flips(

@@ -5,11 +5,31 @@ describes the column. `storage.tables` derives the Arrow schemas from these clas
 the fields.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Self
+from typing import Annotated, Protocol, Self, TypeVar
 
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.verdicts import Outcome, Verdict
+
+
+class OfDimension(Protocol):
+    """Whatever is about one quality that was judged."""
+
+    @property
+    def dimension(self) -> str:
+        """The quality."""
+
+
+Row = TypeVar("Row", bound=OfDimension)
+
+
+def by_dimension(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Return rows by dimension, in the order of their first rows."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.dimension, []).append(row)
+    return groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

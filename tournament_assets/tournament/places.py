@@ -36,11 +36,7 @@ class Frozen(BaseModel):
         return self.model_copy(update=defaults)
 
 
-def _as_tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
-
-FROM_LIST = BeforeValidator(_as_tuple)
+FROM_LIST = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
 """YAML has lists only; strict mode would refuse them where a frozen model holds tuples."""
 
 

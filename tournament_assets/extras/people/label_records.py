@@ -6,7 +6,7 @@ is known. Nothing is changed or deleted: undoing a vote or extending a sample ad
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
@@ -240,9 +240,7 @@ class LabelRecords(LedgerDatabase):
         with self._transaction() as connection:
             if not self._insert_new(connection, _DRAWS, [values]):
                 return False
-            self._insert_new(
-                connection, _PAIRS, [named | _pair_values(each) for each in sample.pairs]
-            )
+            self._insert_new(connection, _PAIRS, [named | asdict(each) for each in sample.pairs])
         return True
 
     def keep_votes(self, votes: Sequence[LabelVote]) -> int:
@@ -323,10 +321,6 @@ def _as_labelled(sample: LabelSample, labelled: Collection[str]) -> Iterator[Sam
 
 def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
-
-
-def _pair_values(pair: SampledPair) -> dict[str, object]:
-    return {name: getattr(pair, name) for name in SampledPair.__dataclass_fields__}
 
 
 def _sampled_pair(row: sa.Row[Any]) -> SampledPair:

@@ -44,10 +44,7 @@ from tournament_assets.reports.figures.figures import (
     EntrantEconomy,
     figure_files,
 )
-from tournament_assets.reports.leaderboard import (
-    by_dimension,
-    leaderboard_csv,
-)
+from tournament_assets.reports.leaderboard import leaderboard_csv
 from tournament_assets.reports.report_tables import table_csv
 from tournament_assets.reports.run.page import DATE_MARK
 from tournament_assets.reports.run.paper import paper_files
@@ -65,6 +62,7 @@ from tournament_assets.tournament.asset_rows import (
     MatchRow,
     ReportPageRow,
     WinRateRow,
+    by_dimension,
 )
 from tournament_assets.tournament.battles import (
     RatingSettings,
@@ -158,7 +156,7 @@ def _papers(
     economies: Sequence[EntrantEconomy],
     settings: RatingSettings,
 ) -> dict[str, bytes]:
-    leaderboard = by_dimension(list(rows_of(LeaderboardRow, tables.leaderboard)))
+    leaderboard = by_dimension(rows_of(LeaderboardRow, tables.leaderboard))
     figures = figure_files(
         leaderboard=leaderboard,
         win_rates={d: list(rows_of(WinRateRow, f)) for d, f in tables.win_rates.items()},
@@ -210,7 +208,7 @@ def _elo_results(tables: RunTables) -> dict[str, Any]:
 
 def _elo_reports(tables: RunTables, settings: RatingSettings) -> dict[str, dict[str, Any]]:
     reports = {}
-    leaderboard = by_dimension(list(rows_of(LeaderboardRow, tables.leaderboard)))
+    leaderboard = by_dimension(rows_of(LeaderboardRow, tables.leaderboard))
     for dimension in tables.elo_ratings:
         models = set(texts_of(tables.judge_verdicts[dimension], "settled_by"))
         reports[dimension] = elo_report(
