@@ -333,9 +333,5 @@ def count_losses(
 def _count_other(column: pa.ChunkedArray, default: object) -> int:
     if default is None:
         return len(column) - int(column.null_count)
-    return len(column) - _count_same(column, default)
-
-
-def _count_same(column: pa.ChunkedArray, value: object) -> int:
     plain = column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
-    return int(pc.sum(pc.equal(plain, pa.scalar(value)), min_count=0).as_py())
+    return len(column) - int(pc.sum(pc.equal(plain, pa.scalar(default)), min_count=0).as_py())

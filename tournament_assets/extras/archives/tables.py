@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import methodcaller
 from typing import Any
 
 from tournament_assets.extras.archives.models import (
@@ -101,12 +102,7 @@ def format_score(value: float | None, *, decimals: int = 3) -> str:
     return ABSENT if value is None else f"{value:.{decimals}f}"
 
 
-def _exact(value: float | None) -> str:
-    return format_score(value, decimals=4)
-
-
-def _ratio(value: float | None) -> str:
-    return format_score(value, decimals=1)
+_exact, _ratio = partial(format_score, decimals=4), partial(format_score, decimals=1)
 
 
 def _points(value: float | None) -> str:
@@ -272,11 +268,7 @@ def conditions_table(conditions: Iterable[ConditionAudit]) -> Table:
             said.append({"value": audit.stated or None, "runs": audit.silent or None})
         rows += [{"condition": audit.name, "sameness": audit.result, **each} for each in said]
     names = ("condition", "sameness", "value", "model_id", "runs")
-    return Table(tuple(Fact(name, "", partial(_cell, name), _plain) for name in names), rows)
-
-
-def _cell(name: str, row: Mapping[str, Any]) -> Any:
-    return row.get(name)
+    return Table(tuple(Fact(name, "", methodcaller("get", name), _plain) for name in names), rows)
 
 
 def shown_conditions(

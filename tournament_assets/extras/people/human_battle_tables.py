@@ -158,7 +158,6 @@ def _n_raters(calibration: Sequence[MeasureRow]) -> int:
 
 
 def _whose(calibration: Sequence[MeasureRow], about: Opinion) -> str:
-    """Say whose opinion is estimated."""
     n_raters = _n_raters(calibration)
     if about == "people":
         return "people like this one" if n_raters == 1 else f"people like these {n_raters}"

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,7 @@ import click
 
 from tournament_assets.cli.options import Later, config_option, json_option, show_report
 from tournament_assets.extras.planning.planner import plan_prompts
-from tournament_assets.extras.planning.tables import (
-    DimensionPlan,
-    plan_document,
-    plan_files,
-    plan_json,
-)
+from tournament_assets.extras.planning.tables import DimensionPlan, plan_document, plan_files
 from tournament_assets.run_comparison.run_reading import read_finished_runs
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.config import Mode
@@ -65,7 +61,7 @@ def plan_command(
             write_bytes_atomically(path, content)
     show_report(
         plan_document(plans),
-        lambda: plan_json(plans),
+        lambda: [asdict(plan) for plan in plans],
         as_json=as_json,
         width=100,
     )

@@ -58,8 +58,6 @@ def plan_prompts(
 
 
 class _Planner:
-    """Plans one dimension."""
-
     def __init__(
         self,
         estimate: JudgingEstimate,

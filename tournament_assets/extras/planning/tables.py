@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,6 @@ from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import Cell, Document, ReportSection, ReportTable
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.formatting import format_share, format_usd
-from tournament_assets.tournament.json_lines import JsonObject
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,11 +68,6 @@ class DimensionPlan:
     smallest_gap: float | None
     choices: tuple[PlannedChoice, ...]
     curve: tuple[tuple[float, int, int, float | None], ...]
-
-
-def plan_json(plans: Sequence[DimensionPlan]) -> list[JsonObject]:
-    """Return the plan of every dimension as JSON values, for scripts."""
-    return [asdict(plan) for plan in plans]
 
 
 def plan_document(plans: Sequence[DimensionPlan]) -> Document:

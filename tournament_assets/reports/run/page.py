@@ -95,7 +95,6 @@ def _battle_links(battles: BattlePages | None) -> BattleLinks:
 
 
 def _values(page: Page) -> dict[str, Any]:
-    """Return the values for the templates."""
     doubts = page.all_doubts
     parts: dict[Part, dict[str, ReportSection]] = {name: {} for name in _PARTS}
     if doubts:
