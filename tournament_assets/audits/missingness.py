@@ -221,6 +221,14 @@ class Evenness:
     p_value: float
     is_even: bool
 
+    @property
+    def shares(self) -> str:
+        """Every entrant's missing units and their share, in words."""
+        return ", ".join(
+            f"{each.entrant_id} {each.missing} of {each.planned} ({format_share(each.rate)})"
+            for each in self.counts
+        )
+
 
 def measure_evenness(
     counts: Sequence[MissingCount], *, entrants_per_unit: int, max_spread: float
@@ -586,12 +594,8 @@ def _uneven_answers(evenness: Evenness) -> str:
 
 
 def _numbers(evenness: Evenness) -> str:
-    shares = ", ".join(
-        f"{each.entrant_id} {each.missing} of {each.planned} ({format_share(each.rate)})"
-        for each in evenness.counts
-    )
     return (
-        f"{shares}; a difference of {format_share(evenness.spread)}, "
+        f"{evenness.shares}; a difference of {format_share(evenness.spread)}, "
         f"by chance with probability {_probability(evenness.p_value)}"
     )
 

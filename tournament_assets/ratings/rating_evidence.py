@@ -69,6 +69,7 @@ class RatingMethod:
             need nothing but the matches, and stand side by side.
         needs: What it needs beside the matches: a field of the evidence, or a separate asset's
             input.
+        asset: The asset whose table holds everyone's ratings by it, over all prompts.
         noise: What a difference must exceed to be one, so that its rows say who is above whom;
             elsewhere all differences count.
         interval: The method that gives the interval beside its ratings, if it is another one.
@@ -81,6 +82,7 @@ class RatingMethod:
     rate: Callable[[Evidence], Iterable[RatingRow]] | None = None
     counts: str = ""
     needs: str = ""
+    asset: str = "ratings"
     noise: str = ""
     interval: str = ""
     beside: str = ""

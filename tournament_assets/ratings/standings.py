@@ -209,12 +209,7 @@ def _standings(
     separated: SeparatedEntrants,
     ranks: NDArray[np.int64],
 ) -> tuple[Standing, ...]:
-    """Return everyone's rating and place.
-
-    Args:
-        separated: Who is better than whom, and the places and groups that follow.
-        ranks: Shape (n,), 0 for an entrant without one.
-    """
+    """Return everyone's rating and place; ranks have shape (n,), 0 for an entrant without one."""
     places = {each.entrant: each for each in separated.ranks}
     standings = []
     for index, each in enumerate(rated):
@@ -384,7 +379,6 @@ def _ranks_after(is_better: NDArray[np.bool_], order: _Order) -> NDArray[np.int6
     Args:
         is_better: Whether the row's entrant was decided to be better than the column's, shape
             (n, n).
-        order: The order by the ratings.
     """
     circle = find_groups(is_better, connection="strong")[1]
     together = circle[:, None] == circle

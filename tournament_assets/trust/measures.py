@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from tournament_assets.audits.agreement import wilson_interval
+from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.storage.tables import AnyTable, rows_of
 from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.config import CheckThresholds
@@ -128,7 +130,7 @@ _IN_ORDER = (
         "read anything into a narrow lead.",
         "share",
         "control",
-        find=panel.identical_controls,
+        find=partial(panel.controls, kind=ControlKind.IDENTICAL),
         threshold=lambda checks: checks.min_identical_ties,
         bias=Bias.NONE,
     ),
@@ -140,7 +142,7 @@ _IN_ORDER = (
         "ratings are used.",
         "share",
         "control",
-        find=panel.corrupted_controls,
+        find=partial(panel.controls, kind=ControlKind.CORRUPTED),
         threshold=lambda checks: checks.min_corrupted_wins,
     ),
     Measure(

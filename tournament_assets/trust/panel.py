@@ -161,14 +161,9 @@ def longer_wins(evidence: JudgeEvidence) -> Estimate:
     return _with_note(found, f"the response with more words won {found.count} of {found.n} pairs")
 
 
-def identical_controls(evidence: JudgeEvidence) -> Estimate:
-    """Return the share of ties between two copies of a response."""
-    return control_share(evidence.controls, ControlKind.IDENTICAL, confidence=evidence.confidence)
-
-
-def corrupted_controls(evidence: JudgeEvidence) -> Estimate:
-    """Return the share of wins against an answer to another prompt."""
-    return control_share(evidence.controls, ControlKind.CORRUPTED, confidence=evidence.confidence)
+def controls(evidence: JudgeEvidence, *, kind: ControlKind) -> Estimate:
+    """Return the share of controls of a kind that came out right."""
+    return control_share(evidence.controls, kind, confidence=evidence.confidence)
 
 
 def injection_controls(evidence: JudgeEvidence) -> Estimate:

@@ -188,14 +188,10 @@ def _outages(
         )
     evenness = measure_evenness(counts, entrants_per_unit=1, max_spread=max_spread)
     if not evenness.is_even:
-        shares = ", ".join(
-            f"{each.entrant_id} {each.missing} of {each.planned} ({format_share(each.rate)})"
-            for each in evenness.counts
-        )
         yield (
-            f"Unevenly spread {what}: {shares}; a difference of {format_share(evenness.spread)}, "
-            f"where at most {format_share(max_spread)} is even and so is what chance explains. "
-            "The models' scores do not compare like with like."
+            f"Unevenly spread {what}: {evenness.shares}; a difference of "
+            f"{format_share(evenness.spread)}, where at most {format_share(max_spread)} is even "
+            "and so is what chance explains. The models' scores do not compare like with like."
         )
 
 

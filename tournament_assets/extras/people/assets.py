@@ -467,7 +467,8 @@ def label_versions(plan: TournamentPlan) -> dict[tuple[str, Mode], str]:
     Raises:
         LedgerError: If the ledger cannot be opened.
     """
-    if not _has_ledger(plan):
+    is_elsewhere = bool(plan.project.environment.get("TOURNAMENT_LEDGER_URL"))
+    if not (is_elsewhere or ledger_files(plan)):
         return dict.fromkeys(_scopes(plan), _version_of(()))
     with open_ledger(plan.project.ledger_url) as ledger:
         records = _records(ledger)
@@ -499,11 +500,6 @@ def human_labels(plan: TournamentPlan) -> list[InputVersion]:
     except LedgerError as error:
         versions, problem = dict.fromkeys(_scopes(plan)), str(error)
     return [InputVersion("|".join(each), found, problem) for each, found in versions.items()]
-
-
-def _has_ledger(plan: TournamentPlan) -> bool:
-    is_elsewhere = bool(plan.project.environment.get("TOURNAMENT_LEDGER_URL"))
-    return is_elsewhere or bool(ledger_files(plan))
 
 
 _row = partial(AssetRow, stage="ratings")

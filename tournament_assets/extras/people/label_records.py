@@ -66,10 +66,8 @@ class SampledPair:
     def is_of(self, *, prompt: str, response_a: str, response_b: str) -> bool:
         """Return whether these are the pair's texts."""
         texts = (prompt, response_a, response_b)
-        return tuple(map(fingerprint_text, texts)) == (
-            *(self.prompt_digest, self.digest_a),
-            self.digest_b,
-        )
+        digests = (self.prompt_digest, self.digest_a, self.digest_b)
+        return tuple(map(fingerprint_text, texts)) == digests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,10 +127,7 @@ def build_run_files(
     yield "elo_results.json", _json(_elo_results(tables))
     yield from encode_elo_reports(_elo_reports(tables, settings)).items()
     yield "elo_per_perm.npz", _elo_per_perm(tables)
-    yield (
-        "pairwise_winrates.csv",
-        _win_rates_csv(tables.win_rates),
-    )
+    yield "pairwise_winrates.csv", _win_rates_csv(tables.win_rates)
     battles = complete_battle_table(tables.battles.arrow())
     for kind, write in (("parquet", write_parquet), ("jsonl", write_lines)):
         yield (
