@@ -10,7 +10,7 @@ kappa is in `agreement`.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -160,10 +160,6 @@ def _strata(pairs: Sequence[CalibratedPair]) -> list[str | None]:
     return [None, *(found if len(found) > 1 else ())]
 
 
-def _within(pairs: Iterable[CalibratedPair], stratum: str | None) -> list[CalibratedPair]:
-    return [pair for pair in pairs if stratum in (None, pair.stratum)]
-
-
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """What one label says of the judge's verdict.
@@ -198,7 +194,8 @@ def _right(judged: Sequence[CalibratedPair], about: Opinion, confidence: float) 
             _share_right(
                 [
                     _ask(pair, label, right=same_vote(label.word, pair.judged or ""))
-                    for pair in _within(judged, stratum)
+                    for pair in judged
+                    if stratum in (None, pair.stratum)
                     for label in pair.labels
                 ],
                 about,
