@@ -68,7 +68,7 @@ class Server:
             answers.append(dict(message))
 
         app = GuardedApp(
-            self.app, "pages", self.token, closed=("graphql",), takes_no_query="/graphql"
+            self.app, "pages", self.token, closed=("graphql",), takes_query_in_body="/graphql"
         )
         asyncio.run(app(scope, None, send))  # type: ignore[arg-type]
         return answers
@@ -96,7 +96,7 @@ def headers_of(answer: Mapping[str, Any]) -> dict[str, str]:
         ("GET", "/graphql", {}),
         ("POST", "/graphql", JSON),
         ("POST", "/graphql", {"content-type": "application/json; charset=utf-8"}),
-        ("POST", "/graphql", {**JSON, **OWN}),
+        ("POST", "/graphql?op=RunsQuery", {**JSON, **OWN}),  # as Dagster's pages ask
         ("WS", "/graphql", OWN),
     ],
 )
@@ -130,6 +130,8 @@ EVIL = {"origin": "http://evil.example"}
         ("POST", "/graphql", {**JSON, "origin": "http://127.0.0.1:3001"}),
         ("POST", "/graphql", {**JSON, "origin": "http://localhost:3000"}),
         ("POST", f"/graphql{ASKED}", JSON),
+        ("POST", f"/graphql{ASKED}&op=RunsQuery", {**JSON, **OWN}),
+        ("GET", f"/graphql?op=RunsQuery&{ASKED[1:]}", OWN),
         ("WS", "/graphql", {}),
         ("WS", "/graphql", EVIL),
         ("WS", "/graphql", {"origin": "null"}),

@@ -35,7 +35,7 @@ def guarded(app: AsgiApplication, *, port: int, token: str | None) -> GuardedApp
         token: The secret without which nothing is answered; None requires none.
     """
     cookie = f"tournament_ui_{port}"
-    return GuardedApp(app, cookie, token, closed=_NO_PAGES, takes_no_query="/graphql")
+    return GuardedApp(app, cookie, token, closed=_NO_PAGES, takes_query_in_body="/graphql")
 
 
 def main(host: str, port: int, workspace: str) -> None:

@@ -91,14 +91,15 @@ class GuardedApp:
         cookie: The cookie's name, which servers on one machine share.
         token: The secret; None requires none.
         closed: First parts of paths to which no other site may link, since they are no pages.
-        takes_no_query: The path that must not have a query in its address; empty if all may.
+        takes_query_in_body: The path whose address may name an operation as `op`, as Dagster's own
+            pages do, and hold nothing else; empty if every address may hold anything.
     """
 
     app: AsgiApplication
     cookie: str
     token: str | None = field(default=None, repr=False)
     closed: tuple[str, ...] = ()
-    takes_no_query: str = ""
+    takes_query_in_body: str = ""
 
     async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
         """Answer a request, or refuse it."""
@@ -139,7 +140,8 @@ class GuardedApp:
         site = request.header("sec-fetch-site") or "none"
         if site not in ("none", "same-origin") and not self._is_link(request):
             return 403, f"a {site} page asks; expected one of this address"
-        if request.path.rstrip("/") == self.takes_no_query != "" and request.query_string:
+        is_operation = request.path.rstrip("/") == self.takes_query_in_body != ""
+        if is_operation and any(key != "op" for key, _ in request.query):
             return 403, "the query stands in the address; expected it in a JSON body, by POST"
         media_type = (request.header("content-type") or "").partition(";")[0].strip().lower()
         if request.method not in _READS and media_type != "application/json":
