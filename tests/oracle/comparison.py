@@ -398,7 +398,9 @@ class Oracle:
             for verdict in by_judge.verdicts
         )
         answers = [row.response for row in self.drawn.responses[name]]
-        present = sum(_gained(pair, name) for pair in settled)
+        # Where judging stopped early, a pair stands for more than itself.
+        present = sum(pair.weight * _gained(pair, name) for pair in settled)
+        gained_clean = sum(pair.weight * _gained(pair, name) for pair in clean)
         (row,) = (row for row in self.rows("audit") if row.entrant_id == name)
         # Which prompts the dimension planned is not in its verdicts.
         planned = len(pairs) + row.pairs_unanswered
@@ -411,9 +413,11 @@ class Oracle:
             "pairs_inconsistent": counts[Outcome.INCONSISTENT],
             "pairs_clean": len(clean),
             "coverage": _ratio(len(settled), planned),
-            "score_present": _ratio(present, len(settled)),
-            "score_clean": _ratio(sum(_gained(pair, name) for pair in clean), len(clean)),
-            "score_normalised": _ratio(present, planned),
+            "score_present": _ratio(present, sum(pair.weight for pair in settled)),
+            "score_clean": _ratio(gained_clean, sum(pair.weight for pair in clean)),
+            "score_normalised": _ratio(
+                present, sum(pair.weight for pair in pairs) + row.pairs_unanswered
+            ),
             "replies_asked": said.total(),
             "replies_refused": said[Verdict.REFUSED],
             "replies_unreadable": said[Verdict.UNREADABLE],
@@ -476,7 +480,7 @@ def _gained(pair: Judgment, name: str) -> float:
     return abs((pair.entrant_b == name) - (pair.share or 0.0))
 
 
-def _ratio(part: float, whole: int) -> float | None:
+def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
