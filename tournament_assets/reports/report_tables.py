@@ -8,8 +8,9 @@ import io
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from textwrap import wrap
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, get_type_hints
 
 from tournament_assets.reports.rendering import (
     break_latex,
@@ -20,11 +21,49 @@ from tournament_assets.reports.rendering import (
     render_template,
 )
 from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.formatting import ABSENT, join_names
+from tournament_assets.tournament.formatting import ABSENT, Display, join_names
 
 Row = TypeVar("Row")
 Cell = Callable[[Row], str | int | None]
 """A column of a table: what it says of a row; None where that is absent."""
+
+
+def select_columns(row_type: type, *names: str) -> dict[str, Cell[Any]]:
+    """Return columns of a table by their titles, as the class of its rows declares them.
+
+    Args:
+        row_type: The class of the rows.
+        names: Fields, and properties whose return type is annotated likewise, in order.
+
+    Raises:
+        TypeError: If one of them has no `Display`.
+    """
+    return {
+        display.title: partial(_text_of, name=name, display=display)
+        for name in names
+        for display in (_display_of(row_type, name),)
+    }
+
+
+def _text_of(row: Any, *, name: str, display: Display) -> str | int | None:
+    return display.text(getattr(row, name))
+
+
+@cache
+def _display_of(row_type: Any, name: str) -> Display:
+    member = getattr(row_type, name, None)
+    if isinstance(member, property):
+        hint = get_type_hints(member.fget, include_extras=True)["return"]
+    else:
+        hint = get_type_hints(row_type, include_extras=True)[name]
+    for note in getattr(hint, "__metadata__", ()):
+        if isinstance(note, Display):
+            return note
+    raise TypeError(
+        f"column {name!r} of {row_type.__name__} has no Display; "
+        "expected one in its Annotated type, with its title"
+    )
+
 
 _LIGHTS = {
     "green": "light good",

@@ -87,7 +87,7 @@ def columns_of(row_type: type) -> tuple[Column, ...]:
 
 
 def _column(name: str, hint: Any) -> Column:
-    kind, description = get_args(hint) if get_origin(hint) is Annotated else (hint, "")
+    kind, description, *_ = get_args(hint) if get_origin(hint) is Annotated else (hint, "")
     nullable = get_origin(kind) in (types.UnionType, Union) and type(None) in get_args(kind)
     if nullable:
         (kind,) = (each for each in get_args(kind) if each is not type(None))

@@ -1,11 +1,26 @@
 """Numbers and lists as people read them; what is absent never looks like a number."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from tournament_assets.tournament.estimates import Estimate
 
 ABSENT = "\N{EN DASH}"
 """Printed where a number is absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Display:
+    """How people see a column; it stands with the column's description, where a row declares it.
+
+    Attributes:
+        title: What stands above the column.
+        text: Returns the text of a value, or None where it is absent.
+    """
+
+    title: str
+    text: Callable[[Any], str | int | None] = lambda value: value
 
 
 def format_rating(value: float | None) -> str:
