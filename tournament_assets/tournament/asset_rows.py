@@ -2,7 +2,8 @@
 
 A field's type is that of its column, with `None` where a value may be absent, and its text
 describes the column. `storage.tables` derives the Arrow schemas from these classes, in the order of
-the fields.
+the fields. A `Display` beside the text says how people see the column; a property with one is a
+column that only people see.
 """
 
 from collections.abc import Iterable
@@ -10,6 +11,14 @@ from dataclasses import dataclass
 from typing import Annotated, Protocol, Self, TypeVar
 
 from tournament_assets.tournament.estimates import Estimate
+from tournament_assets.tournament.formatting import (
+    ABSENT,
+    Display,
+    format_interval,
+    format_places,
+    format_rating,
+    format_share,
+)
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 
@@ -30,6 +39,14 @@ def by_dimension(rows: Iterable[Row]) -> dict[str, list[Row]]:
     for row in rows:
         groups.setdefault(row.dimension, []).append(row)
     return groups
+
+
+def _or_absent(text: str | None) -> str | None:
+    return text or None
+
+
+def _one_decimal(value: float | None) -> str | None:
+    return None if value is None else f"{value:.1f}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,25 +229,52 @@ class RatingRow:
     method: Annotated[str, "how it is rated: a row of `rating_methods`"]
     basis: Annotated[str, "whose battles, or which of them: all is every judged pair"] = "all"
     stratum: Annotated[str, "the prompts it is over: all, or `source: …`"] = "all"
-    entrant_id: Annotated[str, "the entrant, or the feature or judge that the number is of"]
-    rating: Annotated[float | None, "on the Elo scale, or what the method measures"] = None
+    entrant_id: Annotated[
+        str, "the entrant, or the feature or judge that the number is of", Display("entrant")
+    ]
+    rating: Annotated[
+        float | None,
+        "on the Elo scale, or what the method measures",
+        Display("rating", format_rating),
+    ] = None
     standard_error: Annotated[float | None, "of the rating, prompts as clusters"] = None
     low: Annotated[float | None, "lower end of its interval; absent without a bound"] = None
     high: Annotated[float | None, "upper end of its interval; absent without a bound"] = None
-    rank: Annotated[int | None, "1 is best; equal ratings share the better"] = None
+    rank: Annotated[int | None, "1 is best; equal ratings share the better", Display("rank")] = None
     rank_best: Annotated[int | None, "best possible rank: 1 + entrants shown to be above it"] = None
     rank_worst: Annotated[int | None, "worst possible rank: all but those shown below it"] = None
     shown_above: Annotated[
         tuple[str, ...], "entrants that it is better than; elo: below it beyond order noise"
     ] = ()
-    group: Annotated[str | None, "letters; of two that share one neither is better"] = None
-    n: Annotated[int, "prompts it rests on; elo and arena: its matches; win_share: its pairs"] = 0
-    note: Annotated[str | None, "why a number is absent, or what to know of it"] = None
+    group: Annotated[
+        str | None, "letters; of two that share one neither is better", Display("group", _or_absent)
+    ] = None
+    n: Annotated[
+        int, "prompts it rests on; elo and arena: its matches; win_share: its pairs", Display("n")
+    ] = 0
+    note: Annotated[
+        str | None, "why a number is absent, or what to know of it", Display("note")
+    ] = None
 
     @property
     def estimate(self) -> Estimate:
         """The rating with its interval."""
         return Estimate(self.rating, self.low, self.high, self.n, self.note)
+
+    @property
+    def share(self) -> Annotated[float | None, Display("win share", format_share)]:
+        """The rating of a method that measures a share."""
+        return self.rating
+
+    @property
+    def interval(self) -> Annotated[str, Display("interval")]:
+        """Both ends of its interval, or the one that is known."""
+        return format_interval(self.low, self.high, absent=ABSENT)
+
+    @property
+    def places(self) -> Annotated[str, Display("places", _or_absent)]:
+        """The range of its possible ranks."""
+        return format_places(self.rank_best, self.rank_worst)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,9 +306,17 @@ class LeaderboardRow:
     """An entrant's place on a dimension, the rating it rests on, and what is read beside it."""
 
     dimension: Annotated[str, "the quality that was judged"]
-    rank: Annotated[int | None, "1 is best; equal ratings share the better; absent: see the note"]
-    entrant_id: Annotated[str, "the entrant"]
-    rating: Annotated[float | None, "Bradley-Terry, ties as halves, in Elo points"] = None
+    rank: Annotated[
+        int | None,
+        "1 is best; equal ratings share the better; absent: see the note",
+        Display("rank"),
+    ]
+    entrant_id: Annotated[str, "the entrant", Display("entrant")]
+    rating: Annotated[
+        float | None,
+        "Bradley-Terry, ties as halves, in Elo points",
+        Display("rating", lambda points: "not rated" if points is None else format_rating(points)),
+    ] = None
     low: Annotated[float | None, "lower end of its interval, prompts resampled"] = None
     high: Annotated[float | None, "upper end of its interval"] = None
     bar_low: Annotated[
@@ -274,11 +326,15 @@ class LeaderboardRow:
     rank_best: Annotated[int | None, "best possible rank: 1 + entrants shown to be above it"] = None
     rank_worst: Annotated[int | None, "worst possible rank: all but those shown below it"] = None
     shown_above: Annotated[tuple[str, ...], "entrants that it is better than"] = ()
-    group: Annotated[str | None, "letters; of two that share one neither is better"] = None
-    win_rate: Annotated[float | None, "share of its settled pairs that it won, ties as halves"] = (
-        None
-    )
-    n: Annotated[int, "its settled pairs"] = 0
+    group: Annotated[
+        str | None, "letters; of two that share one neither is better", Display("group", _or_absent)
+    ] = None
+    win_rate: Annotated[
+        float | None,
+        "share of its settled pairs that it won, ties as halves",
+        Display("win rate", format_share),
+    ] = None
+    n: Annotated[int, "its settled pairs", Display("pairs")] = 0
     elo: Annotated[float | None, "mean Elo rating over orderings of the decisive pairs"] = None
     elo_sem: Annotated[float | None, "standard error of that mean: order noise only"] = None
     note: Annotated[str | None, "why the rating is absent"] = None
@@ -291,6 +347,30 @@ class LeaderboardRow:
     ] = None
     judge_model: Annotated[str | None, "the model that judged"] = None
     judge: Annotated[str | None, "what kind of judge that is"] = None
+
+    @property
+    def interval(self) -> Annotated[str | None, Display("interval")]:
+        """Both ends of its interval, or the one that is bounded."""
+        if self.rating is None:
+            return None
+        return format_interval(self.low, self.high, absent="unbounded")
+
+    @property
+    def places(self) -> Annotated[str, Display("places", _or_absent)]:
+        """The range of its possible ranks."""
+        return format_places(self.rank_best, self.rank_worst)
+
+    @property
+    def places_and_group(self) -> Annotated[str, Display("places and group", _or_absent)]:
+        """The range of its possible ranks, and its letters while they are few."""
+        letters = (self.group or "").split()
+        # More letters tell less than the places beside them.
+        return " ".join((self.places, *(letters if len(letters) <= 3 else ())))
+
+    @property
+    def win_percentage(self) -> Annotated[float | None, Display("win rate, %", _one_decimal)]:
+        """The win rate in per cent."""
+        return None if self.win_rate is None else 100 * self.win_rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
