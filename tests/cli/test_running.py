@@ -58,7 +58,7 @@ def run(*arguments: str) -> tuple[int, str]:
 def test_a_pilot_prints_its_leaderboard_and_where_the_report_is(project: SmallProject) -> None:
     code, output = run("run", "--config", str(project.config_path), "--mode", "pilot")
     assert code == 0
-    for words in ("factuality", "rating", "interval", "group", "± SEM", "careful"):
+    for words in ("factuality", "rating", "interval", "group", "± SEM (order noise)", "careful"):
         assert words in output
     report = next(line for line in output.splitlines() if line.startswith("Report: "))
     assert Path(report.removeprefix("Report: ")).is_file()

@@ -30,14 +30,17 @@ from tournament_assets.reports.cost_estimate import (
     estimate_document,
     estimate_json,
 )
-from tournament_assets.reports.leaderboard import print_leaderboard
+from tournament_assets.reports.leaderboard import leaderboard_sections
 from tournament_assets.reports.report_tables import (
     Document,
     ReportSection,
     ReportTable,
+    print_document,
     print_table,
 )
 from tournament_assets.runs.preflight import Health
+from tournament_assets.storage.tables import rows_of
+from tournament_assets.tournament.asset_rows import LeaderboardRow
 
 
 def run(config_path: Path, mode: str, **options: Any) -> None:
@@ -57,15 +60,14 @@ def run(config_path: Path, mode: str, **options: Any) -> None:
         )
     console = open_console()
     console.print()
-    print_leaderboard(
-        summary.leaderboard,
-        console,
-        win_rates=summary.win_rates,
+    sections = leaderboard_sections(
+        list(rows_of(LeaderboardRow, summary.leaderboard)),
+        summary.win_rates,
         confidence=summary.confidence,
-        title=summary.title,
-        question=summary.question,
-        first_lines=(*summary.outages, *summary.cautions),
     )
+    question = [ReportSection("", (summary.question,))] if summary.question else []
+    warnings = (*summary.outages, *summary.cautions)
+    print_document(Document(summary.title, [*question, *sections], warnings), console)
     for warning in summary.warnings:
         console.print(f"check: {warning}", style="yellow", markup=False)
     console.print(

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 
 import pandas as pd
 
@@ -12,15 +12,13 @@ from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, WIN_SHARE
 from tournament_assets.reports.claims import Statements, pair_records, verdict_sentence
 from tournament_assets.reports.report_tables import (
     Cell,
-    Console,
     ReportSection,
     ReportTable,
-    print_table,
-    print_text,
+    select_columns,
     table_csv,
     table_latex,
 )
-from tournament_assets.storage.tables import rows_of
+from tournament_assets.storage.tables import columns_of, rows_of
 from tournament_assets.tournament.asset_rows import (
     EloRow,
     LeaderboardRow,
@@ -28,13 +26,7 @@ from tournament_assets.tournament.asset_rows import (
     WinRateRow,
     by_dimension,
 )
-from tournament_assets.tournament.formatting import (
-    ABSENT,
-    format_confidence,
-    format_interval,
-    format_rating,
-    format_share,
-)
+from tournament_assets.tournament.formatting import format_confidence
 
 
 def build_leaderboard(
@@ -63,11 +55,7 @@ def build_leaderboard(
     everything = list(rows_of(RatingRow, ratings))
     strengths = [row for row in everything if row.method == BRADLEY_TERRY]
     pairs = list(rows_of(WinRateRow, win_rates))
-    dimensions = {
-        *(row.dimension for row in elo.values()),
-        *(row.dimension for row in strengths),
-        *(row.dimension for row in pairs),
-    }
+    dimensions = {row.dimension for row in (*elo.values(), *strengths, *pairs)}
     if len(dimensions) > 1:
         raise ValueError(
             f"the tables are of dimensions {sorted(dimensions)!r}; expected one; "
@@ -161,139 +149,50 @@ def leaderboard_cells(
         rows: Rows of table "leaderboard" of one dimension, best entrant first.
         beside: Further columns.
     """
-    columns = {name: cell for name, cell in _CELLS.items() if name not in _LATEX_ONLY}
-    return _cells_of(rows, {**columns, **(beside or {})})
+    columns = select_columns(LeaderboardRow, *_COLUMNS)
+    return ReportTable.of(rows, {**columns, **(beside or {})}, n_labels=2)
 
 
-def _cells_of(
-    rows: Sequence[LeaderboardRow], columns: Mapping[str, Cell[LeaderboardRow]]
-) -> ReportTable:
-    spare = tuple(place for place, name in enumerate(columns) if name == "Elo ± SEM")
-    return replace(ReportTable.of(rows, columns, n_labels=2), spare=spare)
-
-
-def format_places(row: LeaderboardRow) -> str:
-    """Return the range of an entrant's possible ranks, such as 2–5; nothing without one."""
-    best, worst = row.rank_best, row.rank_worst
-    return "" if best is None else f"{best}" if best == worst else f"{best}–{worst}"
-
-
-_MOST_LETTERS = 3
-"""More letters than these tell less than the places beside them."""
-
-
-def _places(row: LeaderboardRow) -> str:
-    letters = (row.group or "").split()
-    shown = letters if len(letters) <= _MOST_LETTERS else ()
-    return " ".join((format_places(row), *shown)) or ABSENT
-
-
-def _number(value: float | None) -> str:
-    return ABSENT if value is None else f"{value:.1f}"
-
-
-_CELLS: Mapping[str, Cell[LeaderboardRow]] = {
-    "rank": lambda row: row.rank,
-    "entrant": lambda row: row.entrant_id,
-    "rating": lambda row: "not rated" if row.rating is None else format_rating(row.rating),
-    "interval": lambda row: (
-        None if row.rating is None else format_interval(row.low, row.high, absent="unbounded")
-    ),
-    "places and group": _places,
-    "group": lambda row: row.group or None,
-    "win rate": lambda row: format_share(row.win_rate),
-    "win rate, %": lambda row: _number(None if row.win_rate is None else 100 * row.win_rate),
-    "pairs": lambda row: row.n,
-    "Elo ± SEM": lambda row: None if row.elo is None else f"{row.elo:.1f} ± {_number(row.elo_sem)}",
-}
-"""The columns of a leaderboard."""
-_LATEX_ONLY = ("group", "win rate, %")
-
-
-def interval_notes(*, confidence: float) -> tuple[str, ...]:
-    """Return notes that explain ratings, intervals, places and groups."""
-    share = format_confidence(confidence)
-    return (
-        f"rating: Bradley-Terry in Elo points, ties as halves; interval ({share}): whole prompts "
-        "resampled.",
-        f"places and letters ({share}, all pairs together): within a letter neither of two is "
-        "better.",
-        "Elo ± SEM: the mean over orderings of the decisive pairs, and its order noise.",
-    )
+_COLUMNS = ("rank", "entrant_id", "rating", "interval", "places_and_group", "win_rate", "n")
 
 
 def leaderboard_sections(
     rows: Sequence[LeaderboardRow], win_rates: Sequence[WinRateRow] = (), *, confidence: float
 ) -> list[ReportSection]:
-    """Return a section per dimension, its verdict first, and one with notes on reading them.
+    """Return the verdict, table and Elo ratings of each dimension, and notes on reading them.
 
     Args:
         rows: Rows of table "leaderboard", of one dimension or several.
         win_rates: Rows of table "win_rates" of the same dimensions; for the leader's record against
             the next.
     """
-    notes = (*_judge_lines(rows), *interval_notes(confidence=confidence))
-    return [
-        *(
-            ReportSection(
-                dimension,
-                (verdict_sentence(members, win_rates, dimension=dimension, confidence=confidence),),
-                ((dimension, leaderboard_cells(members)),),
-            )
-            for dimension, members in by_dimension(rows).items()
-        ),
-        ReportSection("", notes),
-    ]
-
-
-def print_leaderboard(
-    frame: pd.DataFrame,
-    console: Console,
-    *,
-    win_rates: Sequence[WinRateRow] = (),
-    confidence: float = 0.95,
-    title: str = "",
-    question: str = "",
-    first_lines: Sequence[str] = (),
-) -> None:
-    """Print a table and a verdict per dimension, and what the intervals cover.
-
-    Args:
-        frame: Table "leaderboard".
-        title: The title above the tables; none if empty.
-        question: The question that it answers, if one is given.
-        win_rates: Rows of table "win_rates" of the same dimensions.
-        first_lines: What a reader must know before the first table, such as a judge outage.
-    """
-    rows = list(rows_of(LeaderboardRow, frame))
-    for line in first_lines:
-        print_text(line, console, style="bold red")
-        console.print()
-    for heading, style in ((title, "bold underline"), (question, "italic")):
-        if heading:
-            print_text(heading, console, style=style)
+    share = format_confidence(confidence)
+    sections = []
     for dimension, members in by_dimension(rows).items():
-        print_table(dimension, _for_terminal(leaderboard_cells(members)), console)
-        console.print()
-        sentence = verdict_sentence(members, win_rates, dimension=dimension, confidence=confidence)
-        print_text(sentence, console)
-    console.print()
-    for line in (*_judge_lines(rows), *interval_notes(confidence=confidence)):
-        print_text(line, console, style="dim")
-
-
-_TERMINAL_HEADERS = {"rank": "#", "places and group": "places\ngroup", "Elo ± SEM": "Elo\n± SEM"}
-"""Headers shorter than the table's own."""
-
-
-def _for_terminal(table: ReportTable) -> ReportTable:
-    return replace(
-        table, headers=tuple(_TERMINAL_HEADERS.get(each, each) for each in table.headers)
+        verdict = verdict_sentence(members, win_rates, dimension=dimension, confidence=confidence)
+        table = (dimension, leaderboard_cells(members))
+        sections += [
+            ReportSection("", (verdict,), (table,)),
+            ReportSection("", _elo_sentences(members), is_note=True),
+        ]
+    notes = (
+        *sorted({f"judge: {row.judge}; model: {row.judge_model}" for row in rows}),
+        f"rating: Bradley-Terry in Elo points, ties as halves; interval ({share}): whole prompts "
+        "resampled.",
+        f"places and letters ({share}, all pairs together): within a letter neither of two is "
+        "better.",
     )
+    return [*sections, ReportSection("", notes, is_note=True)]
 
 
-def _judge_lines(rows: Sequence[LeaderboardRow]) -> list[str]:
-    return sorted({f"judge: {row.judge}; model: {row.judge_model}" for row in rows})
+def _elo_sentences(rows: Sequence[LeaderboardRow]) -> tuple[str, ...]:
+    """Name the mean Elo rating over orderings of each entrant that has one, and its order noise."""
+    ratings = [
+        f"{row.entrant_id} {row.elo:.1f}" + ("" if row.elo_sem is None else f" ± {row.elo_sem:.1f}")
+        for row in rows
+        if row.elo is not None
+    ]
+    return (f"Elo, mean over orderings ± SEM (order noise): {', '.join(ratings)}.",) * bool(ratings)
 
 
 _NOTE = (
@@ -312,42 +211,36 @@ def leaderboard_latex(leaderboard: Mapping[str, Sequence[LeaderboardRow]]) -> st
         leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
     """
     rows = [row for rows in leaderboard.values() for row in rows]
-    table = _cells_of(rows, {name: _CELLS[name] for name in _LATEX_COLUMNS})
+    table = ReportTable.of(rows, select_columns(LeaderboardRow, *_LATEX_COLUMNS), n_labels=2)
     is_long = max((len(row.entrant_id) for row in rows), default=0) > _LONG_NAME
     return _NOTE + table_latex(
         table,
         columns=[
-            *({**_LATEX_COLUMNS, "entrant": "p{6.6em}"} if is_long else _LATEX_COLUMNS).values()
+            *({**_LATEX_COLUMNS, "entrant_id": "p{6.6em}"} if is_long else _LATEX_COLUMNS).values()
         ],
         blocks=[(dimension, len(rows)) for dimension, rows in leaderboard.items()],
     )
 
 
 def leaderboard_csv(leaderboard: Mapping[str, Sequence[LeaderboardRow]]) -> bytes:
-    """Return every column of table "leaderboard" as CSV; names in a list are separated by spaces.
+    """Return every column of table "leaderboard" as CSV.
 
     Args:
         leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
     """
-    rows = [asdict(row) for rows in leaderboard.values() for row in rows]
-    columns = [field.name for field in fields(LeaderboardRow)]
-    return table_csv(
-        columns,
-        (
-            [" ".join(row[name]) if isinstance(row[name], tuple) else row[name] for name in columns]
-            for row in rows
-        ),
-    )
+    columns = [column.name for column in columns_of(LeaderboardRow)]
+    every_row = (row for rows in leaderboard.values() for row in rows)
+    return table_csv(columns, ([getattr(row, name) for name in columns] for row in every_row))
 
 
 _LONG_NAME = 14
 """Characters of a name that fits beside the numbers."""
 _LATEX_COLUMNS = {
     "rank": "r",
-    "entrant": "l",
+    "entrant_id": "l",
     "rating": "S[table-format=4.1]",
     "interval": "r",
     "group": "l",
-    "pairs": "S[table-format=5.0]",
-    "win rate, %": "S[table-format=3.1]",
+    "n": "S[table-format=5.0]",
+    "win_percentage": "S[table-format=3.1]",
 }

@@ -72,9 +72,13 @@ def escape_terminal(text: str) -> str:
 def escape_csv(value: Any) -> Any:
     """Return a text that no spreadsheet takes for a formula; other text is unchanged.
 
+    Texts in a list are separated by spaces.
+
     Text that begins like a formula gets an apostrophe in front, as OWASP advises. Every line break
     is a line feed, because Python's writer does not quote a cell for a carriage return.
     """
+    if isinstance(value, tuple):
+        value = " ".join(value)
     if not isinstance(value, str):
         return value
     text = show_controls(value.replace("\r\n", "\n").replace("\r", "\n"))

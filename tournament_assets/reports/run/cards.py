@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.figures import EntrantEconomy
-from tournament_assets.reports.leaderboard import format_places
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.formatting import (
     ABSENT,
@@ -88,7 +87,7 @@ def _line(found: Statements, row: LeaderboardRow, broken: Collection[str]) -> Ca
     rival, share = found.rival_of(row.entrant_id, broken=broken) or ("", None)
     return CardLine(
         dimension=found.dimension,
-        places=format_places(row),
+        places=row.places,
         win_share=format_share(share, decimals=0),
         rival=rival,
         rating="not rated" if row.rating is None else format_rating(row.rating),

@@ -21,7 +21,6 @@ from tournament_assets.reports.figures.ladder import (
     misdrawn,
     place_on_ladder,
 )
-from tournament_assets.reports.leaderboard import format_places
 from tournament_assets.reports.rendering import render_page, render_template
 from tournament_assets.reports.report_tables import Ladder, LadderBar, ReportSection
 from tournament_assets.reports.run.cards import entrant_cards
@@ -222,7 +221,7 @@ def _bar(
 ) -> LadderBar:
     if row is None:
         return LadderBar("not judged")
-    group = (format_places(row) if by_place else row.group) or ""
+    group = (row.places if by_place else row.group) or ""
     if row.rating is None:
         return LadderBar("no rating" if row.n else "no judged pair", group=group)
     return LadderBar(
