@@ -14,7 +14,7 @@ from rich.console import Console
 
 from tournament_assets.reports.rendering import render_macro, show_controls
 from tournament_assets.reports.report_tables import (
-    HtmlCell,
+    HtmlText,
     ReportSection,
     ReportTable,
     ThemedPicture,
@@ -213,17 +213,10 @@ def test_a_word_longer_than_the_terminal_stays_whole() -> None:
     assert f"\n{'olmo_' * 12}\n" in _printed(ReportTable(("who",), (("olmo_" * 12,),)), 50)
 
 
-def test_spare_columns_go_before_numbers_are_wrapped() -> None:
-    table = ReportTable(("who", "low", "high"), (("ada", "12 of 40", "39 of 40"),), spare=(1,))
-    assert "low" in _printed(table, 80)
-    narrow = _printed(table, 16)
-    assert "low" not in narrow
-    assert "39 of 40" in narrow
-
-
 def test_a_cell_may_look_otherwise_in_html_alone() -> None:
-    cell = HtmlCell("55 %", small="n = 9", href="#x?a=<b>", label='of "ada"', css="r11")
-    table = ReportTable(("", "bob"), (("ada", "55 % (n = 9)"),), look="grid", html={(0, 1): cell})
+    link = {"href": "#x?a=<b>", "label": 'of "ada"'}
+    cell = HtmlText("55 % (n = 9)", "55 %", small="n = 9", css="r11", **link)
+    table = ReportTable(("", "bob"), (("ada", cell),), look="grid")
     assert "| ada | 55 % (n = 9) |" in table_markdown(table)
     page = _html(table, "grid")
     assert '<td class="r11"><a href="#x?a=&lt;b&gt;" aria-label="of &#34;ada&#34;">' in page
@@ -238,11 +231,11 @@ def test_columns_that_just_fit_stand_side_by_side() -> None:
 
 def test_a_long_table_is_shown_one_dimension_at_a_time_with_every_row_once() -> None:
     rows = tuple((name, f"e{n}", f"{name}{n}") for name in ("f", "g") for n in range(7))
-    table = ReportTable(("dimension", "entrant", "value"), rows, n_labels=2, spare=(0, 2))
+    table = ReportTable(("dimension", "entrant", "value"), rows, n_labels=2)
     parts = dict(table.by_dimension)
     assert list(parts) == ["f", "g"]
     assert parts["g"].headers == ("entrant", "value")
-    assert (parts["g"].n_labels, parts["g"].spare) == (1, (1,))
+    assert parts["g"].n_labels == 1
     assert [("g", *row) for row in parts["g"].rows] == list(rows[7:])
     section = ReportSection("Audit", tables=(("Present", table),))
     page = render_macro("macros.html.jinja", "section", section, "audit")
@@ -282,15 +275,11 @@ def test_a_picture_of_each_dimension_is_chosen_with_its_table_or_alone() -> None
 
 
 def test_a_column_that_counts_nothing_becomes_a_sentence_and_links_stay_with_their_cells() -> None:
-    cell = HtmlCell("9", href="#x")
-    table = ReportTable(
-        ("who", "lost", "won", "read"),
-        (("ada", "0", "3", "9"), ("bob", "0", "0", "9")),
-        spare=(2,),
-        html={(0, 3): cell},
-    )
+    cell = HtmlText("9", href="#x")
+    rows = (("ada", "0", "3", cell), ("bob", "0", "0", "9"))
+    table = ReportTable(("who", "lost", "won", "read"), rows)
     section = ReportSection("Pairs", tables=(("f", table), ("g", table))).without_empty_tables
     assert section.sentences == ("f and g: 0 everywhere (lost).",)
     left = section.tables[0][1]
     assert left.headers == ("who", "won", "read")
-    assert (left.spare, left.html) == ((1,), {(0, 2): cell})
+    assert left.rows[0][2] is cell

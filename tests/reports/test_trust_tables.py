@@ -2,6 +2,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from tournament_assets.reports.report_tables import HtmlText
 from tournament_assets.reports.trust_tables import (
     amber_sentences,
     light_sentence,
@@ -101,10 +102,11 @@ def test_an_amber_light_says_in_words_that_it_cannot_tell_and_how_many_more_woul
     assert said.startswith("direction of flips: amber, ")
     assert said.endswith("(why; too few to tell: about 3 more flips).")
     matrix = trust_matrix(shown(FEW))
-    assert matrix.rows[0][1].startswith("amber: ")
-    (cell,) = (matrix.html or {}).values()
+    cell = matrix.rows[0][1]
+    assert cell.startswith("amber: ")
+    assert isinstance(cell, HtmlText)
     assert cell.light == "light fair"
-    assert (cell.small or "").startswith("amber")
+    assert cell.small.startswith("amber")
     assert not red_sentences(shown(FEW))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from textwrap import wrap
-from typing import Any, Literal, Protocol, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
 from tournament_assets.reports.rendering import (
     break_latex,
@@ -22,6 +22,9 @@ from tournament_assets.reports.rendering import (
 )
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import ABSENT, Display, join_names
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Row = TypeVar("Row")
 Cell = Callable[[Row], str | int | None]
@@ -68,10 +71,7 @@ def _display_of(row_type: Any, name: str) -> Display:
 _LIGHTS = {
     "green": "light good",
     "amber": "light fair",
-    "yellow": "light fair",
     "red": "light bad",
-    "grey": "light unknown",
-    "gray": "light unknown",
     "not measured": "light unknown",
     "pooled": "light unknown",
     "no threshold": "light unknown",
@@ -92,38 +92,32 @@ _GAP = 2
 """Characters between two columns of a table on a terminal."""
 
 
-class Console(Protocol):
-    """The part of rich's console that is used, so that the definitions load without rich."""
-
-    @property
-    def width(self) -> int:
-        """In columns."""
-
-    def print(
-        self, *shown: Any, overflow: Literal["ignore"] | None = None, crop: bool = True
-    ) -> None:
-        """Print texts or tables."""
-
-
-@dataclass(frozen=True, slots=True)
-class HtmlCell:
-    """How a cell looks in HTML, if that is more than its text.
+class HtmlText(str):
+    """A text of which HTML shows more, as a cell or as a sentence.
 
     Attributes:
-        text: The text.
+        html: What HTML shows in place of the text.
         small: Smaller text below it.
         href: The address it links to; empty for none.
         label: The link's label for screen readers.
         css: Class of the cell.
         light: Class of the light behind the text.
+        links: The words of each link that follows, and its address.
     """
 
-    text: str
+    html: str
     small: str = ""
     href: str = ""
     label: str = ""
     css: str = ""
     light: str = ""
+    links: Sequence[tuple[str, str]] = ()
+
+    def __new__(cls, text: str, html: str = "", **attributes: Any) -> "HtmlText":
+        """Return the text with some of its attributes."""
+        self = super().__new__(cls, text)
+        vars(self).update(html=html or text, **attributes)
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,18 +129,14 @@ class ReportTable:
         rows: One text per column.
         n_labels: Number of left columns that label the row; the others hold numbers.
         subject: Indexes of the columns that say what a row is about; the last label unless given.
-        spare: Indexes of columns that a narrow terminal omits.
         look: How HTML shows it: with a head, as a grid of win rates, or as pairs without a head.
-        html: Cells that look different in HTML, by row and column.
     """
 
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     n_labels: int = 1
     subject: tuple[int, ...] = ()
-    spare: tuple[int, ...] = ()
     look: Literal["", "grid", "pairs", "pairs hashes"] = ""
-    html: Mapping[tuple[int, int], HtmlCell] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -158,8 +148,9 @@ class ReportTable:
     ) -> "ReportTable":
         """Return a table with a line for each row and a column for each header."""
         cells = ([cell(row) for cell in columns.values()] for row in rows)
-        lines = (tuple(ABSENT if cell is None else str(cell) for cell in line) for line in cells)
-        return cls(tuple(columns), tuple(lines), n_labels, subject)
+        return cls(
+            tuple(columns), tuple(tuple(map(_text, line)) for line in cells), n_labels, subject
+        )
 
     def is_text(self, column: int) -> bool:
         """Whether a column is left-aligned, as a label or as prose."""
@@ -171,39 +162,32 @@ class ReportTable:
         return self.subject or (self.n_labels - 1,)
 
     @property
-    def said_of_nothing(self) -> str:
-        """What every number of the table says, if it is 0 everywhere or nowhere measured."""
-        cells = {cell.strip() for row in self.rows for cell in row[self.n_labels :]}
-        for said, empty in (("0 everywhere", _ZEROS), ("not measured", _UNMEASURED)):
-            if not self.look and cells and cells <= empty:
-                return f"{said} ({join_names(self.names[self.n_labels :])})"
-        return ""
-
-    @property
     def names(self) -> tuple[str, ...]:
         """The headers on one line each."""
         return tuple(" ".join(header.split()) for header in self.headers)
 
     @property
-    def zero_columns(self) -> tuple[int, ...]:
-        """Columns that count nothing in any row."""
-        columns = range(self.n_labels, 0 if self.look else len(self.headers))
-        return tuple(each for each in columns if {row[each].strip() for row in self.rows} == {"0"})
+    def empty_columns(self) -> tuple[str, tuple[int, ...]]:
+        """What is true of columns that tell nothing, and which these are.
+
+        They are all columns of numbers where all numbers are 0 or none is measured; else those that
+        count nothing.
+        """
+        numbers = range(self.n_labels, 0 if self.look else len(self.headers))
+        texts = {column: {row[column].strip() for row in self.rows} for column in numbers}
+        everything = set().union(*texts.values())
+        for words, empty in (("0 everywhere", _ZEROS), ("not measured", _UNMEASURED)):
+            if everything and everything <= empty:
+                return words, tuple(numbers)
+        return "0 everywhere", tuple(column for column, cells in texts.items() if cells == {"0"})
 
     def without(self, columns: Collection[int]) -> "ReportTable":
         """Return the table without some columns, none of which is a label."""
-        kept = [each for each in range(len(self.headers)) if each not in columns]
-        return replace(
-            self,
-            headers=tuple(self.headers[each] for each in kept),
-            rows=tuple(tuple(row[each] for each in kept) for row in self.rows),
-            spare=tuple(kept.index(each) for each in self.spare if each in kept),
-            html={
-                (row, kept.index(column)): cell
-                for (row, column), cell in self.html.items()
-                if column in kept
-            },
+        rest = [column for column in range(len(self.headers)) if column not in columns]
+        headers, *rows = (
+            tuple(texts[column] for column in rest) for texts in (self.headers, *self.rows)
         )
+        return replace(self, headers=headers, rows=tuple(rows))
 
     @property
     def column_classes(self) -> list[str]:
@@ -212,14 +196,11 @@ class ReportTable:
 
     def _column_class(self, column: int) -> str:
         cells = [row[column] for row in self.rows]
-        shown = [cell for place, cell in self.html.items() if place[1] == column]
-        has_link = any(cell.href for cell in shown)
-        is_lit = any(map(light_class, cells)) or any(cell.light for cell in shown)
-        if column < self.n_labels or is_lit:
+        if column < self.n_labels or any(map(light_class, cells)):
             return "label"
         if self.look:
             return "hash" if self.look == "pairs hashes" else ""
-        if has_link:
+        if any(isinstance(cell, HtmlText) and cell.href for cell in cells):
             return "label"
         return "label prose" if self.is_text(column) else ""
 
@@ -231,7 +212,7 @@ class ReportTable:
         """
         names = list(dict.fromkeys(row[0] for row in self.rows))
         is_long = len(self.rows) > _MOST_ROWS and 1 < len(names) <= MOST_CHOICES
-        if not is_long or self.headers[0] != "dimension" or self.n_labels < 2 or self.html:
+        if not is_long or self.headers[0] != "dimension" or self.n_labels < 2:
             return {}
         return {
             name: replace(
@@ -240,44 +221,33 @@ class ReportTable:
                 rows=tuple(row[1:] for row in self.rows if row[0] == name),
                 n_labels=self.n_labels - 1,
                 subject=tuple(column - 1 for column in self.subject if column),
-                spare=tuple(column - 1 for column in self.spare if column),
             )
             for name in names
         }
 
     @property
-    def html_rows(self) -> list[list[HtmlCell]]:
-        """How HTML shows the cells."""
+    def html_rows(self) -> list[list[HtmlText]]:
+        """The cells as HTML shows them."""
         classes = self.column_classes
         return [
             [
-                self.html.get((index, column))
-                or HtmlCell(text, css=classes[column], light=light_class(text))
-                for column, text in enumerate(row)
+                cell
+                if isinstance(cell, HtmlText)
+                else HtmlText(cell, css=css, light=light_class(cell))
+                for cell, css in zip(row, classes, strict=True)
             ]
-            for index, row in enumerate(self.rows)
+            for row in self.rows
         ]
+
+
+def _text(cell: str | int | None) -> str:
+    return ABSENT if cell is None else cell if isinstance(cell, str) else str(cell)
 
 
 def light_class(text: str) -> str:
     """Return the class of a cell that shows a test's result, or nothing."""
-    return _LIGHTS.get(text.strip().lower(), "")
-
-
-class LinkedSentence(str):
-    """A sentence that HTML follows with links.
-
-    Attributes:
-        links: The words of each link, and its address.
-    """
-
-    links: Sequence[tuple[str, str]]
-
-    def __new__(cls, sentence: str, *, links: Sequence[tuple[str, str]]) -> "LinkedSentence":
-        """Return the sentence with its links."""
-        self = super().__new__(cls, sentence)
-        self.links = links
-        return self
+    is_lit = isinstance(text, HtmlText)
+    return text.light if is_lit else _LIGHTS.get(text.strip().lower(), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,18 +350,17 @@ class ReportSection:
         empty: dict[str, list[str]] = {}
         tables: list[tuple[str, ReportTable]] = []
         for title, table in self.tables:
-            if said := table.said_of_nothing:
-                empty.setdefault(said, []).append(title or self.title)
-                continue
-            if zeros := table.zero_columns:
-                said = f"0 everywhere ({join_names([table.names[each] for each in zeros])})"
-                empty.setdefault(said, []).append(title or self.title)
-            tables.append((title, table.without(zeros)))
+            words, columns = table.empty_columns
+            if columns:
+                names = join_names([table.names[column] for column in columns])
+                empty.setdefault(f"{words} ({names})", []).append(title or self.title)
+            if len(columns) < len(table.headers) - table.n_labels or not columns:
+                tables.append((title, table.without(columns)))
         return replace(
             self,
             sentences=(
                 *self.sentences,
-                *(f"{join_names(titles)}: {said}." for said, titles in empty.items()),
+                *(f"{join_names(titles)}: {words}." for words, titles in empty.items()),
             ),
             tables=tuple(tables),
             folds=tuple(fold.without_empty_tables for fold in self.folds),
@@ -494,7 +463,7 @@ def document_markdown(document: Document) -> str:
     return render_template("sections.md.jinja", document=document)
 
 
-def print_document(document: Document, console: Console) -> None:
+def print_document(document: Document, console: "Console") -> None:
     """Print the warnings, the title, and each section's heading, sentences and tables."""
     for warning in document.warnings:
         print_text(warning, console, style="bold red")
@@ -507,7 +476,7 @@ def print_document(document: Document, console: Console) -> None:
         _print_section(section, console)
 
 
-def _print_section(section: ReportSection, console: Console) -> None:
+def _print_section(section: ReportSection, console: "Console") -> None:
     if section.title:
         print_text(section.title, console, style="bold")
     for sentence in section.sentences:
@@ -521,7 +490,7 @@ def _print_section(section: ReportSection, console: Console) -> None:
         _print_section(fold, console)
 
 
-def print_text(text: str, console: Console, *, style: str = "") -> None:
+def print_text(text: str, console: "Console", *, style: str = "") -> None:
     """Print a text with control characters made visible and no word broken."""
     from rich.cells import cell_len
     from rich.text import Text
@@ -535,91 +504,62 @@ def print_text(text: str, console: Console, *, style: str = "") -> None:
         console.print(Text("\n".join(lines), style=style), overflow="ignore", crop=False)
 
 
-def print_table(title: str, table: ReportTable, console: Console) -> None:
+def print_table(title: str, table: ReportTable, console: "Console") -> None:
     """Print a table below an empty line, breaking no word.
 
-    If it is too wide, spare columns are omitted; if that is not enough, every row becomes a block
-    of lines `header: value`.
+    Where its columns do not fit side by side, each row becomes lines `header: value`.
 
     Args:
         title: What stands above it; nothing if empty.
         table: The table; its control characters are made visible.
     """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
     console.print()
-    table = replace(
-        table,
-        headers=tuple(map(escape_terminal, table.headers)),
-        rows=tuple(tuple(_one_line(text) for text in row) for row in table.rows),
+    if title:
+        print_text(title, console, style="bold")
+    headers = tuple(map(escape_terminal, table.headers))
+    rows = tuple(
+        tuple(escape_terminal(" ".join(text.split())) for text in row) for row in table.rows
     )
-    columns = list(range(len(table.headers)))
-    kept = [column for column in columns if column not in table.spare]
-    for shown in (columns, kept):
-        widths = _fitting_widths(table, shown, console.width)
-        if widths:
-            _print_side_by_side(title, table, widths, console)
-            return
-    _print_stacked(title, table, console)
+    table = replace(table, headers=headers, rows=rows)
+    widths = _fitting_widths(table, console.width)
+    if not widths:
+        for index, row in enumerate(rows):
+            if index:
+                console.print()
+            for header, text in zip(table.names, row, strict=True):
+                print_text(f"{header}: {text}", console)
+        return
+    grid = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
+    for column, width in enumerate(widths):
+        justify: Literal["left", "right"] = "left" if table.is_text(column) else "right"
+        grid.add_column(Text(headers[column]), justify=justify, width=width)
+    for row in rows:
+        grid.add_row(*map(Text, row))
+    console.print(grid)
 
 
-def _one_line(text: str) -> str:
-    return escape_terminal(" ".join(text.split()))
-
-
-def _fitting_widths(table: ReportTable, columns: Sequence[int], width: int) -> dict[int, int]:
-    """Return the width of each column, by its index; nothing if they do not fit side by side.
+def _fitting_widths(table: ReportTable, width: int) -> list[int]:
+    """Return the width of each column; nothing if they do not fit side by side.
 
     Headers are wrapped first, then texts; numbers stay on one line.
     """
     from rich.cells import cell_len
 
-    widths: dict[int, int] = {}
-    whole: dict[int, int] = {}
-    least: dict[int, int] = {}
-    for column in columns:
-        header, cells = table.headers[column], [row[column] for row in table.rows]
-        words = max(map(cell_len, " ".join((header, *cells)).split()), default=1)
-        whole[column] = max(words, *map(cell_len, cells), 1)
-        least[column] = words if table.is_text(column) else whole[column]
-        widths[column] = max(whole[column], *map(cell_len, header.split("\n")))
-    excess = sum(widths.values()) + _GAP * (len(columns) - 1) - width
-    for floor in (whole, least):
-        while excess > 0:
-            shrinkable = [column for column in columns if widths[column] > floor[column]]
-            if not shrinkable:
-                break
-            widths[max(shrinkable, key=widths.__getitem__)] -= 1
-            excess -= 1
-    return {} if excess > 0 else widths
-
-
-def _print_side_by_side(
-    title: str, cells: ReportTable, widths: Mapping[int, int], console: Console
-) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(
-        title=Text(escape_terminal(title), style="bold") if title else None,
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-    )
-    for column, width in widths.items():
-        justify: Literal["left", "right"] = "left" if cells.is_text(column) else "right"
-        table.add_column(Text(cells.headers[column]), justify=justify, width=width)
-    for texts in cells.rows:
-        table.add_row(*(Text(texts[column]) for column in widths))
-    console.print(table)
-
-
-def _print_stacked(title: str, cells: ReportTable, console: Console) -> None:
-    if title:
-        print_text(title, console, style="bold")
-    for index, texts in enumerate(cells.rows):
-        if index:
-            console.print()
-        for header, text in zip(cells.headers, texts, strict=True):
-            print_text(f"{' '.join(header.split())}: {text}", console)
+    words, lines, widths = [], [], []
+    for header, *cells in zip(table.headers, *table.rows, strict=True):
+        words.append(max(map(cell_len, " ".join((header, *cells)).split()), default=1))
+        lines.append(max(words[-1], *map(cell_len, cells), 1))
+        widths.append(max(lines[-1], *map(cell_len, header.split("\n"))))
+    least = [words[each] if table.is_text(each) else lines[each] for each in range(len(words))]
+    room = width - _GAP * (len(widths) - 1)
+    for floor in (lines, least):
+        while sum(widths) > room and widths != floor:
+            widest = max(
+                range(len(widths)), key=lambda each: (widths[each] > floor[each], widths[each])
+            )
+            widths[widest] -= 1
+    return widths if sum(widths) <= room else []

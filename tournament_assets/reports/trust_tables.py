@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.report_tables import (
-    HtmlCell,
+    HtmlText,
     ReportSection,
     ReportTable,
     light_class,
@@ -260,29 +260,24 @@ def trust_matrix(rows: Sequence[MeasureRow]) -> ReportTable:
         if row.state != TrustState.NOT_MEASURED:
             subject = None if row.measure == UNJUDGED else row.subject
             lines.setdefault((row.measure, subject), {})[row.dimension] = row
-    texts, html = [], {}
-    for number, ((measure, subject), cells) in enumerate(lines.items()):
-        texts.append(
-            (
-                _panel_title(measure, subject),
-                *(_cell(cells.get(dimension)) for dimension in dimensions),
-                _threshold(measure, next(iter(cells.values())).threshold),
-            )
+    texts = tuple(
+        (
+            _panel_title(measure, subject),
+            *(_cell(cells.get(dimension)) for dimension in dimensions),
+            _threshold(measure, next(iter(cells.values())).threshold),
         )
-        for column, dimension in enumerate(dimensions, start=1):
-            if dimension in cells:
-                html[number, column] = _html_cell(cells[dimension])
-    return ReportTable(("measure", *dimensions, "expected"), tuple(texts), html=html)
+        for (measure, subject), cells in lines.items()
+    )
+    return ReportTable(("measure", *dimensions, "expected"), texts)
 
 
 def _cell(row: MeasureRow | None) -> str:
-    return ABSENT if row is None else f"{row.state}: {_with_interval(row)}"
-
-
-def _html_cell(row: MeasureRow) -> HtmlCell:
+    if row is None:
+        return ABSENT
     value, _, interval = _with_interval(row).partition(" (")
     state = str(row.state)
-    return HtmlCell(
+    return HtmlText(
+        f"{state}: {_with_interval(row)}",
         value,
         small=f"{state}{', ' if interval else ''}{interval.removesuffix(')')}",
         css="label",

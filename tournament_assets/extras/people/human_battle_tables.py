@@ -25,7 +25,7 @@ from tournament_assets.reports.rating_method_tables import (
 from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import (
     Cell,
-    HtmlCell,
+    HtmlText,
     Ladder,
     LadderBar,
     ReportSection,
@@ -424,30 +424,19 @@ def _wins_table(rows: Sequence[MeasureRow]) -> ReportTable:
 
 
 def _errors_table(rows: Sequence[MeasureRow], dimension: str, links: BattleLinks) -> ReportTable:
+
+    def prompt(each: tuple[MeasureRow, float | None]) -> HtmlText:
+        row, name = each[0], str(each[0].prompt_id)
+        pair = {"entrant": str(row.subject), "versus": str(row.other)}
+        label = f"Read the pair of {row.subject} and {row.other} on {name}"
+        return HtmlText(name, href=first_address(links(dimension, [name], **pair)), label=label)
+
     errors = [row for row in rows if row.measure == "error"]
     by_judge = [row.value for row in rows if row.measure == "error_by_judge"]
-    html: Mapping[tuple[int, int], HtmlCell] = {
-        (index, 0): HtmlCell(
-            str(row.prompt_id),
-            href=href,
-            label=f"Read the pair of {row.subject} and {row.other} on {row.prompt_id}",
-        )
-        for index, row in enumerate(errors)
-        for href in (
-            first_address(
-                links(
-                    dimension,
-                    [str(row.prompt_id)],
-                    entrant=str(row.subject),
-                    versus=str(row.other),
-                )
-            ),
-        )
-    }
-    table = ReportTable.of(
+    return ReportTable.of(
         zip(errors, by_judge, strict=True),
         {
-            "prompt": lambda each: each[0].prompt_id,
+            "prompt": prompt,
             "entrants": lambda each: f"{each[0].subject} and {each[0].other}",
             "people say": lambda each: _said(each[0], each[0].value),
             "the judge says": lambda each: _said(*each),
@@ -456,7 +445,6 @@ def _errors_table(rows: Sequence[MeasureRow], dimension: str, links: BattleLinks
         n_labels=4,
         subject=(0, 1),
     )
-    return replace(table, html=html)
 
 
 def _said(row: MeasureRow, share: float | None) -> str | None:

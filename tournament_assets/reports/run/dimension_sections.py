@@ -1,7 +1,6 @@
 """The report's sections on every dimension: win rates, and every number behind the result."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -28,6 +27,7 @@ from tournament_assets.reports.figures.canvas import DARK, LIGHT, DrawsInPalette
 from tournament_assets.reports.figures.figures import (
     EntrantEconomy,
     Measure,
+    WinRate,
     draw_front,
     known_measures,
     place_entrants,
@@ -47,8 +47,7 @@ from tournament_assets.reports.rating_method_tables import (
 from tournament_assets.reports.rendering import render_sentences
 from tournament_assets.reports.report_tables import (
     Cell,
-    HtmlCell,
-    LinkedSentence,
+    HtmlText,
     ReportSection,
     ReportTable,
     ThemedPicture,
@@ -105,31 +104,29 @@ def wins_section(leaderboard: Leaders, win_rates: Pairs, *, links: BattleLinks) 
 def _win_grid(
     dimension: str, order: Sequence[str], pairs: Sequence[WinRateRow], links: BattleLinks
 ) -> ReportTable:
-    rows, html = [], {}
-    rates = win_rate_matrix(pairs, order)
     is_numbered = len(order) > _WIDEST_GRID
-    for row, (name, line) in enumerate(zip(order, rates, strict=True)):
-        texts = [f"{row + 1} {name}" if is_numbered else name]
-        for column, (other, cell) in enumerate(zip(order, line, strict=True), start=1):
-            if cell is None:
-                texts.append("" if name == other else ABSENT)
-                continue
-            text = format_share(cell.rate, decimals=0)
-            texts.append(f"{text} ({cell.count})")
-            html[row, column] = HtmlCell(
-                text,
-                small=(f"n = {cell.judged}" if is_numbered else cell.count).replace(
-                    "n = ", "n\u00a0=\u00a0"
-                ),
-                href=first_address(links(dimension, entrant=name, versus=other)),
-                label=f"{name} against {other} on {dimension}: {text}, {cell.count}. "
-                "Read the battles.",
-                css=f"r{round(20 * cell.rate)}",  # blue for winning, orange for losing
-            )
-        rows.append(tuple(texts))
-    columns = map(str, range(1, len(rows) + 1)) if is_numbered else order
-    headers = ("row beats column", *columns)
-    return ReportTable(headers, tuple(rows), look="grid", html=html)
+
+    def cell_of(name: str, other: str, rate: WinRate | None) -> str:
+        if rate is None:
+            return "" if name == other else ABSENT
+        text = format_share(rate.rate, decimals=0)
+        small = f"n = {rate.judged}" if is_numbered else rate.count
+        return HtmlText(
+            f"{text} ({rate.count})",
+            text,
+            small=small.replace("n = ", "n\u00a0=\u00a0"),
+            href=first_address(links(dimension, entrant=name, versus=other)),
+            label=f"{name} against {other} on {dimension}: {text}, {rate.count}. Read the battles.",
+            css=f"r{round(20 * rate.rate)}",  # blue for winning, orange for losing
+        )
+
+    names = [f"{row} {name}" if is_numbered else name for row, name in enumerate(order, start=1)]
+    columns = map(str, range(1, len(order) + 1)) if is_numbered else order
+    rows = tuple(
+        (title, *(cell_of(name, other, rate) for other, rate in zip(order, rates, strict=True)))
+        for title, name, rates in zip(names, order, win_rate_matrix(pairs, order), strict=True)
+    )
+    return ReportTable(("row beats column", *columns), rows, look="grid")
 
 
 def verdict_section(
@@ -175,7 +172,7 @@ def _with_battles(sentence: str, found: Statements, links: BattleLinks) -> str:
     words = f"Read the battles of {leader.entrant_id} that its first place rests on"
     is_one = len(pages) == 1
     said = [(f"{words}." if is_one else f"{words}: {title}.", href) for title, href in pages]
-    return LinkedSentence(sentence, links=said) if said else sentence
+    return HtmlText(sentence, links=said) if said else sentence
 
 
 def numbers_section(
@@ -295,6 +292,13 @@ def undecided_section(
 def _open_pairs_table(
     dimension: str, pairs: Sequence[PairStatement], links: BattleLinks
 ) -> ReportTable:
+
+    def battles(pair: PairStatement) -> str:
+        count = pair.record.settled
+        href = first_address(links(dimension, entrant=pair.upper, versus=pair.lower))
+        label = f"Read the battles of {pair.upper} and {pair.lower} on {dimension}"
+        return HtmlText(str(count), f"read all {count}" if href else "", href=href, label=label)
+
     columns: dict[str, Cell[PairStatement]] = {
         "upper": lambda pair: pair.upper,
         "lower": lambda pair: pair.lower,
@@ -308,18 +312,9 @@ def _open_pairs_table(
         "tied": lambda pair: pair.record.ties,
         "inconsistent": lambda pair: pair.record.inconsistent,
         "same text": lambda pair: pair.record.same_text,
-        "battles": lambda pair: pair.record.settled,
+        "battles": battles,
     }
-    html: Mapping[tuple[int, int], HtmlCell] = {
-        (row, len(columns) - 1): HtmlCell(
-            f"read all {pair.record.settled}" if href else str(pair.record.settled),
-            href=href,
-            label=f"Read the battles of {pair.upper} and {pair.lower} on {dimension}",
-        )
-        for row, pair in enumerate(pairs)
-        for href in (first_address(links(dimension, entrant=pair.upper, versus=pair.lower)),)
-    }
-    return replace(ReportTable.of(pairs, columns, n_labels=2, subject=(0, 1)), html=html)
+    return ReportTable.of(pairs, columns, n_labels=2, subject=(0, 1))
 
 
 def economy_section(
