@@ -15,7 +15,6 @@ from tournament_assets.tournament.formatting import (
     ABSENT,
     Display,
     format_interval,
-    format_places,
     format_rating,
     format_share,
 )
@@ -39,14 +38,6 @@ def by_dimension(rows: Iterable[Row]) -> dict[str, list[Row]]:
     for row in rows:
         groups.setdefault(row.dimension, []).append(row)
     return groups
-
-
-def _or_absent(text: str | None) -> str | None:
-    return text or None
-
-
-def _one_decimal(value: float | None) -> str | None:
-    return None if value is None else f"{value:.1f}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,8 +212,35 @@ class EloRow:
     note: Annotated[str | None, "why the rating is absent"] = None
 
 
+_MOST_LETTERS = 3
+"""More letters than these tell less than the places beside them."""
+
+Rank = Annotated[int | None, "1 is best; equal ratings share the better", Display("rank")]
+BestRank = Annotated[int | None, "best possible rank: 1 + entrants shown to be above it"]
+WorstRank = Annotated[int | None, "worst possible rank: all but those shown below it"]
+Letters = Annotated[
+    str | None,
+    "letters; of two that share one neither is better",
+    Display("group", lambda letters: letters or None),
+]
+
+
+class Placed:
+    """Whatever has a range of possible ranks."""
+
+    __slots__ = ()
+    rank_best: BestRank
+    rank_worst: WorstRank
+
+    @property
+    def places(self) -> Annotated[str | None, Display("places")]:
+        """The range of its possible ranks: `2–5`."""
+        best, worst = self.rank_best, self.rank_worst
+        return None if best is None else f"{best}" if best == worst else f"{best}–{worst}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RatingRow:
+class RatingRow(Placed):
     """An entrant's rating by one method, on one basis, over one stratum of the prompts."""
 
     dimension: Annotated[str, "the quality that was judged"]
@@ -240,15 +258,13 @@ class RatingRow:
     standard_error: Annotated[float | None, "of the rating, prompts as clusters"] = None
     low: Annotated[float | None, "lower end of its interval; absent without a bound"] = None
     high: Annotated[float | None, "upper end of its interval; absent without a bound"] = None
-    rank: Annotated[int | None, "1 is best; equal ratings share the better", Display("rank")] = None
-    rank_best: Annotated[int | None, "best possible rank: 1 + entrants shown to be above it"] = None
-    rank_worst: Annotated[int | None, "worst possible rank: all but those shown below it"] = None
+    rank: Rank = None
+    rank_best: BestRank = None
+    rank_worst: WorstRank = None
     shown_above: Annotated[
         tuple[str, ...], "entrants that it is better than; elo: below it beyond order noise"
     ] = ()
-    group: Annotated[
-        str | None, "letters; of two that share one neither is better", Display("group", _or_absent)
-    ] = None
+    group: Letters = None
     n: Annotated[
         int, "prompts it rests on; elo and arena: its matches; win_share: its pairs", Display("n")
     ] = 0
@@ -270,11 +286,6 @@ class RatingRow:
     def interval(self) -> Annotated[str, Display("interval")]:
         """Both ends of its interval, or the one that is known."""
         return format_interval(self.low, self.high, absent=ABSENT)
-
-    @property
-    def places(self) -> Annotated[str, Display("places", _or_absent)]:
-        """The range of its possible ranks."""
-        return format_places(self.rank_best, self.rank_worst)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,15 +313,11 @@ class WinRateRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderboardRow:
+class LeaderboardRow(Placed):
     """An entrant's place on a dimension, the rating it rests on, and what is read beside it."""
 
     dimension: Annotated[str, "the quality that was judged"]
-    rank: Annotated[
-        int | None,
-        "1 is best; equal ratings share the better; absent: see the note",
-        Display("rank"),
-    ]
+    rank: Rank
     entrant_id: Annotated[str, "the entrant", Display("entrant")]
     rating: Annotated[
         float | None,
@@ -323,12 +330,10 @@ class LeaderboardRow:
         float | None, "lower end of its comparison bar; bars overlap where neither is better"
     ] = None
     bar_high: Annotated[float | None, "upper end of that bar"] = None
-    rank_best: Annotated[int | None, "best possible rank: 1 + entrants shown to be above it"] = None
-    rank_worst: Annotated[int | None, "worst possible rank: all but those shown below it"] = None
+    rank_best: BestRank = None
+    rank_worst: WorstRank = None
     shown_above: Annotated[tuple[str, ...], "entrants that it is better than"] = ()
-    group: Annotated[
-        str | None, "letters; of two that share one neither is better", Display("group", _or_absent)
-    ] = None
+    group: Letters = None
     win_rate: Annotated[
         float | None,
         "share of its settled pairs that it won, ties as halves",
@@ -356,21 +361,15 @@ class LeaderboardRow:
         return format_interval(self.low, self.high, absent="unbounded")
 
     @property
-    def places(self) -> Annotated[str, Display("places", _or_absent)]:
-        """The range of its possible ranks."""
-        return format_places(self.rank_best, self.rank_worst)
-
-    @property
-    def places_and_group(self) -> Annotated[str, Display("places and group", _or_absent)]:
+    def places_and_group(self) -> Annotated[str | None, Display("places and group")]:
         """The range of its possible ranks, and its letters while they are few."""
-        letters = (self.group or "").split()
-        # More letters tell less than the places beside them.
-        return " ".join((self.places, *(letters if len(letters) <= 3 else ())))
+        letters = self.group if self.group and len(self.group.split()) <= _MOST_LETTERS else None
+        return " ".join(filter(None, (self.places, letters))) or None
 
     @property
-    def win_percentage(self) -> Annotated[float | None, Display("win rate, %", _one_decimal)]:
+    def win_percentage(self) -> Annotated[str | None, Display("win rate, %")]:
         """The win rate in per cent."""
-        return None if self.win_rate is None else 100 * self.win_rate
+        return None if self.win_rate is None else f"{100 * self.win_rate:.1f}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,11 +46,6 @@ def format_interval(low: float | None, high: float | None, *, absent: str) -> st
     return f"{low:.0f}{dash}{high:.0f}"
 
 
-def format_places(best: int | None, worst: int | None) -> str:
-    """Return a range of possible ranks: `2–5`; nothing without one."""
-    return "" if best is None else f"{best}" if best == worst else f"{best}–{worst}"
-
-
 def format_share(value: float | None, *, decimals: int = 1) -> str:
     """Return a share as people read it everywhere: `33.7 %`."""
     return ABSENT if value is None else f"{value:.{decimals}%}".replace("%", " %")

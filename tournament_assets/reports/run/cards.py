@@ -87,7 +87,7 @@ def _line(found: Statements, row: LeaderboardRow, broken: Collection[str]) -> Ca
     rival, share = found.rival_of(row.entrant_id, broken=broken) or ("", None)
     return CardLine(
         dimension=found.dimension,
-        places=row.places,
+        places=row.places or "",
         win_share=format_share(share, decimals=0),
         rival=rival,
         rating="not rated" if row.rating is None else format_rating(row.rating),
