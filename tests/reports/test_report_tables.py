@@ -82,7 +82,7 @@ def _from_markdown(table: ReportTable) -> list[str]:
 
 
 def _from_latex(table: ReportTable) -> list[str]:
-    text = table_latex(table, columns="lrr", blocks=[("", len(table.rows))])
+    text = table_latex({"": table}, columns="lrr")
     body = text.split("\\midrule\n")[1].removesuffix("\\bottomrule\n\\end{tabular}\n")
     named = {"textasciitilde{}": "~", "textasciicircum{}": "^", "textbackslash{}": "\\"}
     cells = [""]
@@ -141,7 +141,7 @@ def test_nothing_that_steers_a_program_or_turns_a_text_reaches_a_file(
     for written in (
         _html(table, row[0]),
         table_markdown(table),
-        table_latex(table, columns="lrr", blocks=[("", 1)]),
+        table_latex({"": table}, columns="lrr"),
         table_csv(table.headers, table.rows).decode(),
     ):
         assert not STEERS.search(written)

@@ -210,16 +210,12 @@ def leaderboard_latex(leaderboard: Mapping[str, Sequence[LeaderboardRow]]) -> st
     Args:
         leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
     """
-    rows = [row for rows in leaderboard.values() for row in rows]
-    table = ReportTable.of(rows, select_columns(LeaderboardRow, *_LATEX_COLUMNS), n_labels=2)
-    is_long = max((len(row.entrant_id) for row in rows), default=0) > _LONG_NAME
-    return _NOTE + table_latex(
-        table,
-        columns=[
-            *({**_LATEX_COLUMNS, "entrant_id": "p{6.6em}"} if is_long else _LATEX_COLUMNS).values()
-        ],
-        blocks=[(dimension, len(rows)) for dimension, rows in leaderboard.items()],
-    )
+    types = dict(_LATEX_COLUMNS)
+    if any(len(row.entrant_id) > _LONG_NAME for rows in leaderboard.values() for row in rows):
+        types["entrant_id"] = "p{6.6em}"
+    columns = select_columns(LeaderboardRow, *types)
+    tables = {name: ReportTable.of(rows, columns) for name, rows in leaderboard.items()}
+    return _NOTE + table_latex(tables, columns=[*types.values()])
 
 
 def leaderboard_csv(leaderboard: Mapping[str, Sequence[LeaderboardRow]]) -> bytes:
@@ -242,5 +238,5 @@ _LATEX_COLUMNS = {
     "interval": "r",
     "group": "l",
     "n": "S[table-format=5.0]",
-    "win_percentage": "S[table-format=3.1]",
+    "win_rate": "r",
 }

@@ -227,6 +227,7 @@ def _environment() -> Environment:
     }
     environment.filters["zip"] = zip
     environment.filters |= {
+        "latex": escape_latex,
         "tex": break_latex,
         "num": "\\num{{{}}}".format,
         "per_cent": "\\SI{{{}}}{{\\percent}}".format,

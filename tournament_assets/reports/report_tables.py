@@ -5,7 +5,6 @@ All escaping is done in `rendering`.
 
 import csv
 import io
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -13,11 +12,10 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
 from tournament_assets.reports.rendering import (
-    break_latex,
     escape_csv,
-    escape_latex,
     escape_terminal,
     render_macro,
+    render_part,
     render_template,
 )
 from tournament_assets.tournament.estimates import Estimate
@@ -82,10 +80,6 @@ MOST_CHOICES = 24
 """Most dimensions that a page's switch offers; report.css names each."""
 _MOST_ROWS = 6
 """Most rows of a table that a page shows whole, all dimensions below each other."""
-_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
-"""Numbers that siunitx aligns at the decimal point."""
-_LATEX_GAP = "@{\\hskip 7pt}"
-"""Column separation in LaTeX; the default of 12 pt makes tables wider than a text column."""
 _ZEROS = frozenset({"0", "0 %", "0.0 %"})
 _UNMEASURED = frozenset({ABSENT, "not measured"})
 _GAP = 2
@@ -406,42 +400,15 @@ def table_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
     return buffer.getvalue().encode()
 
 
-def table_latex(
-    table: ReportTable, *, columns: Sequence[str], blocks: Sequence[tuple[str, int]]
-) -> str:
+def table_latex(tables: Mapping[str, ReportTable], *, columns: Sequence[str]) -> str:
     """Return a `tabular` in the style of booktabs, its numbers aligned by siunitx.
 
     Args:
+        tables: Tables of the same columns, as blocks between rules, by titles that may be empty.
         columns: LaTeX's type of each column: l, c, r, a p of some width, whose names may be
             hyphenated, or siunitx's S, in which non-numbers are put in braces.
-        blocks: For each block between two rules, its title, which may be empty, and its number of
-            rows.
     """
-    lines = [_latex_line(row, columns) for row in table.rows]
-    parts = [_latex_line(table.headers, columns)]
-    for title, size in blocks:
-        above = f"\\multicolumn{{{len(columns)}}}{{l}}{{{escape_latex(title)}}} \\\\\n"
-        parts.append("".join([above if title else "", *lines[:size]]))
-        del lines[:size]
-    return "".join(
-        (
-            f"\\begin{{tabular}}{{@{{}}{_LATEX_GAP.join(columns)}@{{}}}}\n\\toprule\n",
-            "\\midrule\n".join(parts),
-            "\\bottomrule\n\\end{tabular}\n",
-        )
-    )
-
-
-def _latex_line(texts: Iterable[str], columns: Sequence[str]) -> str:
-    cells = [_latex_cell(text, column) for text, column in zip(texts, columns, strict=True)]
-    return f"{' & '.join(cells)} \\\\\n"
-
-
-def _latex_cell(text: str, column: str) -> str:
-    if column.startswith("S") and not _NUMBER.fullmatch(text):
-        return f"{{{escape_latex(text)}}}"
-    # TeX would run a long name into the next column.
-    return break_latex(text) if column.startswith("p") else escape_latex(text)
+    return "\n".join([*render_part("macros.tex.jinja", "tabular", tables, columns), ""])
 
 
 @dataclass(frozen=True, slots=True)

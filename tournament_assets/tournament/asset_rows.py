@@ -366,11 +366,6 @@ class LeaderboardRow(Placed):
         letters = self.group if self.group and len(self.group.split()) <= _MOST_LETTERS else None
         return " ".join(filter(None, (self.places, letters))) or None
 
-    @property
-    def win_percentage(self) -> Annotated[str | None, Display("win rate, %")]:
-        """The win rate in per cent."""
-        return None if self.win_rate is None else f"{100 * self.win_rate:.1f}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BattleRow:
