@@ -11,7 +11,6 @@ from tournament_assets.reports.claims import (
     against_ratings,
     answer_sentence,
     expected_share,
-    format_difference,
     open_pairs,
     pairs_sentence,
     verdict_sentence,
@@ -299,7 +298,7 @@ def test_pairs_come_closest_first_with_their_record_seen_from_the_upper() -> Non
     (pair,) = open_pairs(found)
     assert (pair.upper, pair.lower, pair.claim) == ("ada", "bob", "undecided")
     assert (pair.record.wins, pair.record.losses) == (6, 1)
-    assert format_difference(pair) == "+10.0 (-30 to 50)"
+    assert pair.difference_with_interval == "+10.0 (-30 to 50)"
 
 
 def test_rows_of_other_dimensions_are_ignored() -> None:

@@ -10,7 +10,7 @@ where the interval lies within the margin that does not matter, and *undecided* 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from tournament_assets.ratings.rating_tables import LEVEL
 from tournament_assets.ratings.standings import NO_INTERVAL, Claim
@@ -18,7 +18,9 @@ from tournament_assets.reports.rendering import render_part
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import (
+    Display,
     format_confidence,
+    format_count,
     format_interval,
 )
 
@@ -45,11 +47,11 @@ class PairRecord:
         share: Its share of the settled pairs, ties as halves; None where none was settled.
     """
 
-    wins: int = 0
-    losses: int = 0
-    ties: int = 0
-    inconsistent: int = 0
-    same_text: int = 0
+    wins: Annotated[int, Display("won")] = 0
+    losses: Annotated[int, Display("lost")] = 0
+    ties: Annotated[int, Display("tied")] = 0
+    inconsistent: Annotated[int, Display("inconsistent")] = 0
+    same_text: Annotated[int, Display("same text")] = 0
     unjudged: int = 0
     share: float | None = None
 
@@ -88,12 +90,22 @@ class PairStatement:
         record: How the upper one fared.
     """
 
-    upper: str
-    lower: str
-    claim: PairWord
+    upper: Annotated[str, Display("upper")]
+    lower: Annotated[str, Display("lower")]
+    claim: Annotated[PairWord, Display("claim")]
     difference: Estimate
-    more_prompts: int | None
+    more_prompts: Annotated[int | None, Display("more prompts", format_count)]
     record: PairRecord
+
+    @property
+    def difference_with_interval(self) -> Annotated[str, Display("difference (interval)")]:
+        """The difference in Elo points with its joint interval, if one was made."""
+        if self.difference.value is None:
+            return "open"
+        if self.difference.note:
+            return f"{self.difference.value:+.1f}"
+        ends = format_interval(self.difference.low, self.difference.high, absent="unbounded")
+        return f"{self.difference.value:+.1f} ({ends})"
 
     @property
     def is_decided(self) -> bool:
@@ -457,13 +469,3 @@ def open_pairs(found: Statements) -> list[PairStatement]:
 def pairs_sentence(found: Statements) -> str:
     """Describe how many pairs of entrants are decided, equivalent and undecided."""
     return _say("pairs", found, len(open_pairs(found)), MOST_PAIRS)
-
-
-def format_difference(pair: PairStatement) -> str:
-    """Return a difference in Elo points with its joint interval, if one was made."""
-    if pair.difference.value is None:
-        return "open"
-    if pair.difference.note:
-        return f"{pair.difference.value:+.1f}"
-    ends = format_interval(pair.difference.low, pair.difference.high, absent="unbounded")
-    return f"{pair.difference.value:+.1f} ({ends})"

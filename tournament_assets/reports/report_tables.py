@@ -8,6 +8,7 @@ import io
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from operator import attrgetter
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
@@ -34,7 +35,8 @@ def select_columns(row_type: type, *names: str) -> dict[str, Cell[Any]]:
 
     Args:
         row_type: The class of the rows.
-        names: Fields, and properties whose return type is annotated likewise, in order.
+        names: Fields, and properties whose return type is annotated likewise, in order; a dot
+            leads to those of a field, as in `record.wins`.
 
     Raises:
         TypeError: If one of them has no `Display`.
@@ -47,16 +49,19 @@ def select_columns(row_type: type, *names: str) -> dict[str, Cell[Any]]:
 
 
 def _text_of(row: Any, *, name: str, display: Display) -> str | int | None:
-    return display.text(getattr(row, name))
+    return display.text(attrgetter(name)(row))
 
 
 @cache
 def _display_of(row_type: Any, name: str) -> Display:
+    name, _, rest = name.partition(".")
     member = getattr(row_type, name, None)
     if isinstance(member, property):
         hint = get_type_hints(member.fget, include_extras=True)["return"]
     else:
         hint = get_type_hints(row_type, include_extras=True)[name]
+    if rest:
+        return _display_of(hint, rest)
     for note in getattr(hint, "__metadata__", ()):
         if isinstance(note, Display):
             return note

@@ -63,6 +63,11 @@ def format_number(value: float | None) -> str:
     return ABSENT if value is None else f"{value:.2f}"
 
 
+def format_count(count: float | None, *, decimals: int = 0) -> str:
+    """Return a count or an amount with its thousands set apart: `12,500`."""
+    return ABSENT if count is None else f"{count:,.{decimals}f}"
+
+
 def format_ends(
     low: float | None, high: float | None, spell: Callable[[float], str] = format_number
 ) -> str:

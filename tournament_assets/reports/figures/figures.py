@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.canvas import (
@@ -33,7 +33,7 @@ from tournament_assets.reports.figures.ladder import (
 )
 from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
-from tournament_assets.tournament.formatting import ABSENT, format_share
+from tournament_assets.tournament.formatting import ABSENT, Display, format_count, format_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,9 +50,13 @@ class EntrantEconomy:
         words: Mean number of words of a response.
     """
 
-    entrant_id: str
-    usd: float | None = None
-    speed: float | None = None
+    entrant_id: Annotated[str, Display("entrant")]
+    usd: Annotated[
+        float | None, Display("US dollars for 1,000 responses", partial(format_count, decimals=2))
+    ] = None
+    speed: Annotated[
+        float | None, Display("tokens a second", partial(format_count, decimals=1))
+    ] = None
     words: float | None = None
 
 

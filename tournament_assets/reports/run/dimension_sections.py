@@ -10,7 +10,6 @@ from tournament_assets.reports.claims import (
     MOST_PAIRS,
     PairStatement,
     Statements,
-    format_difference,
     mark,
     open_pairs,
     pairs_sentence,
@@ -51,6 +50,7 @@ from tournament_assets.reports.report_tables import (
     ReportSection,
     ReportTable,
     ThemedPicture,
+    select_columns,
 )
 from tournament_assets.reports.sections import BattleLinks, Remarks, first_address
 from tournament_assets.tournament.asset_rows import (
@@ -61,7 +61,6 @@ from tournament_assets.tournament.asset_rows import (
 from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
-    format_count_of,
     format_plural,
     format_rating,
     format_share,
@@ -158,7 +157,6 @@ def verdict_section(
     return ReportSection(
         "Verdict in full",
         tuple(sentences),
-        (("The dimensions at a glance", _overview_table(leaderboard, win_rates, prices)),),
         finding="how clear each lead is, on how many pairs, and what would settle it",
     )
 
@@ -230,7 +228,7 @@ def _to_the_next(dimension: str, rows: Rows, win_rates: Pairs) -> Cell[Leaderboa
     def cell(row: LeaderboardRow) -> str | None:
         if (pair := next_of.get(row.entrant_id)) is None:
             return None
-        return f"{format_difference(pair)} {mark(pair.claim, (pair.upper, pair.lower), rows)}"
+        return f"{pair.difference_with_interval} {mark(pair.claim, (pair.upper, pair.lower), rows)}"
 
     return cell
 
@@ -299,22 +297,14 @@ def _open_pairs_table(
         label = f"Read the battles of {pair.upper} and {pair.lower} on {dimension}"
         return HtmlText(str(count), f"read all {count}" if href else "", href=href, label=label)
 
-    columns: dict[str, Cell[PairStatement]] = {
-        "upper": lambda pair: pair.upper,
-        "lower": lambda pair: pair.lower,
-        "claim": lambda pair: pair.claim,
-        "difference (interval)": format_difference,
-        "more prompts": lambda pair: (
-            None if pair.more_prompts is None else f"{pair.more_prompts:,}"
-        ),
-        "won": lambda pair: pair.record.wins,
-        "lost": lambda pair: pair.record.losses,
-        "tied": lambda pair: pair.record.ties,
-        "inconsistent": lambda pair: pair.record.inconsistent,
-        "same text": lambda pair: pair.record.same_text,
-        "battles": battles,
-    }
+    columns = select_columns(PairStatement, *_PAIR_COLUMNS) | {"battles": battles}
     return ReportTable.of(pairs, columns, n_labels=2, subject=(0, 1))
+
+
+_PAIR_COLUMNS = (
+    *("upper", "lower", "claim", "difference_with_interval", "more_prompts"),
+    *("record.wins", "record.losses", "record.ties", "record.inconsistent", "record.same_text"),
+)
 
 
 def economy_section(
@@ -371,19 +361,11 @@ def _economy_table(leaderboard: Leaders, economies: Sequence[EntrantEconomy]) ->
 
     def rating(rows: Rows) -> Cell[EntrantEconomy]:
         ratings = {row.entrant_id: row.rating for row in rows}
-        return lambda each: format_rating(ratings.get(each.entrant_id))
+        return lambda economy: format_rating(ratings.get(economy.entrant_id))
 
-    return ReportTable.of(
-        economies,
-        {
-            "entrant": lambda each: each.entrant_id,
-            "US dollars for 1,000 responses": lambda each: (
-                None if each.usd is None else f"{each.usd:,.2f}"
-            ),
-            "tokens a second": lambda each: None if each.speed is None else f"{each.speed:,.1f}",
-            **{f"Elo points, {name}": rating(rows) for name, rows in leaderboard.items()},
-        },
-    )
+    columns = select_columns(EntrantEconomy, "entrant_id", "usd", "speed")
+    ratings = {f"Elo points, {name}": rating(rows) for name, rows in leaderboard.items()}
+    return ReportTable.of(economies, columns | ratings)
 
 
 def models_section(leaderboard: Leaders, ratings: Strengths, *, confidence: float) -> ReportSection:
@@ -415,56 +397,6 @@ def models_section(leaderboard: Leaders, ratings: Strengths, *, confidence: floa
         if [NO_DISAGREEMENT] in said.values()
         else "nothing to compare",
         one_at_a_time=True,
-    )
-
-
-def _overview_table(
-    leaderboard: Leaders, win_rates: Pairs, prices: Mapping[str, float | None]
-) -> ReportTable:
-    return ReportTable(
-        headers=(
-            "dimension",
-            "first",
-            "gap to the next, Elo points",
-            "entrants it is better than",
-            "decisive pairs of those judged",
-            "inconsistent",
-            "same text of all",
-            "judging cost",
-        ),
-        rows=tuple(
-            _overview_row(name, rows, win_rates[name], _price(prices, name) or ABSENT)
-            for name, rows in leaderboard.items()
-        ),
-        n_labels=2,
-        subject=(0,),
-    )
-
-
-def _overview_row(
-    dimension: str, rows: Rows, pairs: Sequence[WinRateRow], cost: str
-) -> tuple[str, ...]:
-    found = Statements.of(rows, pairs, dimension=dimension)
-    judged = sum(row.judged for row in pairs)
-    decisive = sum(row.wins_a + row.wins_b for row in pairs)
-    inconsistent = sum(row.inconsistent for row in pairs)
-    same = sum(row.same_text for row in pairs)
-    counts = (
-        format_count_of(decisive, judged),
-        format_count_of(inconsistent, judged),
-        format_count_of(same, same + judged + sum(row.unjudged for row in pairs)),
-        cost,
-    )
-    if found.leader is None or found.runner_up is None:
-        return (dimension, *(ABSENT,) * 3, *counts)
-    gap = found.pairs[found.leader.entrant_id, found.runner_up.entrant_id].difference.value
-    n_others = len(found.placed) - 1 - len(found.leader.same_answers_as)
-    return (
-        dimension,
-        join_names(found.circle) if found.nobody_is_first else found.leader.entrant_id,
-        ABSENT if gap is None else f"{gap:.1f}",
-        f"{len(found.leader.shown_above)} of {n_others}",
-        *counts,
     )
 
 
