@@ -43,7 +43,7 @@ from tournament_assets.reports.rating_method_tables import (
     scale_sentence,
     side_by_side_cells,
 )
-from tournament_assets.reports.rendering import render_sentences
+from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import (
     Cell,
     HtmlText,
@@ -52,6 +52,7 @@ from tournament_assets.reports.report_tables import (
     ThemedPicture,
     select_columns,
 )
+from tournament_assets.reports.run.method_sections import spell_price
 from tournament_assets.reports.sections import BattleLinks, Remarks, first_address
 from tournament_assets.tournament.asset_rows import (
     LeaderboardRow,
@@ -64,7 +65,6 @@ from tournament_assets.tournament.formatting import (
     format_plural,
     format_rating,
     format_share,
-    format_usd,
     join_names,
 )
 
@@ -74,6 +74,7 @@ Strengths = Mapping[str, Sequence[RatingRow]]
 Pairs = Mapping[str, Sequence[WinRateRow]]
 """Rows by dimension; leaders best first."""
 
+_TEMPLATE = "dimension_sections.jinja"
 _PALETTES = {"light": LIGHT, "dark": DARK}
 
 _WIDEST_GRID = 6
@@ -85,12 +86,7 @@ def wins_section(leaderboard: Leaders, win_rates: Pairs, *, links: BattleLinks) 
     is_numbered = any(len(rows) > _WIDEST_GRID for rows in leaderboard.values())
     return ReportSection(
         "Win grid",
-        (
-            "The share of pairs that the entrant of the row won against the entrant of the column; "
-            "ties, inconsistent pairs and identical pairs count half. n: pairs that were "
-            "asked about and settled by readable replies. A dash: none was settled."
-            + (" Columns have the numbers of the rows." if is_numbered else ""),
-        ),
+        (*render_part(_TEMPLATE, "wins", is_numbered),),
         tuple(
             (name, _win_grid(name, [row.entrant_id for row in rows], win_rates[name], links))
             for name, rows in leaderboard.items()
@@ -141,19 +137,17 @@ def verdict_section(
     """Return the section on how clear each lead is, on how many pairs, and what would settle it."""
     sentences = []
     for name, rows in leaderboard.items():
-        found = Statements.of(rows, win_rates[name], dimension=name)
-        price = _price(prices, name)
-        said = [
+        statements = Statements.of(rows, win_rates[name], dimension=name)
+        leader, runner_up = statements.leader, statements.runner_up
+        parts = [
             verdict_sentence(rows, win_rates[name], dimension=name, confidence=confidence),
             *remarks.get(name, ()),
-            f"Judging it cost {price}." if price else None,
+            f"Judging it cost {spell_price(prices[name])}." if name in prices else None,
             None
-            if found.leader is None or found.runner_up is None
-            else scale_sentence(
-                ratings[name], upper=found.leader.entrant_id, lower=found.runner_up.entrant_id
-            ),
+            if leader is None or runner_up is None
+            else scale_sentence(ratings[name], upper=leader.entrant_id, lower=runner_up.entrant_id),
         ]
-        sentences.append(_with_battles(" ".join(filter(None, said)), found, links))
+        sentences.append(_with_battles(" ".join(filter(None, parts)), statements, links))
     return ReportSection(
         "Verdict in full",
         tuple(sentences),
@@ -161,16 +155,18 @@ def verdict_section(
     )
 
 
-def _with_battles(sentence: str, found: Statements, links: BattleLinks) -> str:
+def _with_battles(sentence: str, statements: Statements, links: BattleLinks) -> str:
     """Return a sentence with links to the battles that the first place rests on, if any."""
-    leader = found.leader
+    leader = statements.leader
     if leader is None or not leader.lead_rests_on:
         return sentence
-    pages = links(found.dimension, leader.lead_rests_on, entrant=leader.entrant_id)
+    pages = links(statements.dimension, leader.lead_rests_on, entrant=leader.entrant_id)
     words = f"Read the battles of {leader.entrant_id} that its first place rests on"
-    is_one = len(pages) == 1
-    said = [(f"{words}." if is_one else f"{words}: {title}.", href) for title, href in pages]
-    return HtmlText(sentence, links=said) if said else sentence
+    titles = [f": {title}" if len(pages) > 1 else "" for title, _ in pages]
+    return HtmlText(
+        sentence,
+        links=[(f"{words}{title}.", href) for title, (_, href) in zip(titles, pages, strict=True)],
+    )
 
 
 def numbers_section(
@@ -184,8 +180,8 @@ def numbers_section(
 ) -> ReportSection:
     """Return the section of all numbers of an entrant in one line.
 
-    Rating, interval, places, win share and Elo by permutation, the difference to the next, and the
-    same on other denominators and by stratum.
+    Rating, interval, places and win share, the difference to the next, and the same on other
+    denominators and by stratum.
     """
     has_fair = bool(fair_comparison) and families is not None
     compared = sort_compared(fair_comparison, ratings, families or {}) if has_fair else {}
@@ -195,21 +191,12 @@ def numbers_section(
         if name in compared:
             columns |= fair_columns(compared[name], strata_by=("source",))
         tables.append((name, leaderboard_cells(rows, columns)))
-    is_fair_as_it_is = all(each.is_one_share for each in compared.values())
+    is_fair_as_it_is = all(shares.is_one_share for shares in compared.values())
     return ReportSection(
         "Ladder in numbers",
         (
-            "The rating is Bradley-Terry in Elo points, ties as halves, with its "
-            f"{format_confidence(confidence)} interval, prompts resampled. Places and differences "
-            "hold for all entrants together. A stratum has everyone's win share and rank on its "
-            "prompts. A dash stands where there is no number.",
-            *(
-                f"On {row.dimension}, {row.entrant_id}: {row.note}."
-                for rows in leaderboard.values()
-                for row in rows
-                if row.note
-            ),
-            *(" ".join(fair_sentences(each, dimension=name)) for name, each in compared.items()),
+            *render_part(_TEMPLATE, "numbers", leaderboard, format_confidence(confidence)),
+            *(" ".join(fair_sentences(fair, dimension=name)) for name, fair in compared.items()),
             *(() if is_fair_as_it_is else fair_notes(compared.values(), confidence=confidence)),
         ),
         tuple(tables),
@@ -221,9 +208,9 @@ def numbers_section(
 
 def _to_the_next(dimension: str, rows: Rows, win_rates: Pairs) -> Cell[LeaderboardRow]:
     """Return the column of how far an entrant is above the next, and what is claimed of the two."""
-    found = Statements.of(rows, win_rates[dimension], dimension=dimension)
-    names = [row.entrant_id for row in found.placed]
-    next_of = {pair[0]: found.pairs[pair] for pair in pairwise(names)}
+    statements = Statements.of(rows, win_rates[dimension], dimension=dimension)
+    names = [row.entrant_id for row in statements.placed]
+    next_of = {pair[0]: statements.pairs[pair] for pair in pairwise(names)}
 
     def cell(row: LeaderboardRow) -> str | None:
         if (pair := next_of.get(row.entrant_id)) is None:
@@ -242,29 +229,22 @@ def undecided_section(
     judge_label: str,
 ) -> ReportSection:
     """Return the section of everyone beside the first, and of pairs of which neither is better."""
-    found = {
+    statements = {
         name: Statements.of(rows, win_rates[name], dimension=name)
         for name, rows in leaderboard.items()
     }
-    pairs = {name: open_pairs(each) for name, each in found.items()}
-    counts = [
-        f"{format_plural(len(each), 'pair')} on {name}" for name, each in pairs.items() if each
-    ]
+    pairs = {name: rows for name, of in statements.items() if (rows := open_pairs(of))}
+    counts = [f"{format_plural(len(rows), 'pair')} on {name}" for name, rows in pairs.items()]
+    draw = partial(draw_forest, equivalent_within=equivalent_within, judge_label=judge_label)
     return ReportSection(
         "Undecided and equivalent",
         (
-            "Undecided: judging did not decide who is better, or the prompts ran out. Nobody is "
-            "called equivalent where pairs stop early."
-            if any(each.stops_early for each in found.values())
-            else "Undecided: the interval of the difference holds 0. Equivalent: it lies within "
-            "the margin that does not matter. The intervals hold for all pairs of a dimension "
-            "together.",
-            *(f"{name}: {pairs_sentence(each)}" for name, each in found.items()),
+            *render_part(_TEMPLATE, "undecided", statements),
+            *(f"{name}: {pairs_sentence(of)}" for name, of in statements.items()),
         ),
         tuple(
-            (name, _open_pairs_table(name, each[:MOST_PAIRS], links))
-            for name, each in pairs.items()
-            if each
+            (name, _open_pairs_table(name, rows[:MOST_PAIRS], links))
+            for name, rows in pairs.items()
         ),
         finding=join_names(counts) or "of every two entrants one is better",
         one_at_a_time=True,
@@ -272,17 +252,10 @@ def undecided_section(
             ThemedPicture(
                 name,
                 f"How far the first is above everyone else on {name}, with joint intervals.",
-                _in_all_palettes(
-                    partial(
-                        draw_forest,
-                        each,
-                        equivalent_within=equivalent_within,
-                        judge_label=judge_label,
-                    )
-                ),
+                _in_all_palettes(partial(draw, of)),
             )
-            for name, each in found.items()
-            if each.leader is not None and not each.stops_early
+            for name, of in statements.items()
+            if of.leader is not None and not of.stops_early
         ),
     )
 
@@ -311,16 +284,23 @@ def economy_section(
     leaderboard: Leaders, *, economies: Sequence[EntrantEconomy], judge_label: str
 ) -> ReportSection | None:
     """Return the section of quality against cost and speed, if either is known."""
-    said = {
-        name: _front_sentence(name, rows, economies)
-        for name, rows in leaderboard.items()
-        if known_measures(rows, economies)
-    }
-    if not said:
+    sentences = {}
+    for name, rows in leaderboard.items():
+        fronts = {
+            _FRONTS[measure]: [
+                placed.row.entrant_id
+                for placed in place_entrants(rows, economies, measure)
+                if placed.is_on_front
+            ]
+            for measure in known_measures(rows, economies)
+        }
+        if fronts:
+            sentences[name] = " ".join(render_part(_TEMPLATE, "front", name, fronts))
+    if not sentences:
         return None
     return ReportSection(
         "Quality against cost and speed",
-        (*render_sentences("economy_note.jinja"), *said.values()),
+        (*render_part(_TEMPLATE, "economy"), *sentences.values()),
         (("Cost and speed of the entrants", _economy_table(leaderboard, economies)),),
         finding="who is better, and who is cheaper or faster",
         pictures=tuple(
@@ -332,7 +312,7 @@ def economy_section(
                     partial(draw_front, leaderboard[name], economies, judge_label=judge_label)
                 ),
             )
-            for name, sentence in said.items()
+            for name, sentence in sentences.items()
         ),
     )
 
@@ -342,19 +322,6 @@ def _in_all_palettes(draw: DrawsInPalette) -> dict[str, str]:
 
 
 _FRONTS: Mapping[Measure, str] = {"usd": "cost", "speed": "speed"}
-
-
-def _front_sentence(dimension: str, rows: Rows, economies: Sequence[EntrantEconomy]) -> str:
-    fronts = "; ".join(
-        f"of quality and {_FRONTS[measure]}: {join_names(_front(rows, economies, measure))}"
-        for measure in known_measures(rows, economies)
-    )
-    return f"On {dimension}, the front {fronts}."
-
-
-def _front(rows: Rows, economies: Sequence[EntrantEconomy], measure: Measure) -> list[str]:
-    placed = place_entrants(rows, economies, measure)
-    return [each.row.entrant_id for each in placed if each.is_on_front]
 
 
 def _economy_table(leaderboard: Leaders, economies: Sequence[EntrantEconomy]) -> ReportTable:
@@ -370,20 +337,19 @@ def _economy_table(leaderboard: Leaders, economies: Sequence[EntrantEconomy]) ->
 
 def models_section(leaderboard: Leaders, ratings: Strengths, *, confidence: float) -> ReportSection:
     """Return the section of all rating methods side by side."""
-    said = {name: disagreement_sentences(rows) for name, rows in ratings.items()}
+    disagreements = {name: disagreement_sentences(rows) for name, rows in ratings.items()}
     disputed = [
-        name for name, found in said.items() if not {NO_DISAGREEMENT, NOTHING_TO_COMPARE} & {*found}
+        name
+        for name, sentences in disagreements.items()
+        if not {NO_DISAGREEMENT, NOTHING_TO_COMPARE} & {*sentences}
     ]
+    methods = [str(METHODS[name]) for name in compared_methods()]
     return ReportSection(
         "Models side by side",
         (
-            *render_sentences(
-                "models_note.jinja",
-                words=join_names([str(METHODS[name]) for name in compared_methods()]),
-                confidence=format_confidence(confidence),
-            ),
+            *render_part(_TEMPLATE, "models", methods, format_confidence(confidence)),
             *(
-                f"{name}: {' '.join([*said[name], *comparison_notes(ratings[name])])}"
+                f"{name}: {' '.join([*disagreements[name], *comparison_notes(ratings[name])])}"
                 for name in leaderboard
             ),
         ),
@@ -394,14 +360,7 @@ def models_section(leaderboard: Leaders, ratings: Strengths, *, confidence: floa
         finding=f"they disagree on the order on {join_names(disputed)}"
         if disputed
         else "no two models disagree on the order"
-        if [NO_DISAGREEMENT] in said.values()
+        if [NO_DISAGREEMENT] in disagreements.values()
         else "nothing to compare",
         one_at_a_time=True,
     )
-
-
-def _price(prices: Mapping[str, float | None], dimension: str) -> str:
-    if dimension not in prices:
-        return ""
-    price = prices[dimension]
-    return "an unknown amount" if price is None else format_usd(price)
