@@ -1,6 +1,5 @@
 """The leaderboard, also in LaTeX: who leads on a dimension, and how certain that is."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -52,8 +51,8 @@ def build_leaderboard(
         ValueError: If the tables hold more than one dimension.
     """
     elo = {row.entrant_id: row for row in rows_of(EloRow, elo_ratings) if row.is_primary}
-    everything = list(rows_of(RatingRow, ratings))
-    strengths = [row for row in everything if row.method == BRADLEY_TERRY]
+    rated = list(rows_of(RatingRow, ratings))
+    strengths = [row for row in rated if row.method == BRADLEY_TERRY]
     pairs = list(rows_of(WinRateRow, win_rates))
     dimensions = {row.dimension for row in (*elo.values(), *strengths, *pairs)}
     if len(dimensions) > 1:
@@ -62,62 +61,52 @@ def build_leaderboard(
             "build one leaderboard per dimension"
         )
     records = pair_records(pairs)
-    copies = {
-        row.entrant_id: tuple(
-            other
-            for (entrant, other), record in records.items()
-            if entrant == row.entrant_id and record.is_all_same_text
-        )
-        for row in strengths
-    }
+    shares = {row.entrant_id: row.rating for row in rated if row.method == WIN_SHARE}
     first = next((row.entrant_id for row in strengths if row.rank == 1), None)
-    shares = {row.entrant_id: row for row in everything if row.method == WIN_SHARE}
-    settled = Counter[str]()
-    for pair in pairs:
-        for name in (pair.entrant_a, pair.entrant_b):
-            settled[name] += pair.judged + pair.same_text
-    rows = [
-        LeaderboardRow(
-            dimension=row.dimension,
-            rank=row.rank,
-            entrant_id=row.entrant_id,
-            rating=row.rating,
-            low=row.low,
-            high=row.high,
-            rank_best=row.rank_best,
-            rank_worst=row.rank_worst,
-            shown_above=row.shown_above,
-            group=row.group,
-            win_rate=shares[row.entrant_id].rating if row.entrant_id in shares else None,
-            n=settled[row.entrant_id],
-            elo=elo[row.entrant_id].mean,
-            elo_sem=elo[row.entrant_id].sem,
-            note=row.note,
-            same_answers_as=copies[row.entrant_id],
-            lead_rests_on=own.prompts,
-            lead_rests_on_at_least=own.at_least or None,
-            judge_model=judge_model,
-            judge=judge_label,
+    rows = []
+    for row in strengths:
+        name = row.entrant_id
+        met = {other: record for (entrant, other), record in records.items() if entrant == name}
+        lead = support if name == first else NOT_FIRST
+        rows.append(
+            LeaderboardRow(
+                **{column: getattr(row, column) for column in _OF_RATINGS},
+                win_rate=shares.get(name),
+                n=sum(record.settled for record in met.values()),
+                elo=elo[name].mean,
+                elo_sem=elo[name].sem,
+                same_answers_as=tuple(
+                    other for other, record in met.items() if record.is_all_same_text
+                ),
+                lead_rests_on=lead.prompts,
+                lead_rests_on_at_least=lead.at_least or None,
+                judge_model=judge_model,
+                judge=judge_label,
+            )
         )
-        for row in strengths
-        for own in (support if row.entrant_id == first else NOT_FIRST,)
-    ]
     return _with_bars(rows, pairs)
+
+
+_OF_RATINGS = (
+    *("dimension", "rank", "entrant_id", "rating", "low", "high", "rank_best", "rank_worst"),
+    *("shown_above", "group", "note"),
+)
+"""Columns that tables "ratings" and "leaderboard" share."""
 
 
 def _with_bars(
     rows: Sequence[LeaderboardRow], win_rates: Sequence[WinRateRow]
 ) -> list[LeaderboardRow]:
     """Return the rows with comparison bars, for entrants that an interval says something of."""
-    found = Statements.of(rows, win_rates, dimension=rows[0].dimension if rows else "")
+    statements = Statements.of(rows, win_rates, dimension=rows[0].dimension if rows else "")
     ratings = {
         row.entrant_id: row.rating
-        for row in found.placed
+        for row in statements.placed
         if row.rating is not None and row.low is not None and row.high is not None
     }
     if not ratings:
         return list(rows)
-    pairs = {names: pair for names, pair in found.pairs.items() if {*names} <= ratings.keys()}
+    pairs = {names: pair for names, pair in statements.pairs.items() if {*names} <= ratings.keys()}
     bars = comparison_bars(
         ratings,
         better={names: pair.claim == "better" for names, pair in pairs.items()},
