@@ -21,6 +21,7 @@ from tournament_assets.storage.tables import columns_of, rows_of
 from tournament_assets.tournament.asset_rows import (
     EloRow,
     LeaderboardRow,
+    OfDimension,
     RatingRow,
     WinRateRow,
     by_dimension,
@@ -54,7 +55,8 @@ def build_leaderboard(
     rated = list(rows_of(RatingRow, ratings))
     strengths = [row for row in rated if row.method == BRADLEY_TERRY]
     pairs = list(rows_of(WinRateRow, win_rates))
-    dimensions = {row.dimension for row in (*elo.values(), *strengths, *pairs)}
+    every_row: tuple[OfDimension, ...] = (*elo.values(), *strengths, *pairs)
+    dimensions = {row.dimension for row in every_row}
     if len(dimensions) > 1:
         raise ValueError(
             f"the tables are of dimensions {sorted(dimensions)!r}; expected one; "

@@ -11,7 +11,6 @@ import functools
 import hashlib
 import html
 import re
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -161,17 +160,6 @@ def render_part(name: str, macro: str, *values: Any) -> list[str]:
     """
     template = _plain_environment().get_template(name)
     return str(getattr(template.module, macro)(*values)).splitlines()
-
-
-def render_paragraphs(name: str, **values: Any) -> list[str]:
-    """Return the paragraphs, separated by blank lines, of a template of plain sentences.
-
-    Args:
-        name: The file's name in `templates/`; it holds a sentence a line.
-        values: Values for the template's names.
-    """
-    lines = iter(render_sentences(name, **values))
-    return [" ".join([first, *takewhile(bool, lines)]) for first in lines if first]
 
 
 def _on_one_line(value: object) -> object:

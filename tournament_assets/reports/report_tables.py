@@ -245,8 +245,9 @@ def _text(cell: str | int | None) -> str:
 
 def light_class(text: str) -> str:
     """Return the class of a cell that shows a test's result, or nothing."""
-    is_lit = isinstance(text, HtmlText)
-    return text.light if is_lit else _LIGHTS.get(text.strip().lower(), "")
+    if isinstance(text, HtmlText):
+        return text.light
+    return _LIGHTS.get(text.strip().lower(), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,17 +372,16 @@ class ReportSection:
 
         The title of a table is its dimension, or begins with it and a colon; so is a picture's.
         """
-        found: dict[str, ReportSection] = {}
+        parts: dict[str, ReportSection] = {}
         for title, table in self.tables if self.one_at_a_time else ():
             name, _, rest = title.partition(": ")
             caption = f"{rest[0].upper()}{rest[1:]}" if rest else self.title
-            own = found.setdefault(name, ReportSection(name))
-            shown = (*own.tables, (f"{caption}, {name}", table))
-            found[name] = replace(own, tables=shown)
+            part = parts.setdefault(name, ReportSection(name))
+            parts[name] = replace(part, tables=(*part.tables, (f"{caption}, {name}", table)))
         for picture in self.pictures:
-            own = found.setdefault(picture.title, ReportSection(picture.title))
-            found[picture.title] = replace(own, pictures=(*own.pictures, picture))
-        return found if 1 < len(found) <= MOST_CHOICES else {}
+            part = parts.setdefault(picture.title, ReportSection(picture.title))
+            parts[picture.title] = replace(part, pictures=(*part.pictures, picture))
+        return parts if 1 < len(parts) <= MOST_CHOICES else {}
 
     @property
     def unchosen(self) -> "ReportSection":
@@ -526,12 +526,11 @@ def _fitting_widths(table: ReportTable, width: int) -> list[int]:
         words.append(max(map(cell_len, " ".join((header, *cells)).split()), default=1))
         lines.append(max(words[-1], *map(cell_len, cells), 1))
         widths.append(max(lines[-1], *map(cell_len, header.split("\n"))))
-    least = [words[each] if table.is_text(each) else lines[each] for each in range(len(words))]
+    places = range(len(widths))
+    least = [words[place] if table.is_text(place) else lines[place] for place in places]
     room = width - _GAP * (len(widths) - 1)
     for floor in (lines, least):
         while sum(widths) > room and widths != floor:
-            widest = max(
-                range(len(widths)), key=lambda each: (widths[each] > floor[each], widths[each])
-            )
+            widest = max(places, key=lambda place: (widths[place] > floor[place], widths[place]))
             widths[widest] -= 1
     return widths if sum(widths) <= room else []

@@ -9,7 +9,7 @@ from difflib import unified_diff
 from typing import Any
 
 from tournament_assets.audits.agreement import MANY_RESAMPLES
-from tournament_assets.reports.rendering import render_paragraphs
+from tournament_assets.reports.rendering import render_sentences
 from tournament_assets.reports.report_tables import Document, ReportSection
 from tournament_assets.run_comparison.comparison_text import (
     changed_inputs,
@@ -146,7 +146,7 @@ def summary(comparison: RunComparison) -> list[str]:
     then, now, moves = comparison.then, comparison.now, comparison.moves
     once = {"first": (True, False), "second": (False, True)}
     known = [move for move in moves if move.difference is not None]
-    return render_paragraphs(
+    lines = render_sentences(
         "comparison.jinja",
         partial=[name for name, run in (("first", then), ("second", now)) if run.at("is_partial")],
         changed=changed_inputs(comparison.inputs),
@@ -167,6 +167,7 @@ def summary(comparison: RunComparison) -> list[str]:
         shared=sum(shared for *_, shared in _costs(comparison).values()),
         answered=sum(len(requests) for requests in now.requests.values()),
     )
+    return [" ".join(part.split()) for part in "\n".join(lines).split("\n\n") if part.strip()]
 
 
 def _total(run: FinishedRun) -> float | None:
