@@ -13,7 +13,7 @@ import pytest
 from tests.rows import table_of, table_rows
 from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
-from tournament_assets.reports.run.method_sections import glossary
+from tournament_assets.reports.run.method_sections import glossary_section
 from tournament_assets.reports.run.page import iterate_pages
 from tournament_assets.reports.sections import Doubt, Page, SectionRow
 from tournament_assets.tournament.asset_rows import LeaderboardRow
@@ -425,7 +425,7 @@ def test_only_the_page_s_own_style_and_script_are_allowed() -> None:
 
 def test_the_glossary_of_the_documentation_is_the_one_of_the_report() -> None:
     page = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text(encoding="utf-8")
-    words = glossary().rows
+    words = glossary_section().tables[0][1].rows
     assert words == tuple(sorted(words, key=lambda row: row[0].casefold()))
     for word, meaning in words:
         assert f"| {word} | {meaning} |" in page

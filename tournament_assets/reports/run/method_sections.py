@@ -41,18 +41,15 @@ def intervals_section(*, confidence: float) -> ReportSection:
     return ReportSection("What the intervals mean", words)
 
 
-def glossary() -> ReportTable:
-    """Return the glossary of every report: terms and their meanings."""
-    rows = (line.split(" | ", 1) for line in render_sentences("glossary.jinja"))
-    return ReportTable(
-        ("word", "meaning"), tuple((word, meaning) for word, meaning in rows), look="pairs"
-    )
-
-
 def glossary_section() -> ReportSection:
-    """Return the section with the glossary."""
-    tables = (("What the words mean", glossary()),)
-    return ReportSection("Glossary", tables=tables, finding="what the words of this page mean")
+    """Return the section with the glossary of every report: terms and their meanings."""
+    rows = tuple(tuple(line.split(" | ", 1)) for line in render_sentences("glossary.jinja"))
+    table = ReportTable(("word", "meaning"), rows, look="pairs")
+    return ReportSection(
+        "Glossary",
+        tables=(("What the words mean", table),),
+        finding="what the words of this page mean",
+    )
 
 
 def method_section(*, judge_label: str, judge_model: str) -> ReportSection:
