@@ -142,11 +142,6 @@ def test_without_a_rating_no_number_is_printed() -> None:
     assert "1400" not in text
 
 
-def test_markup_in_an_id_is_printed_as_it_is() -> None:
-    row = leader_row("[red]ada", 1400.0)
-    assert "[red]ada" in _printed([row], width=100)
-
-
 def test_importing_the_reports_loads_no_matplotlib() -> None:
     code = (
         "import sys; import tournament_assets.reports.run.page; "

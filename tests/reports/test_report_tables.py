@@ -4,7 +4,9 @@ import csv
 import io
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from html.parser import HTMLParser
+from typing import Annotated
 
 import pytest
 from hypothesis import example, given
@@ -18,11 +20,14 @@ from tournament_assets.reports.report_tables import (
     ReportSection,
     ReportTable,
     ThemedPicture,
+    light_text,
     print_table,
+    select_columns,
     table_csv,
     table_latex,
     table_markdown,
 )
+from tournament_assets.tournament.formatting import Display
 
 TEXTS = st.one_of(
     st.text(max_size=30),
@@ -221,6 +226,39 @@ def test_a_cell_may_look_otherwise_in_html_alone() -> None:
     page = _html(table, "grid")
     assert '<td class="r11"><a href="#x?a=&lt;b&gt;" aria-label="of &#34;ada&#34;">' in page
     assert "55 %<small>n = 9</small></a>" in page
+
+
+def test_a_light_stands_behind_a_state_and_never_behind_a_name() -> None:
+    table = ReportTable(("who", "beats", "light"), (("ada", "red", light_text("red")),))
+    page = _html(table, "lights")
+    assert page.count("light bad") == 1
+
+
+def test_columns_are_headed_and_read_as_the_fields_of_the_rows_say() -> None:
+    pair = _Pair(_Record(1200), "ada")
+    columns = select_columns(_Pair, "winner", "record.wins", "loud")
+    assert {title: cell(pair) for title, cell in columns.items()} == {
+        "who": "ada",
+        "won": "1,200",
+        "aloud": "ADA",
+    }
+    with pytest.raises(TypeError, match="'record' of _Pair has no Display"):
+        select_columns(_Pair, "record")
+
+
+@dataclass
+class _Record:
+    wins: Annotated[int, "pairs", Display("won", "{:,}".format)]
+
+
+@dataclass
+class _Pair:
+    record: _Record
+    winner: Annotated[str, Display("who")]
+
+    @property
+    def loud(self) -> Annotated[str, Display("aloud")]:
+        return self.winner.upper()
 
 
 def test_columns_that_just_fit_stand_side_by_side() -> None:

@@ -71,14 +71,7 @@ def _display_of(row_type: Any, name: str) -> Display:
     )
 
 
-_LIGHTS = {
-    "green": "light good",
-    "amber": "light fair",
-    "red": "light bad",
-    "not measured": "light unknown",
-    "pooled": "light unknown",
-    "no threshold": "light unknown",
-}
+_LIGHTS = {"green": "light good", "amber": "light fair", "red": "light bad"}
 _LONGEST_NUMBER = 36
 """Characters in the longest cell that counts as a number with its interval or unit."""
 MOST_CHOICES = 24
@@ -194,12 +187,12 @@ class ReportTable:
         return [self._column_class(column) for column in range(len(self.headers))]
 
     def _column_class(self, column: int) -> str:
-        cells = [row[column] for row in self.rows]
-        if column < self.n_labels or any(map(light_class, cells)):
+        if column < self.n_labels:
             return "label"
         if self.look:
             return "hash" if self.look == "pairs hashes" else ""
-        if any(isinstance(cell, HtmlText) and cell.href for cell in cells):
+        cells = (row[column] for row in self.rows)
+        if any(isinstance(cell, HtmlText) and (cell.href or cell.light) for cell in cells):
             return "label"
         return "label prose" if self.is_text(column) else ""
 
@@ -230,9 +223,7 @@ class ReportTable:
         classes = self.column_classes
         return [
             [
-                cell
-                if isinstance(cell, HtmlText)
-                else HtmlText(cell, css=css, light=light_class(cell))
+                cell if isinstance(cell, HtmlText) else HtmlText(cell, css=css)
                 for cell, css in zip(row, classes, strict=True)
             ]
             for row in self.rows
@@ -243,11 +234,10 @@ def _text(cell: str | int | None) -> str:
     return ABSENT if cell is None else cell if isinstance(cell, str) else str(cell)
 
 
-def light_class(text: str) -> str:
-    """Return the class of a cell that shows a test's result, or nothing."""
-    if isinstance(text, HtmlText):
-        return text.light
-    return _LIGHTS.get(text.strip().lower(), "")
+def light_text(state: str, text: str = "", html: str = "", **attributes: Any) -> HtmlText:
+    """Return a text, by default a test's state, which HTML shows on the light of that state."""
+    light = _LIGHTS.get(state, "light unknown")
+    return HtmlText(text or state, html, css="label", light=light, **attributes)
 
 
 @dataclass(frozen=True, slots=True)

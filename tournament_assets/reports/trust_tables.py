@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.report_tables import (
-    HtmlText,
     ReportSection,
     ReportTable,
-    light_class,
+    light_text,
 )
 from tournament_assets.reports.sections import Doubt
 from tournament_assets.tournament.asset_rows import (
@@ -41,7 +40,7 @@ def trust_table(rows: Sequence[MeasureRow]) -> ReportTable:
         _worst_entrants(rows),
         {
             "measure": lambda row: _panel_title(row.measure, row.subject),
-            "light": lambda row: row.state,
+            "light": lambda row: light_text(str(row.state)),
             "value (interval)": _with_interval,
             "n": lambda row: row.n,
             "threshold": lambda row: _threshold(row.measure, row.threshold),
@@ -276,12 +275,11 @@ def _cell(row: MeasureRow | None) -> str:
         return ABSENT
     value, _, interval = _with_interval(row).partition(" (")
     state = str(row.state)
-    return HtmlText(
+    return light_text(
+        state,
         f"{state}: {_with_interval(row)}",
         value,
         small=f"{state}{', ' if interval else ''}{interval.removesuffix(')')}",
-        css="label",
-        light=light_class(state),
     )
 
 
