@@ -301,9 +301,9 @@ def test_row_headers_name_what_a_row_is_about() -> None:
     page = render_html(page_of(STANDINGS))
     rows = {
         name: re.findall(r'<th scope="row"[^>]*>([^<]*)<', page.split(f'id="{name}"')[1])[0]
-        for name in ("audit", "numbers")
+        for name in ("audit", "verdict", "numbers")
     }
-    assert rows == {"audit": "ada", "numbers": "ada"}
+    assert rows == {"audit": "ada", "verdict": "factuality", "numbers": "ada"}
     pair = ReportTable(("upper", "lower", "gap"), (("ada", "bob", "3"),), 2, subject=(0, 1))
     shown = ReportSection("Pairs", tables=(("", pair),))
     page = render_html(page_of(STANDINGS, sections=[section_row("pairs", shown)]))

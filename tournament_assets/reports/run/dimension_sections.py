@@ -1,8 +1,10 @@
 """The report's sections on every dimension: win rates, and every number behind the result."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import partial
 from itertools import pairwise
+from typing import Annotated
 
 from tournament_assets.audits.fair_comparison import Families
 from tournament_assets.ratings.rating_methods import METHODS, compared_methods
@@ -61,7 +63,9 @@ from tournament_assets.tournament.asset_rows import (
 )
 from tournament_assets.tournament.formatting import (
     ABSENT,
+    Display,
     format_confidence,
+    format_count_of,
     format_plural,
     format_rating,
     format_share,
@@ -135,24 +139,72 @@ def verdict_section(
     links: BattleLinks,
 ) -> ReportSection:
     """Return the section on how clear each lead is, on how many pairs, and what would settle it."""
-    sentences = []
+    sentences, overviews = [], []
     for name, rows in leaderboard.items():
         statements = Statements.of(rows, win_rates[name], dimension=name)
         leader, runner_up = statements.leader, statements.runner_up
+        cost = spell_price(prices[name]) if name in prices else None
         parts = [
             verdict_sentence(rows, win_rates[name], dimension=name, confidence=confidence),
             *remarks.get(name, ()),
-            f"Judging it cost {spell_price(prices[name])}." if name in prices else None,
+            f"Judging it cost {cost}." if cost else None,
             None
             if leader is None or runner_up is None
             else scale_sentence(ratings[name], upper=leader.entrant_id, lower=runner_up.entrant_id),
         ]
         sentences.append(_with_battles(" ".join(filter(None, parts)), statements, links))
+        overviews.append(_Overview.of(statements, win_rates[name], cost))
+    columns = select_columns(_Overview, *(column.name for column in fields(_Overview)))
+    overview = ReportTable.of(overviews, columns, n_labels=2, subject=(0,))
     return ReportSection(
         "Verdict in full",
         tuple(sentences),
+        (("The dimensions at a glance", overview),),
         finding="how clear each lead is, on how many pairs, and what would settle it",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Overview:
+    """A dimension at a glance: who is first, by how much, and how its pairs were settled."""
+
+    dimension: Annotated[str, Display("dimension")]
+    first: Annotated[str | None, Display("first")]
+    gap: Annotated[
+        float | None,
+        Display("gap to the next, Elo points", lambda gap: None if gap is None else f"{gap:.1f}"),
+    ]
+    better_than: Annotated[str | None, Display("entrants it is better than")]
+    decisive: Annotated[str, Display("decisive pairs of those judged")]
+    inconsistent: Annotated[str, Display("inconsistent")]
+    same_text: Annotated[str, Display("same text of all")]
+    cost: Annotated[str | None, Display("judging cost")]
+
+    @classmethod
+    def of(
+        cls, statements: Statements, pairs: Sequence[WinRateRow], cost: str | None
+    ) -> "_Overview":
+        """Sum up a dimension by its statements and its rows of table "win_rates"."""
+        first, gap, better_than = None, None, None
+        leader, runner_up = statements.leader, statements.runner_up
+        if leader is not None and runner_up is not None:
+            circle = statements.circle if statements.nobody_is_first else ()
+            first = join_names(circle) or leader.entrant_id
+            gap = statements.pairs[leader.entrant_id, runner_up.entrant_id].difference.value
+            n_others = len(statements.placed) - 1 - len(leader.same_answers_as)
+            better_than = f"{len(leader.shown_above)} of {n_others}"
+        judged = sum(row.judged for row in pairs)
+        same = sum(row.same_text for row in pairs)
+        return cls(
+            statements.dimension,
+            first,
+            gap,
+            better_than,
+            decisive=format_count_of(sum(row.wins_a + row.wins_b for row in pairs), judged),
+            inconsistent=format_count_of(sum(row.inconsistent for row in pairs), judged),
+            same_text=format_count_of(same, same + judged + sum(row.unjudged for row in pairs)),
+            cost=cost,
+        )
 
 
 def _with_battles(sentence: str, statements: Statements, links: BattleLinks) -> str:

@@ -17,8 +17,8 @@ def spell_price(price: float | None) -> str:
 
 def total_price(prices: Mapping[str, float | None]) -> str:
     """Return the total cost of judging; empty if a price is not known."""
-    known = [price for price in prices.values() if price is not None]
-    return format_usd(sum(known)) if known and len(known) == len(prices) else ""
+    amounts = [price for price in prices.values() if price is not None]
+    return format_usd(sum(amounts)) if amounts and len(amounts) == len(prices) else ""
 
 
 def cost_section(
