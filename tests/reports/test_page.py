@@ -12,7 +12,7 @@ import pytest
 
 from tests.rows import table_of, table_rows
 from tournament_assets.reports.figures.figures import EntrantEconomy
-from tournament_assets.reports.report_tables import ReportSection, ReportTable
+from tournament_assets.reports.report_tables import ReportSection, ReportTable, light_text
 from tournament_assets.reports.run.method_sections import glossary_section
 from tournament_assets.reports.run.page import iterate_pages
 from tournament_assets.reports.sections import Doubt, Page, SectionRow
@@ -241,7 +241,7 @@ TRUST = ReportSection(
     "Can it be trusted?",
     ("Most of it.", "<s>|x"),
     (
-        ("", ReportTable(("test", "light", "number"), (("Swap <i>", "Amber", "1|2"),))),
+        ("", ReportTable(("test", "light", "number"), (("Swap <i>", light_text("amber"), "1|2"),))),
         ("More", ReportTable(("test", "said"), (("a", "green grass"),))),
     ),
 )
@@ -258,7 +258,7 @@ def test_a_section_from_elsewhere_is_shown_whole_and_escaped() -> None:
 
 def test_a_light_is_marked_by_a_sign_beside_its_word() -> None:
     page = render_html(page_of(STANDINGS, sections=[section_row("trusted", TRUST)]))
-    assert re.findall(r'"(light \w+)">(\w+)<', page) == [("light fair", "Amber")]
+    assert re.findall(r'"(light \w+)">(\w+)<', page) == [("light fair", "amber")]
 
 
 def test_five_links_lead_to_the_parts_of_the_page() -> None:
