@@ -175,14 +175,7 @@ class Ratings(Shown):
 
 def _rated_models(ratings: BattleRatings) -> list[RatingRow]:
     elo = (
-        Rating(
-            row.mean,
-            row.order_low,
-            row.order_high,
-            row.n_entrant_matches,
-            row.note,
-            entrant=row.entrant_id,
-        )
+        Rating(row.mean, None, None, row.n_entrant_matches, row.note, entrant=row.entrant_id)
         for row in ratings.elo
         if row.is_primary
     )

@@ -9,7 +9,6 @@ from tournament_assets.reports.fair_tables import (
     Compared,
     FairReport,
     fair_columns,
-    fair_document,
     fair_section,
     fair_sentences,
 )
@@ -134,10 +133,12 @@ def test_strata_and_gaps_have_tables_of_their_own() -> None:
     _, (_, gaps), (_, strata) = section.tables
     assert len(gaps.rows) == 2
     assert gaps.rows[0][1] == gaps.rows[1][0]
-    assert {(by, stratum, prompts) for by, stratum, _, prompts, *_ in strata.rows} == {
-        ("source", "even", "6"),
-        ("source", "odd", "6"),
-    }
+    assert strata.names == (
+        "entrant",
+        *("source: even (6 prompts)", "source: even: rating"),
+        *("source: odd (6 prompts)", "source: odd: rating"),
+    )
+    assert {len(row) for row in strata.rows} == {5}
 
 
 def columns_of(rows: list[RatingRow], *strata_by: str) -> dict[str, list[str | int | None]]:
@@ -205,17 +206,17 @@ def test_where_judging_stopped_early_no_gap_has_an_interval_and_no_note_speaks_o
 
 def test_names_are_harmless_in_markdown() -> None:
     report = FairReport(
-        tournament_id="t",
+        tournament="t",
         mode="pilot",
         judge="nobody",
         confidence=0.95,
-        rows=compared(judged(6), 6),
+        fair_comparison=compared(judged(6), 6),
         families={"f": UNKNOWN},
         excluded=("dot|dash",),
-        version="abc",
+        content_hash="abc",
         page="none",
     )
-    text = document_markdown(fair_document(report))
+    text = document_markdown(report.document)
     assert "<b>" not in text
     assert "&lt;b&gt;bob" in text
     assert "dot\\|dash" in text

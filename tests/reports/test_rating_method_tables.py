@@ -7,7 +7,6 @@ import pytest
 
 from tournament_assets.ratings.rating_methods import compared_methods
 from tournament_assets.reports.rating_method_tables import (
-    CELLS,
     NO_DISAGREEMENT,
     NOTHING_TO_COMPARE,
     ONE_METHOD,
@@ -17,9 +16,8 @@ from tournament_assets.reports.rating_method_tables import (
     scale_sentence,
     side_by_side_cells,
     tie_sentence,
-    with_interval,
 )
-from tournament_assets.reports.report_tables import ReportTable
+from tournament_assets.reports.report_tables import ReportTable, select_columns
 from tournament_assets.storage.tables import make_table, rows_of
 from tournament_assets.tournament.asset_rows import RatingRow
 
@@ -80,20 +78,24 @@ def test_a_table_of_ratings_has_a_line_a_rating_and_other_ratings_of_its_entrant
     bob = replace(rating_row("bob", "davidson", 1390.0, 2), low=1350.0)
     cy = rating_row("cy", "davidson", None, None, note="no match")
     other = {"bob": rating_row("bob", "elo", 1500.0, 1)}
-    rated = with_interval(unrated="not rated", unbounded="unbounded")
     table = ReportTable.of(
         [ada, bob, cy],
-        {**ONE_METHOD, "both": rated, "elo": beside(other, CELLS["rating"])},
+        {
+            **ONE_METHOD,
+            **select_columns(RatingRow, "rating_and_interval"),
+            "elo": beside(other, "rating"),
+        },
         n_labels=2,
     )
     dash = "\N{EN DASH}"
-    assert table.headers == (*ONE_METHOD, "both", "elo")
+    assert table.headers == (*ONE_METHOD, "rating (interval)", "elo")
     assert table.rows == (
-        ("1", "ada", "1430", f"1400{dash}1460", "", f"1430 (1400{dash}1460)", dash),
-        ("2", "bob", "1390", "from 1350", "", "1390 (from 1350)", "1500"),
+        ("1", "ada", "1430", f"1400{dash}1460", dash, f"1430 (1400{dash}1460)", dash),
+        ("2", "bob", "1390", "from 1350", dash, "1390 (from 1350)", "1500"),
         (dash, "cy", dash, dash, "no match", "not rated", dash),
     )
-    assert rated(rating_row("dan", "davidson", 1400.0, 1)) == "1400 (unbounded)"
+    alone = rating_row("dan", "davidson", 1400.0, 1)
+    assert alone.rating_and_interval == "1400 (no interval)"
 
 
 def test_models_that_agree_are_said_to() -> None:

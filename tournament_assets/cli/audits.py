@@ -27,12 +27,7 @@ from tournament_assets.reports.audit_tables import (
     AuditReport,
     audit_values,
 )
-from tournament_assets.reports.fair_tables import (
-    FairReport,
-    fair_document,
-    fair_values,
-    families_of,
-)
+from tournament_assets.reports.fair_tables import FairReport, families_of
 from tournament_assets.storage.tables import (
     content_version,
     judge_models_of,
@@ -149,8 +144,8 @@ def fair_comparison_command(
     """  # noqa: D301 (\b tells click to keep the lines that follow)
     report = load_fair_report(config_path, mode, excluded=excluded, environment=os.environ)
     show_report(
-        fair_document(report),
-        lambda: fair_values(report),
+        report.document,
+        lambda: report.values,
         as_json=as_json,
         markdown_path=markdown_path,
         width=140,
@@ -198,11 +193,11 @@ def load_fair_report(
     kept = [row for row in rows if not is_in_ratings(row)]
     models = {each for table in verdicts.values() for each in judge_models_of(table)}
     return FairReport(
-        tournament_id=plan.tournament_id,
+        tournament=plan.tournament_id,
         mode=mode,
         judge=plan.config.label_of(mode),
         confidence=plan.config.ratings.confidence,
-        rows=rows,
+        fair_comparison=rows,
         families=families_of(
             plan.config,
             mode,
@@ -211,6 +206,6 @@ def load_fair_report(
             excluded=left_out,
         ),
         excluded=left_out,
-        version=short(content_version(RatingRow, make_table(RatingRow, kept))),
+        content_hash=short(content_version(RatingRow, make_table(RatingRow, kept))),
         page=stored.page(),
     )

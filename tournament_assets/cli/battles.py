@@ -40,18 +40,19 @@ from tournament_assets.ratings.rating_methods import (
     compared_methods,
     rows_by,
 )
-from tournament_assets.reports.rating_method_tables import CELLS, ONE_METHOD
+from tournament_assets.reports.rating_method_tables import ONE_METHOD, AnyStanding
 from tournament_assets.reports.rendering import escape_terminal, show_controls
-from tournament_assets.reports.report_tables import Cell, ReportTable, print_table, print_text
+from tournament_assets.reports.report_tables import (
+    Cell,
+    ReportTable,
+    print_table,
+    print_text,
+    select_columns,
+)
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError, make_each
-from tournament_assets.tournament.formatting import (
-    ABSENT,
-    format_confidence,
-    format_interval,
-    format_share,
-)
+from tournament_assets.tournament.formatting import format_confidence, format_share
 
 _FORMATS = tuple(FORMATS)
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -317,7 +318,7 @@ def print_battle_ratings(
             f"{counts['battles']} battles on {counts['prompts']} prompts: {counts['decisive']} "
             f"decisive, {counts['ties']} ties, of which {counts['inconsistent']} inconsistent"
         )
-        for text in (line, *_unrated(each), *each.notes):
+        for text in (*_elo_sentences(each), line, *_unrated(each), *each.notes):
             print_text(text, console)
     console.print()
     for text in _explanations(ratings, settings):
@@ -369,44 +370,28 @@ def _unrated(ratings: BattleRatings) -> list[str]:
 
 
 def _table(ratings: BattleRatings) -> ReportTable:
-    elo = {row.entrant_id: row for row in ratings.elo if row.is_primary}
+    elo = [row for row in ratings.elo if row.is_primary]
     strengths = ratings.by(BRADLEY_TERRY)
     share = ratings.win_rates
+    win_rate: dict[str, Cell[AnyStanding]] = {
+        "win rate": lambda row: format_share(share.get(row.entrant_id))
+    }
     if strengths:
-        columns: dict[str, Cell[RatingRow]] = {
-            "#": CELLS["rank"],
-            "model": CELLS["entrant"],
-            "rating": CELLS["rating"],
-            "interval": CELLS["interval"],
-            **({"places\ngroup": _places} if any(row.group for row in strengths) else {}),
-            "win\nrate": lambda row: format_share(share.get(row.entrant_id)),
-            **({"Elo\n± SEM": lambda row: _elo(elo[row.entrant_id])} if elo else {}),
-        }
-        return ReportTable.of(strengths, columns, n_labels=2)
-    return ReportTable.of(
-        elo.values(),
-        {
-            "#": lambda row: row.rank,
-            "model": lambda row: row.entrant_id,
-            "mean\n± SEM": _elo,
-            "order\ninterval": lambda row: format_interval(
-                row.order_low, row.order_high, absent=ABSENT
-            ),
-            "decisive\nmatches": lambda row: row.n_entrant_matches,
-            "win\nrate": lambda row: format_share(share.get(row.entrant_id)),
-        },
-        n_labels=2,
-    )
+        places = ("places_and_group",) if any(row.group for row in strengths) else ()
+        columns = select_columns(RatingRow, "rank", "model", "rating", "interval", *places)
+        return ReportTable.of(strengths, columns | win_rate, n_labels=2)
+    columns = select_columns(EloRow, "rank", "entrant_id", "mean_and_error", "n_entrant_matches")
+    return ReportTable.of(elo, columns | win_rate, n_labels=2)
 
 
-def _places(row: RatingRow) -> str:
-    return ABSENT if row.rank is None else f"{CELLS['places'](row)} {row.group}"
-
-
-def _elo(row: EloRow) -> str:
-    if row.mean is None:
-        return "not rated"
-    return f"{row.mean:.1f}" + (f" ± {row.sem:.1f}" if row.sem is not None else "")
+def _elo_sentences(ratings: BattleRatings) -> list[str]:
+    """Name everybody's mean Elo rating and its order noise, below a table of other ratings."""
+    means = [
+        f"{row.entrant_id} {row.mean_and_error}"
+        for row in ratings.elo
+        if row.is_primary and ratings.by(BRADLEY_TERRY)
+    ]
+    return [f"Elo, mean over orderings ± SEM (order noise): {', '.join(means)}."] if means else []
 
 
 def _explanations(ratings: Sequence[BattleRatings], settings: RatingSettings) -> list[str]:
@@ -415,8 +400,8 @@ def _explanations(ratings: Sequence[BattleRatings], settings: RatingSettings) ->
     if any(each.elo for each in ratings):
         lines.append(
             f"Elo: K = {settings.k_factor:g}, {settings.n_permutations} orderings (seed "
-            f"{settings.shuffle_seed}), from {settings.initial_rating:g}. SEM and order interval "
-            "show order noise only."
+            f"{settings.shuffle_seed}), from {settings.initial_rating:g}. SEM shows "
+            "order noise only."
         )
     lines.append(
         f"Sampling intervals ({confidence}): whole prompts resampled {settings.n_bootstraps} times "

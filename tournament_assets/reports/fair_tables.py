@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from tournament_assets.audits.fair_comparison import (
     ALL,
@@ -13,29 +13,72 @@ from tournament_assets.audits.fair_comparison import (
 )
 from tournament_assets.project.playing_judges import PlayingJudge
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, GAP, WIN_SHARE, neighbours
-from tournament_assets.reports.rating_method_tables import (
-    CELLS,
-    AnyStanding,
-    beside,
-    with_interval,
-)
+from tournament_assets.reports.rating_method_tables import AnyStanding, beside
 from tournament_assets.reports.rendering import render_part
-from tournament_assets.reports.report_tables import Cell, Document, ReportSection, ReportTable
+from tournament_assets.reports.report_tables import (
+    Cell,
+    Document,
+    ReportSection,
+    ReportTable,
+    select_columns,
+)
 from tournament_assets.storage.tables import AnyTable, judge_models_of
 from tournament_assets.tournament.asset_rows import RatingRow, by_dimension
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.formatting import (
     ABSENT,
+    Display,
     format_confidence,
     format_ends,
     format_interval,
     format_plural,
-    format_share,
+    format_rating,
     join_names,
 )
 
 _BASES = (COMMON, ALL, PLANNED)
 _TEMPLATE = "fair.jinja"
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of the comparison: what it shows of which rows."""
+
+    title: Annotated[str, Display("shown as", lambda title: title.replace("\n", " "))]
+    name: Annotated[str, Display("column", lambda name: _FIELDS.get(name, name))]
+    method: str
+    basis: str
+
+    @property
+    def rows(self) -> Annotated[str, Display("rows of fair_comparison; basis = all: of ratings")]:
+        """The rows that hold it."""
+        return f"{self.method}; basis = {self.basis}"
+
+    def of(self, compared: "Compared", stratum: str = WHOLE) -> Cell[AnyStanding]:
+        """Return the column of one dimension."""
+        return beside(compared.by(self.method, self.basis, stratum), self.name)
+
+
+_FIELDS = {
+    "share": "rating",
+    "share_and_rank": "rating, rank",
+    "rating_and_interval": "rating, low, high",
+}
+"""The fields behind what is shown of a row."""
+_SHOWN = (
+    ("rank", "rank", WIN_SHARE),
+    ("win share", "share", WIN_SHARE),
+    ("rating", "rating_and_interval", BRADLEY_TERRY),
+)
+_ON_BASES = tuple(
+    _Column(f"{basis}:\n{title}", name, method, basis)
+    for basis in _BASES
+    for title, name, method in _SHOWN
+    if (method, basis) != (BRADLEY_TERRY, PLANNED)
+)
+_PAIRS = "pairs judged\nof planned"
+_SHARE_AND_RANK = _Column("in a stratum", "share_and_rank", WIN_SHARE, COMMON)
+_RATING = _Column("rating in a stratum", "rating_and_interval", BRADLEY_TERRY, COMMON)
 
 
 def families_of(
@@ -86,7 +129,7 @@ def fair_section(
         for table in (
             (dimension, fair_table(each)),
             (f"{dimension}: gaps between neighbours", gap_table(each)),
-            (f"{dimension}: by stratum", stratum_table(each)),
+            *(((f"{dimension}: by stratum", stratum_table(each)),) if each.strata else ()),
         )
         if table[1].rows
     ]
@@ -110,10 +153,11 @@ class Compared:
     @classmethod
     def of(cls, rows: Sequence[RatingRow], families: Families) -> "Compared":
         """Sort the rows of tables "fair_comparison" and "ratings" of one dimension."""
-        found: dict[tuple[str, str, str], dict[str, RatingRow]] = {}
+        sorted_rows: dict[tuple[str, str, str], dict[str, RatingRow]] = {}
         for row in rows:
-            found.setdefault((row.stratum, row.basis, row.method), {})[row.entrant_id] = row
-        return cls(found, families)
+            key = row.stratum, row.basis, row.method
+            sorted_rows.setdefault(key, {})[row.entrant_id] = row
+        return cls(sorted_rows, families)
 
     def by(self, method: str, basis: str, stratum: str = WHOLE) -> Mapping[str, RatingRow]:
         """Return the rows of a method on a basis by entrant, best first."""
@@ -139,9 +183,9 @@ class Compared:
 
     def gaps(self) -> list[tuple[RatingRow, str]]:
         """The gaps on the common prompts, best first, each with the entrant next below."""
-        found = self.by(GAP, COMMON)
+        gaps = self.by(GAP, COMMON)
         rated = neighbours(self.by(BRADLEY_TERRY, COMMON).values())
-        return [(found[name], below) for name, below in rated]
+        return [(gaps[name], below) for name, below in rated]
 
     def order(self, basis: str) -> tuple[tuple[str, ...], ...]:
         """The entrants, best first, those of equal share grouped."""
@@ -219,7 +263,7 @@ def sort_compared(
         families: Who judged and who answered, by dimension.
     """
     rows = by_dimension((*fair_comparison, *ratings))
-    return {name: Compared.of(own, families[name]) for name, own in rows.items()}
+    return {name: Compared.of(members, families[name]) for name, members in rows.items()}
 
 
 def fair_notes(compared: Iterable[Compared], *, confidence: float) -> list[str]:
@@ -243,11 +287,9 @@ def fair_table(compared: Compared) -> ReportTable:
     """Return everybody on the three denominators, best on the common support first."""
     kin = compared.families.shared
     columns: dict[str, Cell[AnyStanding]] = {
-        "entrant": lambda row: row.entrant_id + " (judge's family)" * (row.entrant_id in kin)
+        "entrant": lambda row: row.entrant_id + " (judge's family)" * (row.entrant_id in kin),
+        **_on_bases(compared, _BASES),
     }
-    for basis in _BASES:
-        columns |= _basis_columns(compared, basis)
-    columns["pairs judged\nof planned"] = _judged_of_planned(compared)
     return ReportTable.of(compared.by(WIN_SHARE, COMMON).values(), columns)
 
 
@@ -262,65 +304,58 @@ def fair_columns(
         compared: The rows of the dimension.
         strata_by: Only strata by these; by all of them unless given.
     """
-    columns: dict[str, Cell[AnyStanding]] = {}
-    if not compared.is_one_share:
-        for basis in (COMMON, PLANNED):
-            columns |= _basis_columns(compared, basis)
-        columns["pairs judged\nof planned"] = _judged_of_planned(compared)
+    columns = {} if compared.is_one_share else _on_bases(compared, (COMMON, PLANNED))
     for label in compared.strata_by(strata_by):
-        n = next(iter(compared.by(BRADLEY_TERRY, COMMON, label).values())).n
-        own = compared.by(WIN_SHARE, COMMON, label)
-        title = f"{label.partition(': ')[2]}\n({format_plural(n, 'prompt')})"
-        columns[title] = beside(own, _share_and_rank)
+        columns |= _in_stratum(compared, label, label.partition(": ")[2])
     return columns
 
 
-def _basis_columns(compared: Compared, basis: str) -> dict[str, Cell[AnyStanding]]:
-    own = compared.by(WIN_SHARE, basis)
-    columns = {
-        f"{basis}:\nrank": beside(own, CELLS["rank"]),
-        f"{basis}:\nwin share": beside(own, CELLS["share"]),
-    }
-    if basis != PLANNED:
-        columns[f"{basis}:\nrating"] = beside(compared.by(BRADLEY_TERRY, basis), _RATING)
-    return columns
+def _in_stratum(compared: Compared, label: str, title: str) -> dict[str, Cell[AnyStanding]]:
+    n = next(iter(compared.by(BRADLEY_TERRY, COMMON, label).values())).n
+    return {f"{title}\n({format_plural(n, 'prompt')})": _SHARE_AND_RANK.of(compared, label)}
 
 
-def _share_and_rank(row: RatingRow) -> str | None:
-    return None if row.rating is None else f"{format_share(row.rating)} ({row.rank})"
-
-
-def _judged_of_planned(compared: Compared) -> Cell[AnyStanding]:
-    judged, planned = (compared.by(WIN_SHARE, basis) for basis in (ALL, PLANNED))
-    return lambda row: (
-        f"{judged[row.entrant_id].n} of {planned[row.entrant_id].n}"
-        if row.entrant_id in judged and row.entrant_id in planned
-        else None
+def _on_bases(compared: Compared, bases: Collection[str]) -> dict[str, Cell[AnyStanding]]:
+    judged, planned = (
+        {name: row.n for name, row in compared.by(WIN_SHARE, basis).items()}
+        for basis in (ALL, PLANNED)
     )
+    pairs = {name: f"{n} of {planned[name]}" for name, n in judged.items() if name in planned}
+    return {
+        **{column.title: column.of(compared) for column in _ON_BASES if column.basis in bases},
+        _PAIRS: lambda row: pairs.get(row.entrant_id),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """How far an entrant is above the next, on the common prompts."""
+
+    entrant: Annotated[str, Display("entrant")]
+    below: Annotated[str, Display("next below")]
+    gap: Annotated[float | None, Display("gap", format_rating)]
+    interval: Annotated[str | None, Display("interval of the difference")]
+    is_better: Annotated[bool, Display("shown to be better", lambda is_better: _YES[is_better])]
+
+
+_YES = {True: "yes", False: "no"}
 
 
 def gap_table(compared: Compared) -> ReportTable:
     """Return the gaps between neighbours on the common support, best first."""
-    gaps = compared.gaps()
-    below = {row.entrant_id: name for row, name in gaps}
-    return ReportTable.of(
-        [row for row, _ in gaps],
-        {
-            "entrant": CELLS["entrant"],
-            "next below": lambda row: below[row.entrant_id],
-            "gap": CELLS["rating"],
-            "interval of the difference": lambda row: (
-                None if row.note else _gap_interval(row.low, row.high)
-            ),
-            **(
-                {"shown to be better": lambda row: "yes" if row.shown_above else "no"}
-                if compared.makes_claims
-                else {}
-            ),
-        },
-        n_labels=2,
-        subject=(0, 1),
-    )
+    gaps = [
+        _Gap(
+            row.entrant_id,
+            below,
+            row.rating,
+            None if row.note else _gap_interval(row.low, row.high),
+            bool(row.shown_above),
+        )
+        for row, below in compared.gaps()
+    ]
+    claims = ("is_better",) if compared.makes_claims else ()
+    columns = select_columns(_Gap, "entrant", "below", "gap", "interval", *claims)
+    return ReportTable.of(gaps, columns, n_labels=2, subject=(0, 1))
 
 
 def _gap_interval(low: float | None, high: float | None) -> str:
@@ -337,129 +372,75 @@ def _near_zero(points: float) -> str:
 
 
 def stratum_table(compared: Compared) -> ReportTable:
-    """Return everybody's place in every stratum, on its common support."""
-
-    def strength(row: RatingRow) -> RatingRow:
-        return compared.by(BRADLEY_TERRY, COMMON, row.stratum)[row.entrant_id]
-
-    return ReportTable.of(
-        [
-            row
-            for label in compared.strata
-            for row in compared.by(WIN_SHARE, COMMON, label).values()
-        ],
-        {
-            "by": lambda row: row.stratum.partition(": ")[0],
-            "stratum": lambda row: row.stratum.partition(": ")[2],
-            "entrant": CELLS["entrant"],
-            "prompts": lambda row: CELLS["n"](strength(row)),
-            "rank": CELLS["rank"],
-            "win share": CELLS["share"],
-            "rating": lambda row: _RATING(strength(row)),
-        },
-        n_labels=3,
-    )
+    """Return everybody's place and rating in every stratum, on its common support."""
+    columns: dict[str, Cell[AnyStanding]] = {"entrant": lambda row: row.entrant_id}
+    for label in compared.strata:
+        columns |= _in_stratum(compared, label, label)
+        columns[f"{label}:\nrating"] = _RATING.of(compared, label)
+    return ReportTable.of(compared.by(WIN_SHARE, COMMON).values(), columns)
 
 
-_RATING = with_interval(unrated="not rated", unbounded="unbounded")
-_COLUMNS = ReportTable(
-    headers=("shown as", "column", "rows of fair_comparison; basis = all: of ratings"),
-    rows=(
-        (
-            "common: rank, all: rank, planned: rank",
-            "rank",
-            "win_share; basis = common, all, planned",
-        ),
-        ("win share", "rating", "win_share, of the same basis"),
-        ("rating", "rating", "bradley_terry; basis = common, all"),
-        ("interval behind a rating", "low, high", "bradley_terry, of the same basis"),
-        ("pairs judged of planned", "n", "win_share; basis = all, and basis = planned"),
-        ("prompts in a sentence", "n", "bradley_terry; basis = common, and basis = planned"),
-        ("gap", "rating", "gap; basis = common"),
-        ("interval of the difference", "low, high", "gap; basis = common"),
-        ("shown to be better", "shown_above", "gap; basis = common"),
-        ("by, stratum", "stratum", "basis = common; elsewhere stratum = all"),
-    ),
-    n_labels=3,
+_ORIGINS = (
+    *_ON_BASES,
+    _SHARE_AND_RANK,
+    _RATING,
+    _Column(_PAIRS, "n", WIN_SHARE, f"{ALL}, {PLANNED}"),
+    _Column("prompts", "n", BRADLEY_TERRY, f"{COMMON}, {PLANNED}"),
+    _Column("gap", "rating", GAP, COMMON),
+    _Column("interval of the difference", "low, high", GAP, COMMON),
+    _Column("shown to be better", "shown_above", GAP, COMMON),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class FairReport:
-    """A fair comparison and its sources.
+    """A fair comparison and its sources; its fields are the keys of its JSON.
 
     Attributes:
         judge: The kind of judge.
-        rows: Rows of table "fair_comparison", and those of "ratings" on all judged pairs.
+        fair_comparison: Rows of that table, and those of "ratings" on all judged pairs.
         families: Who judged and who answered, by dimension.
         excluded: Entrants left out; if any, the rows differ from the stored ones.
-        version: Content hash of "fair_comparison"; of what it would be if an entrant is left out.
+        content_hash: That of "fair_comparison"; of what it would be if an entrant is left out.
         page: Path of the newest run's page, or a sentence saying why there is none.
     """
 
-    tournament_id: str
+    tournament: str
     mode: str
     judge: str
     confidence: float
-    rows: Sequence[RatingRow]
+    fair_comparison: Sequence[RatingRow]
     families: Mapping[str, Families]
     excluded: tuple[str, ...]
-    version: str
+    content_hash: str
     page: str
 
+    @property
+    def section(self) -> ReportSection:
+        """The comparison."""
+        return fair_section(self.fair_comparison, self.families, confidence=self.confidence)
 
-def fair_document(report: FairReport) -> Document:
-    """Return the comparison as a document that names the column behind each number."""
-    section = fair_section(report.rows, report.families, confidence=report.confidence)
-    return Document(
-        f"Fair comparison: {report.tournament_id}, {report.mode}",
-        (
-            ReportSection("", tuple(_facts(report)), is_note=True),
-            ReportSection("", section.sentences),
-            *(ReportSection(title, tables=(("", table),)) for title, table in section.tables),
-            ReportSection("Where every number comes from", (_origin(report),), (("", _COLUMNS),)),
-        ),
-    )
+    @property
+    def values(self) -> dict[str, Any]:
+        """Every number of the comparison, for JSON."""
+        return {**asdict(self), "summary": self.section.sentences}
 
-
-def fair_values(report: FairReport) -> dict[str, Any]:
-    """Return every number of the comparison, for JSON."""
-    section = fair_section(report.rows, report.families, confidence=report.confidence)
-    return {
-        "tournament": report.tournament_id,
-        "mode": report.mode,
-        "judge": report.judge,
-        "confidence": report.confidence,
-        "excluded": list(report.excluded),
-        "content_hash": report.version,
-        "page": report.page,
-        "summary": list(section.sentences),
-        "fair_comparison": [asdict(row) for row in report.rows],
-    }
-
-
-def _facts(report: FairReport) -> list[str]:
-    facts = [
-        f"tournament: {report.tournament_id}, mode: {report.mode}",
-        f"judge: {report.judge}; model: "
-        f"{join_names(sorted({each.judge_model for each in report.families.values()}))}",
-        f"page: {report.page}",
-    ]
-    if report.excluded:
-        facts.append(f"left out, as if they had not taken part: {join_names(report.excluded)}")
-    return facts
-
-
-def _origin(report: FairReport) -> str:
-    if report.excluded:
-        return (
-            "Rated anew without those left out, from the stored tables judge_verdicts, "
-            "selected_prompts and entrant_responses, by what makes the table fair_comparison; its "
-            f"rows would have the content hash {report.version}. Prompts that only an excluded "
-            "entrant did not answer were never judged, so they are missing here too."
+    @property
+    def document(self) -> Document:
+        """The comparison as a document that names the column behind each number."""
+        section = self.section
+        models = join_names(sorted({each.judge_model for each in self.families.values()}))
+        origins = ReportTable.of(_ORIGINS, select_columns(_Column, "title", "name", "rows"), 3)
+        facts, origin = (tuple(render_part(_TEMPLATE, part, self, models)) for part in _PARTS)
+        return Document(
+            f"Fair comparison: {self.tournament}, {self.mode}",
+            (
+                ReportSection("", facts, is_note=True),
+                ReportSection("", section.sentences),
+                *(ReportSection(title, tables=(("", table),)) for title, table in section.tables),
+                ReportSection("Where every number comes from", origin, (("", origins),)),
+            ),
         )
-    return (
-        f"The table fair_comparison of the mode {report.mode}, content hash {report.version}; it "
-        "has a row for every dimension, stratum, basis and entrant, but those on all judged pairs "
-        "of all prompts, which stand in the table ratings."
-    )
+
+
+_PARTS = ("facts", "origin")

@@ -1,78 +1,54 @@
 """Ratings as tables, whatever rates them, and what methods say side by side as sentences."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
+from tournament_assets.ratings.rating_evidence import RatingMethod
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
     METHODS,
     TIES,
     compared_methods,
 )
-from tournament_assets.reports.report_tables import Cell, ReportTable
+from tournament_assets.reports.rendering import render_part
+from tournament_assets.reports.report_tables import Cell, ReportTable, select_columns
 from tournament_assets.tournament.asset_rows import EloRow, LeaderboardRow, RatingRow
-from tournament_assets.tournament.formatting import (
-    ABSENT,
-    format_interval,
-    format_rating,
-    format_share,
-    join_names,
-)
+from tournament_assets.tournament.formatting import format_rating, join_names
 
 NO_DISAGREEMENT = "No two models disagree on who is above whom."
 NOTHING_TO_COMPARE = "No two models rate the same two entrants, so there is nothing to compare."
 
+_TEMPLATE = "rating_methods.jinja"
 _LEVEL = 1e-6
 """Elo points; smaller differences are ignored."""
 
 
 def _by_method(rows: Sequence[RatingRow]) -> dict[str, dict[str, RatingRow]]:
     """Return the rows over all judged pairs by method and entrant."""
-    found: dict[str, dict[str, RatingRow]] = {}
+    by_method: dict[str, dict[str, RatingRow]] = {}
     for row in rows:
         if (row.basis, row.stratum) == ("all", "all"):
-            found.setdefault(row.method, {})[row.entrant_id] = row
-    return found
+            by_method.setdefault(row.method, {})[row.entrant_id] = row
+    return by_method
 
 
 AnyStanding = EloRow | RatingRow | LeaderboardRow
-
-
-def beside(rows: Mapping[str, RatingRow], cell: Cell[RatingRow]) -> Cell[AnyStanding]:
-    """Return a column of other ratings of the same entrants, as by another method or basis."""
-    return lambda row: cell(rows[row.entrant_id]) if row.entrant_id in rows else None
-
-
-def with_interval(*, unrated: str, unbounded: str) -> Cell[RatingRow]:
-    """Return a column of ratings with their intervals, and what it says where they lack."""
-    return lambda row: (
-        unrated
-        if row.rating is None
-        else f"{format_rating(row.rating)} ({format_interval(row.low, row.high, absent=unbounded)})"
-    )
-
-
-CELLS: Mapping[str, Cell[RatingRow]] = {
-    "entrant": lambda row: row.entrant_id,
-    "rank": lambda row: row.rank,
-    "rating": lambda row: format_rating(row.rating),
-    "share": lambda row: format_share(row.rating),
-    "interval": lambda row: format_interval(row.low, row.high, absent=ABSENT),
-    "places": lambda row: None if row.rank is None else f"{row.rank_best}–{row.rank_worst}",
-    "group": lambda row: row.group or None,
-    "n": lambda row: row.n,
-    "note": lambda row: row.note,
-}
-"""What can stand in a column of ratings."""
-ONE_METHOD: Mapping[str, Cell[RatingRow]] = {
-    "rank": CELLS["rank"],
-    "model": CELLS["entrant"],
-    "rating": CELLS["rating"],
-    "interval": CELLS["interval"],
-    "note": lambda row: row.note or "",
-}
+ONE_METHOD: Mapping[str, Cell[RatingRow]] = select_columns(
+    RatingRow, "rank", "model", "rating", "interval", "note"
+)
 """The columns of a table of one method's ratings, two of them labels."""
+
+
+def beside(rows: Mapping[str, RatingRow], name: str) -> Cell[AnyStanding]:
+    """Return a column of other ratings of the same entrants, as by another method or basis.
+
+    Args:
+        rows: The other ratings by entrant.
+        name: The field or property that it shows.
+    """
+    (cell,) = select_columns(RatingRow, name).values()
+    return lambda row: cell(rows[row.entrant_id]) if row.entrant_id in rows else None
 
 
 def side_by_side_cells(rows: Sequence[RatingRow], order: Sequence[str]) -> ReportTable:
@@ -82,42 +58,45 @@ def side_by_side_cells(rows: Sequence[RatingRow], order: Sequence[str]) -> Repor
         rows: Rows of table "ratings" of one dimension.
         order: The entrants, in the order of the rows.
     """
-    found = _by_method(rows)
-    compared = [each for each in compared_methods() if each in found]
-    others = [METHODS[name] for each in compared if (name := METHODS[each].interval) in METHODS]
+    by_method = _by_method(rows)
+    compared = [METHODS[name] for name in compared_methods() if name in by_method]
     return ReportTable.of(
-        [found[BRADLEY_TERRY][entrant] for entrant in order],
+        [by_method[BRADLEY_TERRY][entrant] for entrant in order],
         {
-            "entrant": CELLS["entrant"],
+            **select_columns(RatingRow, "entrant_id"),
+            **{each.title: _rating_and_rank(by_method[each.name]) for each in compared},
             **{
-                METHODS[each].title: beside(found[each], _rating_and_rank(found[each].values()))
+                f"{METHODS[each.interval].title} interval": beside(
+                    by_method.get(each.interval, {}), "interval"
+                )
                 for each in compared
-            },
-            **{
-                f"{each.title} interval": beside(found.get(each.name, {}), CELLS["interval"])
-                for each in others
+                if each.interval in METHODS
             },
         },
     )
 
 
-def _rating_and_rank(rows: Collection[RatingRow]) -> Cell[RatingRow]:
+def _rating_and_rank(rows: Mapping[str, RatingRow]) -> Cell[AnyStanding]:
     """Return a column of ratings with their ranks, which no claim or unrated entrant moves."""
-    rated = [row.rating for row in rows if row.rating is not None]
-    return lambda row: (
-        None
-        if (own := row.rating) is None
-        else f"{format_rating(own)} ({1 + sum(each - own >= _LEVEL for each in rated)})"
-    )
+    ratings = {name: row.rating for name, row in rows.items() if row.rating is not None}
+
+    def cell(row: AnyStanding) -> str | None:
+        rating = ratings.get(row.entrant_id)
+        if rating is None:
+            return None
+        rank = 1 + sum(other - rating >= _LEVEL for other in ratings.values())
+        return f"{format_rating(rating)} ({rank})"
+
+    return cell
 
 
-def _is_above(found: Mapping[str, RatingRow], one: str, other: str) -> bool:
+def _is_above(rows: Mapping[str, RatingRow], one: str, other: str) -> bool:
     """Whether a method ranks one entrant above another, beyond its noise if it has any."""
-    upper, lower = found[one].rating, found[other].rating
+    upper, lower = rows[one].rating, rows[other].rating
     if upper is None or lower is None:
         return False
-    if METHODS[found[one].method].noise:
-        return other in found[one].shown_above
+    if METHODS[rows[one].method].noise:
+        return other in rows[one].shown_above
     return upper - lower >= _LEVEL
 
 
@@ -130,38 +109,19 @@ def disagreement_sentences(rows: Sequence[RatingRow]) -> list[str]:
     Returns:
         One sentence per pair, or one saying that there is no such pair.
     """
-    found = _by_method(rows)
-    compared = [name for name in compared_methods() if name in found]
-    entrants = list(found[compared[0]]) if compared else []
-    sentences = []
-    is_compared = False
-    for a, b in combinations(entrants, 2):
-        models = [
-            model
-            for model in compared
-            if found[model][a].rating is not None and found[model][b].rating is not None
-        ]
-        is_compared = is_compared or len(models) > 1
-        a_above = [model for model in models if _is_above(found[model], a, b)]
-        b_above = [model for model in models if _is_above(found[model], b, a)]
-        if not a_above or not b_above:
-            continue
-        level = [model for model in models if model not in (*a_above, *b_above)]
-        parts = [
-            f"{_names(a_above)} {_verb(a_above, 'put')} {a} above {b}",
-            f"{_names(b_above)} {_verb(b_above, 'put')} {b} above {a}",
-        ]
-        noisy = [model for model in level if METHODS[model].noise]
-        parts += [
-            f"{METHODS[model].title} tells no difference from {METHODS[model].noise}"
-            for model in noisy
-        ]
-        if alike := [model for model in level if model not in noisy]:
-            parts.append(f"{_names(alike)} {_verb(alike, 'rate')} them alike")
-        sentences.append(f"{'; '.join(parts)}.")
-    if sentences:
-        return sentences
-    return [NO_DISAGREEMENT if is_compared else NOTHING_TO_COMPARE]
+    by_method = _by_method(rows)
+    compared = [by_method[name] for name in compared_methods() if name in by_method]
+    sentences, is_compared = list[str](), False
+    for pair in combinations(compared[0] if compared else (), 2):
+        rated = [rows for rows in compared if None not in {rows[name].rating for name in pair}]
+        is_compared = is_compared or len(rated) > 1
+        sides: dict[int, list[RatingMethod]] = {1: [], 0: [], -1: []}
+        for of_entrant in rated:
+            side = _is_above(of_entrant, *pair) - _is_above(of_entrant, *reversed(pair))
+            sides[side].append(METHODS[of_entrant[pair[0]].method])
+        if sides[1] and sides[-1]:
+            sentences += render_part(_TEMPLATE, "disagreement", *pair, *sides.values())
+    return sentences or [NO_DISAGREEMENT if is_compared else NOTHING_TO_COMPARE]
 
 
 def scale_sentence(rows: Sequence[RatingRow], *, upper: str, lower: str) -> str | None:
@@ -172,19 +132,16 @@ def scale_sentence(rows: Sequence[RatingRow], *, upper: str, lower: str) -> str 
         upper: Who leads.
         lower: Who is next.
     """
-    found = _by_method(rows)
-    gaps = {}
+    gaps = []
+    by_method = _by_method(rows)
     for model in compared_methods():
-        own = found.get(model, {})
-        above, below = (own[name].rating if name in own else None for name in (upper, lower))
+        ratings = {name: row.rating for name, row in by_method.get(model, {}).items()}
+        above, below = ratings.get(upper), ratings.get(lower)
         if above is not None and below is not None:
-            gaps[model] = f"{above - below:,.0f} ({METHODS[model].title})"
+            gaps.append(f"{above - below:,.0f} ({METHODS[model].title})")
     if len(gaps) < 2:
         return None
-    return (
-        f"The same pairs put {upper} {join_names([*gaps.values()])} Elo points above {lower}; the "
-        "win share depends on no such choice."
-    )
+    return f"The same pairs put {upper} {join_names(gaps)} Elo points above {lower}."
 
 
 def comparison_notes(rows: Sequence[RatingRow]) -> list[str]:
@@ -193,25 +150,22 @@ def comparison_notes(rows: Sequence[RatingRow]) -> list[str]:
     Args:
         rows: Rows of table "ratings" of one dimension.
     """
-    groups: dict[tuple[str, bool], dict[str, list[str]]] = {}
-    found = _by_method(rows)
+    lacking: dict[tuple[str, bool, str], list[str]] = {}
+    by_method = _by_method(rows)
     # The method that gives the interval has a note where there is none.
     for model in compared_methods():
-        for row in found.get(METHODS[model].interval or model, {}).values():
+        for row in by_method.get(METHODS[model].interval or model, {}).values():
             if row.note is not None:
-                group = groups.setdefault((row.note, row.rating is None), {})
-                group.setdefault(model, []).append(row.entrant_id)
-    notes: list[str] = []
-    for (reason, is_unrated), by_model in groups.items():
-        models_of: dict[tuple[str, ...], list[str]] = {}
-        for model, entrants in by_model.items():
-            models_of.setdefault(tuple(sorted(entrants)), []).append(model)
-        lacking = "rank" if is_unrated else "give an interval to"
-        notes.extend(
-            f"{_names(models)} {_verb(models, 'do')} not {lacking} {join_names(entrants)}: "
-            f"{reason}."
-            for entrants, models in models_of.items()
-        )
+                key = row.note, row.rating is None, METHODS[model].title
+                lacking.setdefault(key, []).append(row.entrant_id)
+    alike: dict[tuple[str, bool, tuple[str, ...]], list[str]] = {}
+    for (note, is_unrated, title), entrants in lacking.items():
+        alike.setdefault((note, is_unrated, tuple(sorted(entrants))), []).append(title)
+    notes = [
+        line
+        for why, titles in alike.items()
+        for line in render_part(_TEMPLATE, "lacking", titles, *why)
+    ]
     return [*notes, tie_sentence(rows)]
 
 
@@ -221,24 +175,6 @@ def tie_sentence(rows: Sequence[RatingRow]) -> str:
     Args:
         rows: Rows of table "ratings" of one dimension.
     """
-    found = next((row.rating for row in rows if row.method == TIES), None)
-    if found is None:
-        return "Davidson's tie parameter is not known, because no entrant is rated."
-    if math.isinf(found):
-        return "The battles set Davidson's tie parameter no upper bound."
-    # Source: Davidson (1970); between equals the proportions are 1 : 1 : v.
-    share = found / (2 + found)
-    return (
-        f"Davidson's tie parameter is {found:.3f}: two equals would tie in "
-        f"{format_share(share, decimals=0)} of their "
-        "battles."
-    )
-
-
-def _names(models: Sequence[str]) -> str:
-    return join_names([METHODS[model].title for model in models])
-
-
-def _verb(subjects: Sequence[str], verb: str) -> str:
-    ending = "es" if verb == "do" else "s"
-    return f"{verb}{ending}" if len(subjects) == 1 else verb
+    parameter = next((row.rating for row in rows if row.method == TIES), None)
+    (sentence,) = render_part(_TEMPLATE, "ties", parameter, parameter == math.inf)
+    return sentence

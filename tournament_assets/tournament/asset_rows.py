@@ -14,6 +14,7 @@ from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import (
     ABSENT,
     Display,
+    format_estimate,
     format_interval,
     format_rating,
     format_share,
@@ -201,15 +202,26 @@ class EloRow:
     dimension: Annotated[str, "the quality that was judged"]
     k_factor: Annotated[float, "the most one match can change a rating by"]
     is_primary: Annotated[bool, "whether this is the configured K-factor"]
-    rank: Annotated[int | None, "1 is best, for this K-factor; absent: see the note"] = None
-    entrant_id: Annotated[str, "the entrant that is rated"]
+    rank: Annotated[
+        int | None, "1 is best, for this K-factor; absent: see the note", Display("rank")
+    ] = None
+    entrant_id: Annotated[str, "the entrant that is rated", Display("model")]
     mean: Annotated[float | None, "mean over orderings, in Elo points; absent: see the note"] = None
     sem: Annotated[float | None, "standard error of that mean: order noise only"] = None
     order_low: Annotated[float | None, "lower end of the spread over orderings"] = None
     order_high: Annotated[float | None, "upper end of the spread over orderings"] = None
     n_decisive_matches: Annotated[int, "decisive matches on the dimension"]
-    n_entrant_matches: Annotated[int, "decisive matches of this entrant"]
-    note: Annotated[str | None, "why the rating is absent"] = None
+    n_entrant_matches: Annotated[
+        int, "decisive matches of this entrant", Display("decisive matches")
+    ]
+    note: Annotated[str | None, "why the rating is absent", Display("note")] = None
+
+    @property
+    def mean_and_error(self) -> Annotated[str, Display("mean ± SEM")]:
+        """The mean over orderings, with its standard error where there is one."""
+        if self.mean is None:
+            return "not rated"
+        return f"{self.mean:.1f}" + (f" ± {self.sem:.1f}" if self.sem is not None else "")
 
 
 _MOST_LETTERS = 3
@@ -231,12 +243,19 @@ class Placed:
     __slots__ = ()
     rank_best: BestRank
     rank_worst: WorstRank
+    group: Letters
 
     @property
     def places(self) -> Annotated[str | None, Display("places")]:
         """The range of its possible ranks: `2–5`."""
         best, worst = self.rank_best, self.rank_worst
         return None if best is None else f"{best}" if best == worst else f"{best}–{worst}"
+
+    @property
+    def places_and_group(self) -> Annotated[str | None, Display("places and group")]:
+        """The range of its possible ranks, and its letters while they are few."""
+        letters = self.group if self.group and len(self.group.split()) <= _MOST_LETTERS else None
+        return " ".join(filter(None, (self.places, letters))) or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,6 +305,24 @@ class RatingRow(Placed):
     def interval(self) -> Annotated[str, Display("interval")]:
         """Both ends of its interval, or the one that is known."""
         return format_interval(self.low, self.high, absent=ABSENT)
+
+    @property
+    def model(self) -> Annotated[str, Display("model")]:
+        """The entrant, as battles call it."""
+        return self.entrant_id
+
+    @property
+    def rating_and_interval(self) -> Annotated[str, Display("rating (interval)")]:
+        """The rating with its interval."""
+        if self.rating is None:
+            return "not rated"
+        ends = format_interval(self.low, self.high, absent="no interval")
+        return f"{format_rating(self.rating)} ({ends})"
+
+    @property
+    def share_and_rank(self) -> Annotated[str | None, Display("win share (rank)")]:
+        """The rating of a method that measures a share, with its rank."""
+        return None if self.rating is None else f"{format_share(self.rating)} ({self.rank})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,12 +397,6 @@ class LeaderboardRow(Placed):
             return None
         return format_interval(self.low, self.high, absent="unbounded")
 
-    @property
-    def places_and_group(self) -> Annotated[str | None, Display("places and group")]:
-        """The range of its possible ranks, and its letters while they are few."""
-        letters = self.group if self.group and len(self.group.split()) <= _MOST_LETTERS else None
-        return " ".join(filter(None, (self.places, letters))) or None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BattleRow:
@@ -388,43 +419,91 @@ class BattleRow:
 class CoverageRow:
     """How many of an entrant's pairs were answered, judged and consistent."""
 
-    dimension: Annotated[str, "the quality being judged"]
-    entrant_id: Annotated[str, "the entrant"]
+    dimension: Annotated[str, "the quality being judged", Display("dimension")]
+    entrant_id: Annotated[str, "the entrant", Display("entrant")]
     prompts_selected: Annotated[int, "prompts the entrant should have answered"]
     responses: Annotated[int, "prompts it answered"]
-    empty_responses: Annotated[int, "answers without any text"]
-    truncated_responses: Annotated[int, "answers that the token cap ended"]
-    thoughts_cut: Annotated[int, "those of them that it ended before a word, in a thought"] = 0
-    pairs_planned: Annotated[int, "pairs it should take part in"]
-    pairs_unanswered: Annotated[int, "pairs not asked about: an entrant did not answer"]
-    pairs_same_text: Annotated[int, "identical responses: the judge is not asked"]
-    pairs_judged: Annotated[int, "pairs asked about and settled by readable replies"]
+    empty_responses: Annotated[int, "answers without any text", Display("empty")]
+    truncated_responses: Annotated[int, "answers that the token cap ended", Display("cut off")]
+    thoughts_cut: Annotated[
+        int,
+        "those of them that it ended before a word, in a thought",
+        Display("cut off in thought"),
+    ] = 0
+    pairs_planned: Annotated[int, "pairs it should take part in", Display("pairs planned")]
+    pairs_unanswered: Annotated[
+        int, "pairs not asked about: an entrant did not answer", Display("unanswered")
+    ]
+    pairs_same_text: Annotated[
+        int, "identical responses: the judge is not asked", Display("same text")
+    ]
+    pairs_judged: Annotated[
+        int, "pairs asked about and settled by readable replies", Display("judged")
+    ]
     pairs_inconsistent: Annotated[int, "judged pairs whose replies disagree"]
-    pairs_clean: Annotated[int, "pairs judged consistently, or identical"]
-    coverage: Annotated[float | None, "judged and identical pairs, divided by planned ones"] = None
-    score_present: Annotated[float | None, "win share over the same pairs; ties are a half"] = None
-    score_clean: Annotated[float | None, "win share over clean pairs"] = None
-    score_normalised: Annotated[float | None, "points by planned pairs: missing adds none"] = None
+    pairs_clean: Annotated[int, "pairs judged consistently, or identical", Display("clean")]
+    coverage: Annotated[
+        float | None,
+        "judged and identical pairs, divided by planned ones",
+        Display("coverage", format_share),
+    ] = None
+    score_present: Annotated[
+        float | None,
+        "win share over the same pairs; ties are a half",
+        Display("mean", format_share),
+    ] = None
+    score_clean: Annotated[
+        float | None, "win share over clean pairs", Display("clean mean", format_share)
+    ] = None
+    score_normalised: Annotated[
+        float | None,
+        "points by planned pairs: missing adds none",
+        Display("normalised", format_share),
+    ] = None
     replies_asked: Annotated[int, "presentations put to the judges"]
-    replies_refused: Annotated[int, "presentations the judge declined"]
-    replies_unreadable: Annotated[int, "presentations without a readable verdict"]
-    replies_permanent: Annotated[int, "presentations that can never succeed"]
-    replies_pending: Annotated[int, "presentations without a reply yet"]
-    infra_remaining: Annotated[int, "presentations that failed in the infrastructure"]
-    infra_rejudged: Annotated[int, "presentations that failed there at first and were judged"]
+    replies_refused: Annotated[int, "presentations the judge declined", Display("refused")]
+    replies_unreadable: Annotated[
+        int, "presentations without a readable verdict", Display("unreadable")
+    ]
+    replies_permanent: Annotated[int, "presentations that can never succeed", Display("impossible")]
+    replies_pending: Annotated[int, "presentations without a reply yet", Display("pending")]
+    infra_remaining: Annotated[
+        int, "presentations that failed in the infrastructure", Display("infra left")
+    ]
+    infra_rejudged: Annotated[
+        int, "presentations that failed there at first and were judged", Display("infra re-judged")
+    ]
+
+    @property
+    def answered(self) -> Annotated[str, Display("answered")]:
+        """The prompts it answered, of those it should have."""
+        return f"{self.responses} / {self.prompts_selected}"
+
+    @property
+    def pairs_asked(self) -> Annotated[int, Display("asked")]:
+        """Pairs that were put to the judge."""
+        return self.pairs_planned - self.pairs_unanswered - self.pairs_same_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptFindingRow:
     """A finding or a measurement about a prompt or a stratum."""
 
-    dimension: Annotated[str, "the quality being judged"]
+    dimension: Annotated[str, "the quality being judged", Display("dimension")]
     kind: Annotated[str, "the kind of finding; docs/audits.md says when"]
     is_finding: Annotated[bool, "true: look at it; false: a measurement alone"]
-    prompt_id: Annotated[str | None, "the prompt; absent where it is about a stratum"] = None
-    stratum: Annotated[str, "the prompt's stratum"]
-    entrants: Annotated[tuple[str, ...], "the entrants concerned; empty: all"]
-    value: Annotated[float | None, "a share, a score, Elo points or a ratio, by kind"] = None
+    prompt_id: Annotated[
+        str | None, "the prompt; absent where it is about a stratum", Display("prompt")
+    ] = None
+    stratum: Annotated[str, "the prompt's stratum", Display("stratum")]
+    entrants: Annotated[
+        tuple[str, ...], "the entrants concerned; empty: all", Display("moves", ", ".join)
+    ]
+    value: Annotated[
+        float | None,
+        "a share, a score, Elo points or a ratio, by kind",
+        Display("Elo points", "{:+.1f}".format),
+    ] = None
     count: Annotated[int, "what was counted"]
     total: Annotated[int, "out of how many"]
     sentence: Annotated[str, "the finding in words"]
@@ -484,12 +563,14 @@ class MeasureRow:
     value: Annotated[float | None, "the number; absent if the data do not tell"] = None
     low: Annotated[float | None, "lower end of its interval"] = None
     high: Annotated[float | None, "upper end of its interval"] = None
-    n: Annotated[int, "replies, pairs, labels, controls or triples it was counted over"]
+    n: Annotated[
+        int, "replies, pairs, labels, controls or triples it was counted over", Display("n")
+    ]
     threshold: Annotated[float | None, "the limit of its light; absent: no check"] = None
     state: Annotated[
         str | None, "green, amber, red, not measured or no threshold; absent: no light"
     ] = None
-    note: Annotated[str | None, "the counts behind it, or why it is absent"] = None
+    note: Annotated[str | None, "the counts behind it, or why it is absent", Display("note")] = None
 
     @classmethod
     def of(
@@ -525,6 +606,16 @@ class MeasureRow:
         )
 
     @property
-    def estimate(self) -> Estimate:
+    def about(self) -> tuple[str | None, str | None, str | None]:
+        """The one or the two that it is about, and where."""
+        return self.subject, self.other, self.stratum
+
+    @property
+    def share(self) -> Annotated[float | None, Display("share", format_share)]:
+        """The number, where it is a share."""
+        return self.value
+
+    @property
+    def estimate(self) -> Annotated[Estimate, Display("number (interval)", format_estimate)]:
         """The number with its interval."""
         return Estimate(self.value, self.low, self.high, self.n, self.note)

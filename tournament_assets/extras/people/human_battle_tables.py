@@ -17,19 +17,16 @@ from tournament_assets.reports.figures.ladder import (
     ladder_ticks,
     place_on_ladder,
 )
-from tournament_assets.reports.rating_method_tables import (
-    CELLS,
-    beside,
-    with_interval,
-)
+from tournament_assets.reports.jury_tables import measured
+from tournament_assets.reports.rating_method_tables import beside
 from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import (
-    Cell,
     HtmlText,
     Ladder,
     LadderBar,
     ReportSection,
     ReportTable,
+    select_columns,
 )
 from tournament_assets.reports.sections import BattleLinks, first_address
 from tournament_assets.tournament.asset_rows import (
@@ -40,13 +37,10 @@ from tournament_assets.tournament.asset_rows import (
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import (
-    ABSENT,
     format_confidence,
-    format_estimate,
     format_interval,
     format_plural,
     format_rating,
-    format_share,
     join_names,
 )
 from tournament_assets.trust.evidence import agreed
@@ -360,37 +354,35 @@ def _bar(row: RatingRow | None, span: tuple[float, float]) -> LadderBar:
 def _powered_table(rows: Sequence[RatingRow], interval: str) -> ReportTable:
     lines = _by_basis(rows)
     by_basis = {
-        basis: {name: own[basis] for name, own in lines.items() if basis in own} for basis in BASES
+        basis: {
+            name: of_entrant[basis] for name, of_entrant in lines.items() if basis in of_entrant
+        }
+        for basis in BASES
     }
-    rated = with_interval(unrated=ABSENT, unbounded=_NO_INTERVAL)
     of_both = {"letters": "group", "places": "places", "labelled prompts": "n", "note": "note"}
     return ReportTable.of(
-        [next(iter(own.values())) for own in lines.values()],
+        [next(iter(of_entrant.values())) for of_entrant in lines.values()],
         {
-            "entrant": CELLS["entrant"],
-            **{f"{each} ({interval} interval)": beside(by_basis[each], rated) for each in BASES},
-            **{header: beside(by_basis["both"], CELLS[name]) for header, name in of_both.items()},
+            **select_columns(RatingRow, "entrant_id"),
+            **{
+                f"{basis} ({interval} interval)": beside(by_basis[basis], "rating_and_interval")
+                for basis in BASES
+            },
+            **{title: beside(by_basis["both"], name) for title, name in of_both.items()},
         },
     )
 
 
 def _agreement_table(rows: Sequence[MeasureRow]) -> ReportTable:
-    kappas = {(row.subject, row.other, row.stratum): row for row in rows if row.measure == "kappa"}
-
-    def kappa(row: MeasureRow) -> MeasureRow | None:
-        return kappas.get((row.subject, row.other, row.stratum))
-
     return ReportTable.of(
         [row for row in rows if row.measure in ("right", "agreement")],
         {
             "who": _who,
             "source": lambda row: row.stratum or "all",
-            "n": lambda row: row.n,
-            "same verdict (interval)": lambda row: format_estimate(row.estimate),
-            "kappa (interval)": lambda row: (
-                None if (found := kappa(row)) is None else format_estimate(found.estimate)
-            ),
-            "note": lambda row: (kappa(row) or row).note,
+            **select_columns(MeasureRow, "n"),
+            "same verdict (interval)": measured(rows, "right", "agreement"),
+            "kappa (interval)": measured(rows, "kappa"),
+            "note": measured(rows, "kappa", "right", "agreement", show="note"),
         },
         n_labels=2,
         subject=(0,),
@@ -404,21 +396,18 @@ def _who(row: MeasureRow) -> str:
 
 
 def _wins_table(rows: Sequence[MeasureRow]) -> ReportTable:
-    found = {(row.measure, row.subject): row for row in rows}
-
-    def share(name: str) -> Cell[MeasureRow]:
-        return lambda row: format_share(found[name, row.subject].value)
-
     return ReportTable.of(
         [row for row in rows if row.measure == "wins"],
         {
             "entrant": lambda row: row.subject,
-            "by the judge": share("wins_by_judge"),
-            "as people would (interval)": lambda row: format_estimate(row.estimate),
-            "people say so where the judge does": share("wins_where_judge_says_so"),
-            "and where it does not": share("wins_where_judge_does_not"),
-            "labels": lambda row: row.n,
-            "note": lambda row: row.note,
+            "by the judge": measured(rows, "wins_by_judge", show="share"),
+            "as people would (interval)": measured(rows, "wins"),
+            "people say so where the judge does": measured(
+                rows, "wins_where_judge_says_so", show="share"
+            ),
+            "and where it does not": measured(rows, "wins_where_judge_does_not", show="share"),
+            "labels": measured(rows, "wins", show="n"),
+            "note": measured(rows, "wins", show="note"),
         },
     )
 

@@ -103,9 +103,9 @@ def elo_ratings(
 ) -> Made[list[EloRow]]:
     """Elo ratings by permutation, and the same for a sweep of K-factors.
 
-    The order interval and the SEM show only how much the order of the pairs matters; how far a
-    rating could be off because only these prompts were judged is in `ratings`. Where pairs stop
-    early, a match that stands for several prompts is played that many times.
+    The SEM shows only how much the order of the pairs matters; how far a rating could be off
+    because only these prompts were judged is in `ratings`. Where pairs stop early, a match that
+    stands for several prompts is played that many times.
     """
     matches = code_judgments(judgments_of(judge_verdicts), entrants=config.entrant_ids)
     settings = settings_of_run(config, mode=mode, n_permutations=elo_traces.ratings.shape[0])
@@ -122,7 +122,7 @@ def elo_ratings(
 
 
 def _elo_metadata(primary: Sequence[EloRow]) -> Metadata:
-    columns = ("rank", "entrant_id", "mean", "sem", "order_low", "order_high", "note")
+    columns = ("rank", "entrant_id", "mean", "sem", "note")
     return {
         "elo_ratings": markdown_table(primary, columns, limit=len(primary)),
         "leader": primary[0].entrant_id if primary[0].rank else "no entrant",
