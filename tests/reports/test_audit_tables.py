@@ -12,7 +12,6 @@ from tournament_assets.reports.audit_tables import (
     KIND_TITLES,
     AuditReport,
     audit_doubts,
-    audit_values,
     missing_section,
     prompts_section,
 )
@@ -85,19 +84,19 @@ def report(audit: list[CoverageRow], prompts: list[PromptFindingRow]) -> AuditRe
         audit,
         prompts,
         CheckThresholds(),
-        trust=[],
+        measures=[],
     )
 
 
 def test_an_audit_names_amber_lights_and_passes() -> None:
     few = Estimate(0.9, 0.6, 1.0, 9, "why")
     light = MEASURES["swap_consistency"].light(few, 0.65, dimension="facts")
-    audit = replace(report([audit_row("ada"), audit_row("bob")], []), trust=[light])
+    audit = replace(report([audit_row("ada"), audit_row("bob")], []), measures=[light])
     (said,) = audit.first_sentences
     assert "1 of 1 lights amber, too few to tell: swap consistency (about 4 more pairs)" in said
     assert audit.passed
     assert said in document_markdown(audit.document(3))
-    assert audit_values(audit)["first_sentences"] == [said]
+    assert audit.values["first_sentences"] == (said,)
 
 
 def test_every_kind_of_finding_has_a_name_in_the_order_of_the_kinds() -> None:
@@ -209,11 +208,11 @@ def test_what_is_red_is_printed_first_and_hostile_names_stay_text() -> None:
 
 
 def test_json_holds_every_number_and_nothing_that_json_has_no_word_for() -> None:
-    values = audit_values(report(AUDIT, PROMPTS))
+    values = report(AUDIT, PROMPTS).values
     text = json.dumps(values, allow_nan=False)
     assert json.loads(text)["prompt_audit"][4]["value"] == "inf"
     assert values["passed"] is False
-    assert audit_values(report([audit_row("ada"), audit_row("bob")], []))["passed"] is True
+    assert report([audit_row("ada"), audit_row("bob")], []).values["passed"] is True
 
 
 def doubts_of(*audit: CoverageRow, **checks: Any) -> list[str]:

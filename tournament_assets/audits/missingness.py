@@ -290,12 +290,13 @@ def tail_probability(count: int, *, total: int, marked: int, drawn: int) -> floa
 
 Rows = Sequence[CoverageRow]
 
-_REASONS = {
+MISSING_REPLIES = {
     "replies_refused": "refused",
     "replies_unreadable": "unreadable",
     "replies_permanent": "impossible",
     "replies_pending": "pending",
 }
+"""Columns of table "audit" that count presentations without a verdict, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,7 +389,9 @@ def check_missingness(rows: Rows, *, max_spread: float) -> MissingnessCheck:
         verdicts={
             dimension: measure_evenness(
                 [
-                    MissingCount(row.entrant_id, asked(row) - row.pairs_judged, asked(row))
+                    MissingCount(
+                        row.entrant_id, row.pairs_asked - row.pairs_judged, row.pairs_asked
+                    )
                     for row in members
                 ],
                 entrants_per_unit=2,
@@ -519,7 +522,7 @@ def copy_sentences(rows: Rows) -> list[str]:
     found = []
     for dimension, members in by_dimension(rows).items():
         same_text = sum(row.pairs_same_text for row in members) // 2
-        pairs = same_text + sum(map(asked, members)) // 2
+        pairs = same_text + sum(row.pairs_asked for row in members) // 2
         if mostly_same_text(same_text, pairs):
             found.append((dimension, same_text, pairs))
     if not found:
@@ -540,14 +543,9 @@ def copy_sentences(rows: Rows) -> list[str]:
     ]
 
 
-def asked(row: CoverageRow) -> int:
-    """Return how many of an entrant's pairs were put to the judge."""
-    return row.pairs_planned - row.pairs_unanswered - row.pairs_same_text
-
-
 def _judge_outage(dimension: str, rows: Rows, max_unjudged_rate: float) -> Outage | None:
     planned = sum(row.pairs_planned for row in rows) // 2
-    put = sum(map(asked, rows)) // 2
+    put = sum(row.pairs_asked for row in rows) // 2
     judged = sum(row.pairs_judged for row in rows) // 2
     if not put:
         if any(row.pairs_same_text for row in rows):
@@ -570,7 +568,7 @@ def _judge_outage(dimension: str, rows: Rows, max_unjudged_rate: float) -> Outag
     # Every presentation shows two entrants, so it stands in two rows.
     reasons = ", ".join(
         f"{sum(getattr(row, name) for row in rows) // 2} {word}"
-        for name, word in _REASONS.items()
+        for name, word in MISSING_REPLIES.items()
         if sum(getattr(row, name) for row in rows)
     )
     infra = sum(row.infra_remaining for row in rows) // 2

@@ -23,10 +23,7 @@ from tournament_assets.graph.assets.responses import entrant_responses
 from tournament_assets.graph.assets.verdicts import judge_verdicts
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.playing_judges import playing_judges
-from tournament_assets.reports.audit_tables import (
-    AuditReport,
-    audit_values,
-)
+from tournament_assets.reports.audit_tables import AuditReport
 from tournament_assets.reports.fair_tables import FairReport, families_of
 from tournament_assets.storage.tables import (
     content_version,
@@ -83,7 +80,7 @@ def audit_command(
     report = _read_audit(config_path, mode)
     show_report(
         report.document(limit),
-        lambda: audit_values(report),
+        lambda: report.values,
         as_json=as_json,
         markdown_path=markdown_path,
     )
@@ -100,12 +97,12 @@ def _read_audit(config_path: Path, mode: Mode) -> AuditReport:
     panels = [stored.by_name(each) for each in LIGHT_TABLES]
     stored.raise_if_missing()
     return AuditReport(
-        tournament_id=plan.tournament_id,
+        tournament=plan.tournament_id,
         mode=mode,
         audit=list(rows_of(CoverageRow, coverage)),
         prompt_audit=list(rows_of(PromptFindingRow, findings)),
         checks=plan.config.checks,
-        trust=lights_of(table for panel in panels for table in panel.values()),
+        measures=lights_of(table for panel in panels for table in panel.values()),
     )
 
 

@@ -5,28 +5,28 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import zip_longest
-from typing import Any
+from typing import Annotated, Any
 
 from tournament_assets.audits.missingness import (
+    MISSING_REPLIES,
     MissingnessCheck,
     Outage,
-    asked,
     check_missingness,
     copy_sentences,
     find_outages,
 )
-from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
+from tournament_assets.reports.rendering import render_part
+from tournament_assets.reports.report_tables import (
+    Document,
+    ReportSection,
+    ReportTable,
+    select_columns,
+)
 from tournament_assets.reports.sections import Doubt
 from tournament_assets.reports.trust_tables import amber_sentences, red_sentences
 from tournament_assets.tournament.asset_rows import CoverageRow, MeasureRow, PromptFindingRow
 from tournament_assets.tournament.config import CheckThresholds
-from tournament_assets.tournament.formatting import (
-    ABSENT,
-    format_count_of,
-    format_plural,
-    format_share,
-)
+from tournament_assets.tournament.formatting import Display, format_count_of, format_plural
 
 KIND_TITLES: Mapping[str, str] = {
     "decides_order": "decides the order",
@@ -41,28 +41,44 @@ KIND_TITLES: Mapping[str, str] = {
 }
 """Display names of the kinds of findings, in order."""
 
+_TEMPLATE = "audit.jinja"
 _NAMED_PROMPTS = 3
 """The most prompts, and strata, that one row names."""
+_WHOSE = ("dimension", "entrant_id")
+_ANSWERS = ("answered", "empty_responses", "truncated_responses")
+_PAIRS = (
+    *("pairs_planned", "pairs_unanswered", "pairs_same_text", "pairs_asked", "pairs_judged"),
+    *("pairs_clean", "coverage", "score_present", "score_clean", "score_normalised"),
+)
 
 
 def missing_section(audit: Sequence[CoverageRow], *, checks: CheckThresholds) -> ReportSection:
     """Return "Audit": what is missing, by entrant, and the scores with and without it."""
     evenness = check_missingness(audit, max_spread=checks.max_missing_spread).sentence
+    thoughts = ("thoughts_cut",) if any(row.thoughts_cut for row in audit) else ()
+    present = select_columns(CoverageRow, *_WHOSE, *_ANSWERS, *thoughts, *_PAIRS)
+    missing = select_columns(
+        CoverageRow, *_WHOSE, *MISSING_REPLIES, "infra_remaining", "infra_rejudged"
+    )
+    # Every pair has two entrants, so two rows count it.
+    counts = (
+        sum(getattr(row, name) for row in audit) // 2
+        for name in ("pairs_judged", "pairs_asked", "pairs_same_text")
+    )
     return ReportSection(
         title="Audit",
-        sentences=(
-            f"{evenness[0].upper()}{evenness[1:]}.",
-            "Same text: both responses are the same, so the judge was not asked and neither won. "
-            "Judged: asked, and settled by readable replies. Clean: judged pairs whose replies "
-            "agree, and identical pairs, about responses that are neither empty nor cut off. A "
-            "score is a share of wins; ties, inconsistent and identical pairs count half. "
-            "Normalised, it divides by what was planned, so that what is missing earns nothing.",
-        ),
+        sentences=tuple(render_part(_TEMPLATE, "missing", evenness)),
         tables=(
-            ("Planned and present, and scores with and without it", _present_table(audit)),
-            ("Presentations without a verdict, by entrant", _missing_table(audit)),
+            (
+                "Planned and present, and scores with and without it",
+                ReportTable.of(audit, present, n_labels=2),
+            ),
+            (
+                "Presentations without a verdict, by entrant",
+                ReportTable.of(audit, missing, n_labels=2),
+            ),
         ),
-        finding=_missing_words(audit),
+        finding=render_part(_TEMPLATE, "judged", *counts)[0],
     )
 
 
@@ -82,79 +98,50 @@ def audit_doubts(
         left_out: Pairs that a limit left out, by dimension.
     """
     outages = find_outages(audit, checks)
-    found = [
-        Doubt(each.short, each.sentence, is_red=True, is_first=each.kind == "answers")
-        for each in outages
-    ]
-    if any(pending.values()):
-        sentence = (
-            "PARTIAL: these ratings were asked for before every reply had come. "
-            f"Presentations without a reply yet: {_by_dimension(pending)}."
-        )
-        found.append(Doubt("PARTIAL: replies are still to come", sentence, is_red=True))
-    if any(left_out.values()):
-        sentence = (
-            f"This run was limited to the first pairs. Pairs left out: {_by_dimension(left_out)}."
-        )
-        found.append(Doubt("limited to the first pairs", sentence))
-    copies = copy_sentences(audit)
-    found += [Doubt("most pairs have identical responses", each) for each in copies]
     named = {name for each in outages if each.kind == "answers" for name in each.entrants}
-    rest = [row for row in audit if row.entrant_id not in named]
-    return [*found, *_unjudged_doubts(audit), *_unanswered_doubts(rest)]
-
-
-_MISSING_REPLIES = (
-    "replies_refused",
-    "replies_unreadable",
-    "replies_permanent",
-    "replies_pending",
-)
-"""Columns of table "audit" that count presentations without a verdict."""
-
-
-def _by_dimension(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{dimension} {count}" for dimension, count in counts.items() if count)
-
-
-def _unjudged_doubts(audit: Sequence[CoverageRow]) -> list[Doubt]:
-    missing, shown = Counter[str](), Counter[str]()
-    for row in audit:
-        missing[row.entrant_id] += sum(getattr(row, name) for name in _MISSING_REPLIES)
-        shown[row.entrant_id] += row.replies_asked
-    if not missing.total():
-        return []
-    # Every presentation shows two entrants, so two rows count it.
-    total = format_count_of(math.ceil(missing.total() / 2), shown.total() // 2)
-    by_entrant = "; ".join(
-        f"{name} {format_count_of(count, shown[name])}" for name, count in missing.items() if count
-    )
-    short = f"{total} presentations have no verdict"
-    sentence = f"{short}; they count as nothing, not as ties. By entrant: {by_entrant}."
-    return [Doubt(short, sentence)]
-
-
-def _unanswered_doubts(audit: Sequence[CoverageRow]) -> list[Doubt]:
-    answered = {
+    unanswered = {
         row.entrant_id: f"{row.entrant_id} {row.responses} of {row.prompts_selected}"
         for row in audit
-        if row.responses < row.prompts_selected
+        if row.entrant_id not in named and row.responses < row.prompts_selected
     }
-    if not answered:
-        return []
-    sentence = (
-        f"Not everyone answered every prompt. Prompts answered: {'; '.join(answered.values())}."
-    )
-    short = f"unanswered prompts of {format_plural(len(answered), 'entrant')}"
-    return [Doubt(short, sentence)]
+    return [
+        *(
+            Doubt(each.short, each.sentence, is_red=True, is_first=each.kind == "answers")
+            for each in outages
+        ),
+        *_doubts("partial", pending, is_red=True),
+        *_doubts("limited", left_out),
+        *_doubts("copied", copy_sentences(audit)),
+        *_doubts("unjudged", *_unjudged(audit)),
+        *_doubts("unanswered", list(unanswered.values())),
+    ]
 
 
-def _missing_words(rows: Sequence[CoverageRow]) -> str:
-    # Every pair has two entrants, so two rows count it.
-    put, judged = sum(map(asked, rows)) // 2, sum(row.pairs_judged for row in rows) // 2
-    same = sum(row.pairs_same_text for row in rows) // 2
-    copies = f"; {same:,} more have identical responses and were not judged" if same else ""
-    return f"{judged:,} of {put:,} pairs that the judge was asked about are judged{copies}"
+def _doubts(part: str, *values: Any, is_red: bool = False) -> list[Doubt]:
+    """Return a doubt in a few words and in full, if there is something to say."""
+    lines = render_part(_TEMPLATE, part, *values)
+    return [Doubt(*lines, is_red=is_red)] if lines else []
+
+
+def _unjudged(audit: Sequence[CoverageRow]) -> tuple[str, list[str]]:
+    """Return how many presentations have no verdict, in all and by entrant."""
+    missing, planned = Counter[str](), Counter[str]()
+    for row in audit:
+        missing[row.entrant_id] += sum(getattr(row, name) for name in MISSING_REPLIES)
+        planned[row.entrant_id] += row.replies_asked
+    # Every presentation shows two entrants, so two rows count it.
+    total = format_count_of(math.ceil(missing.total() / 2), planned.total() // 2)
+    return total, [
+        f"{name} {format_count_of(count, planned[name])}"
+        for name, count in missing.items()
+        if count
+    ]
+
+
+def _list_some(names: Iterable[str]) -> str:
+    several = list(dict.fromkeys(names))
+    more = len(several) - _NAMED_PROMPTS
+    return ", ".join(several[:_NAMED_PROMPTS]) + (f" and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,27 +149,16 @@ class AlikeFindings:
     """Findings of one kind and dimension that differ only in the prompt.
 
     Attributes:
-        rows: Rows of table "prompt_audit", at least one.
+        sentence: The first finding in words, and the number of others like it.
     """
 
-    rows: Sequence[PromptFindingRow]
-
-    @property
-    def dimension(self) -> str:
-        """The quality that was judged."""
-        return self.rows[0].dimension
-
-    @property
-    def kind(self) -> str:
-        """What is said."""
-        return self.rows[0].kind
-
-    @property
-    def sentence(self) -> str:
-        """The first finding in words, and the number of others like it."""
-        others = len(self.rows) - 1
-        same = {0: "", 1: " The same of 1 more prompt."}
-        return f"{self.rows[0].sentence}{same.get(others, f' The same of {others} more prompts.')}"
+    dimension: Annotated[str, Display("dimension")]
+    kind: Annotated[str, Display("what", KIND_TITLES.get)]
+    prompts: Annotated[
+        Sequence[str | None], Display("prompt", lambda ids: ids[0] and _list_some(ids))
+    ]
+    strata: Annotated[Sequence[str], Display("stratum", _list_some)]
+    sentence: Annotated[str, Display("finding")]
 
 
 def fold_findings(rows: Iterable[PromptFindingRow]) -> list[AlikeFindings]:
@@ -193,14 +169,22 @@ def fold_findings(rows: Iterable[PromptFindingRow]) -> list[AlikeFindings]:
     """
     alike: dict[tuple[Any, ...], list[PromptFindingRow]] = {}
     for row in rows:
-        if not row.is_finding:
-            continue
-        words = row.sentence.replace(row.prompt_id or "\0", "")
-        key = (row.kind, row.dimension, *row.entrants, row.count, row.total, words)
-        alike.setdefault(key, []).append(row)
-    kinds = list(KIND_TITLES)
-    folded = [AlikeFindings(group) for group in alike.values()]
-    return sorted(folded, key=lambda each: kinds.index(each.kind))
+        if row.is_finding:
+            words = row.sentence.replace(row.prompt_id or "\0", "")
+            key = (row.kind, row.dimension, *row.entrants, row.count, row.total, words)
+            alike.setdefault(key, []).append(row)
+    folded = [
+        AlikeFindings(
+            first.dimension,
+            first.kind,
+            [row.prompt_id for row in (first, *others)],
+            [row.stratum for row in (first, *others)],
+            first.sentence
+            + (f" The same of {format_plural(len(others), 'more prompt')}." if others else ""),
+        )
+        for first, *others in alike.values()
+    ]
+    return sorted(folded, key=lambda finding: [*KIND_TITLES].index(finding.kind))
 
 
 def choose_findings(folded: Sequence[AlikeFindings], limit: int) -> list[AlikeFindings]:
@@ -210,12 +194,13 @@ def choose_findings(folded: Sequence[AlikeFindings], limit: int) -> list[AlikeFi
         folded: Findings by what they can change.
         limit: The most to return.
     """
-    groups: dict[tuple[str, str], list[int]] = {}
-    for index, each in enumerate(folded):
-        groups.setdefault((each.kind, each.dimension), []).append(index)
-    rounds = zip_longest(*groups.values())
-    in_turn = [index for round_ in rounds for index in round_ if index is not None]
-    return [folded[index] for index in sorted(in_turn[:limit])]
+    n_alike: Counter[tuple[str, str]] = Counter()
+    turns = []
+    for index, finding in enumerate(folded):
+        group = finding.kind, finding.dimension
+        turns.append((n_alike[group], index))
+        n_alike[group] += 1
+    return [folded[index] for index in sorted(index for _, index in sorted(turns)[:limit])]
 
 
 def prompts_section(prompt_audit: Sequence[PromptFindingRow], *, limit: int) -> ReportSection:
@@ -225,179 +210,108 @@ def prompts_section(prompt_audit: Sequence[PromptFindingRow], *, limit: int) -> 
         prompt_audit: Rows of table "prompt_audit".
         limit: The most rows of each table.
     """
-    rows = prompt_audit
-    findings = [row for row in rows if row.is_finding]
-    measured = [row for row in rows if row.kind == "signal_to_noise"]
-    sentences = [_summary(findings, len({row.prompt_id for row in measured}))]
-    folded = fold_findings(rows)
-    shown = choose_findings(folded, limit)
-    hidden = len(findings) - sum(len(each.rows) for each in shown)
-    if folded:
-        sentences.append(
-            "They are ordered by what they can change: the ranking first. Identical findings share "
-            "a row."
-        )
-    if hidden:
-        sentences.append(
-            f"Shown are the worst of each kind and dimension, {len(shown)} of {len(folded)} rows; "
-            f"{hidden} more findings are in the table prompt_audit."
-        )
-    tables = [
-        ("Prompts to look at, worst first", _finding_table(shown)),
-        (
-            "Prompts without which ratings move most",
-            _deciding_table(rows, limit),
-        ),
-        ("Signal to noise by stratum", _noise_table(measured)),
-    ]
+    findings = [row for row in prompt_audit if row.is_finding]
+    measured = [row for row in prompt_audit if row.kind == "signal_to_noise"]
+    counts = Counter(row.kind for row in findings)
+    folded = fold_findings(prompt_audit)
+    worst = choose_findings(folded, limit)
+    hidden = len(findings) - sum(len(finding.prompts) for finding in worst)
+    columns = select_columns(AlikeFindings, "dimension", "kind", "prompts", "strata", "sentence")
+    tables = {
+        "Prompts to look at, worst first": ReportTable.of(worst, columns, n_labels=4, subject=(2,)),
+        "Prompts without which ratings move most": _deciding_table(prompt_audit, limit),
+        "Signal to noise by stratum": _noise_table(measured),
+    }
     return ReportSection(
         title="Strata and the prompts that decide",
         finding=f"{format_plural(len(findings), 'finding')} on prompts"
         if findings
         else "no prompt stands out",
-        sentences=tuple(sentences),
-        tables=tuple((title, table) for title, table in tables if table.rows),
+        sentences=tuple(
+            render_part(
+                _TEMPLATE,
+                "prompts",
+                len(findings),
+                len({row.prompt_id for row in measured}),
+                [f"{title} {counts[kind]}" for kind, title in KIND_TITLES.items() if counts[kind]],
+                *(len(worst), len(folded), hidden),
+            )
+        ),
+        tables=tuple((title, table) for title, table in tables.items() if table.rows),
     )
-
-
-def _present_table(rows: Sequence[CoverageRow]) -> ReportTable:
-    has_thoughts = any(row.thoughts_cut for row in rows)
-    return ReportTable.of(
-        rows,
-        {
-            "dimension": lambda row: row.dimension,
-            "entrant": lambda row: row.entrant_id,
-            "answered": lambda row: f"{row.responses} / {row.prompts_selected}",
-            "empty": lambda row: row.empty_responses,
-            "cut off": lambda row: row.truncated_responses,
-            **({"cut off in thought": lambda row: row.thoughts_cut} if has_thoughts else {}),
-            "pairs planned": lambda row: row.pairs_planned,
-            "unanswered": lambda row: row.pairs_unanswered,
-            "same text": lambda row: row.pairs_same_text,
-            "asked": asked,
-            "judged": lambda row: row.pairs_judged,
-            "clean": lambda row: row.pairs_clean,
-            "coverage": lambda row: format_share(row.coverage),
-            "mean": lambda row: format_share(row.score_present),
-            "clean mean": lambda row: format_share(row.score_clean),
-            "normalised": lambda row: format_share(row.score_normalised),
-        },
-        n_labels=2,
-    )
-
-
-def _missing_table(rows: Iterable[CoverageRow]) -> ReportTable:
-    return ReportTable.of(
-        rows,
-        {
-            "dimension": lambda row: row.dimension,
-            "entrant": lambda row: row.entrant_id,
-            "refused": lambda row: row.replies_refused,
-            "unreadable": lambda row: row.replies_unreadable,
-            "impossible": lambda row: row.replies_permanent,
-            "pending": lambda row: row.replies_pending,
-            "infra left": lambda row: row.infra_remaining,
-            "infra re-judged": lambda row: row.infra_rejudged,
-        },
-        n_labels=2,
-    )
-
-
-def _summary(findings: Sequence[PromptFindingRow], n_prompts: int) -> str:
-    if not findings:
-        return f"Nothing stands out among {n_prompts} prompts."
-    counts = Counter(row.kind for row in findings)
-    named = ", ".join(f"{KIND_TITLES[kind]} {counts[kind]}" for kind in KIND_TITLES if counts[kind])
-    return f"{format_plural(len(findings), 'finding')} on {n_prompts} prompts: {named}."
-
-
-def _finding_table(folded: Iterable[AlikeFindings]) -> ReportTable:
-    return ReportTable.of(
-        folded,
-        {
-            "dimension": lambda each: each.dimension,
-            "what": lambda each: KIND_TITLES[each.kind],
-            "prompt": lambda each: _listed([row.prompt_id or ABSENT for row in each.rows]),
-            "stratum": lambda each: _listed(list(dict.fromkeys(row.stratum for row in each.rows))),
-            "finding": lambda each: each.sentence,
-        },
-        n_labels=4,
-        subject=(2,),
-    )
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED_PROMPTS
-    return ", ".join(names[:_NAMED_PROMPTS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _top_movers(rows: Iterable[PromptFindingRow], limit: int) -> list[PromptFindingRow]:
     """Return the prompts that move ratings furthest; none that moves them by +0.0."""
-    found = (row for row in rows if row.kind == "moves_rating")
-    moves = [row for row in found if abs(row.value or 0.0) >= 0.05]
+    measured = (row for row in rows if row.kind == "moves_rating")
+    moves = [row for row in measured if abs(row.value or 0.0) >= 0.05]
     moves.sort(key=lambda row: (-abs(row.value or 0.0), row.dimension, row.prompt_id or ""))
     return moves[:limit]
 
 
 def _deciding_table(rows: Sequence[PromptFindingRow], limit: int) -> ReportTable:
     swapped = {
-        (row.dimension, row.prompt_id): row.entrants for row in rows if row.kind == "decides_order"
+        (row.dimension, row.prompt_id): ", ".join(row.entrants)
+        for row in rows
+        if row.kind == "decides_order"
     }
     return ReportTable.of(
         _top_movers(rows, limit),
         {
-            "dimension": lambda row: row.dimension,
-            "prompt": lambda row: row.prompt_id,
-            "stratum": lambda row: row.stratum,
-            "change places": lambda row: (
-                ", ".join(swapped.get((row.dimension, row.prompt_id), ())) or None
-            ),
-            "moves": lambda row: ", ".join(row.entrants),
-            "Elo points": lambda row: f"{row.value:+.1f}",
+            **select_columns(PromptFindingRow, "dimension", "prompt_id", "stratum"),
+            "change places": lambda row: swapped.get((row.dimension, row.prompt_id)) or None,
+            **select_columns(PromptFindingRow, "entrants", "value"),
         },
         n_labels=5,
         subject=(1,),
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _StratumNoise:
+    """Signal and noise of the prompts of a stratum."""
+
+    dimension: Annotated[str, Display("dimension")]
+    stratum: Annotated[str, Display("stratum")]
+    prompts: Annotated[int, Display("prompts")]
+    noisy: Annotated[str, Display("noise exceeds signal")]
+    flips: Annotated[str, Display("pairs that flip")]
+
+
 def _noise_table(rows: Sequence[PromptFindingRow]) -> ReportTable:
     groups: dict[tuple[str, str], list[PromptFindingRow]] = {}
     for row in rows:
         groups.setdefault((row.dimension, row.stratum), []).append(row)
-    return ReportTable.of(
-        [members for _, members in sorted(groups.items())],
-        {
-            "dimension": lambda rows: rows[0].dimension,
-            "stratum": lambda rows: rows[0].stratum,
-            "prompts": len,
-            "noise exceeds signal": lambda rows: format_count_of(
-                sum(row.is_finding for row in rows), len(rows)
-            ),
-            "pairs that flip": lambda rows: format_count_of(
-                sum(row.count for row in rows), sum(row.total for row in rows)
-            ),
-        },
-        n_labels=2,
-    )
+    noises = [
+        _StratumNoise(
+            *names,
+            len(members),
+            format_count_of(sum(row.is_finding for row in members), len(members)),
+            format_count_of(sum(row.count for row in members), sum(row.total for row in members)),
+        )
+        for names, members in sorted(groups.items())
+    ]
+    columns = select_columns(_StratumNoise, "dimension", "stratum", "prompts", "noisy", "flips")
+    return ReportTable.of(noises, columns, n_labels=2)
 
 
 @dataclass(frozen=True)
 class AuditReport:
-    """Both audits of one mode of a tournament.
+    """Both audits of one mode of a tournament; its fields are keys of its JSON.
 
     Attributes:
         audit: Rows of table "audit".
         prompt_audit: Rows of table "prompt_audit".
         checks: How much may be missing, and how unevenly.
-        trust: Rows of table "measures", all dimensions.
+        measures: Rows of tables of measures that have a light, all dimensions.
     """
 
-    tournament_id: str
+    tournament: str
     mode: str
     audit: Sequence[CoverageRow]
     prompt_audit: Sequence[PromptFindingRow]
     checks: CheckThresholds
-    trust: Sequence[MeasureRow]
+    measures: Sequence[MeasureRow]
 
     @cached_property
     def check(self) -> MissingnessCheck:
@@ -412,7 +326,7 @@ class AuditReport:
     def document(self, limit: int) -> Document:
         """Return both sections, with at most `limit` rows in each table about prompts."""
         return Document(
-            f"{self.tournament_id}, {self.mode}: audit",
+            f"{self.tournament}, {self.mode}: audit",
             (
                 missing_section(self.audit, checks=self.checks),
                 prompts_section(self.prompt_audit, limit=limit),
@@ -423,38 +337,29 @@ class AuditReport:
     @property
     def passed(self) -> bool:
         """Whether nothing is missing that a reader must be told of first, and no light is red."""
-        return self.check.passed and not self.outages and not red_sentences(self.trust)
+        return self.check.passed and not self.outages and not red_sentences(self.measures)
 
     @property
     def first_sentences(self) -> tuple[str, ...]:
         """Sentences that precede everything else: outages, red and amber lights, copied texts."""
         return (
             *(outage.sentence for outage in self.outages),
-            *red_sentences(self.trust),
-            *amber_sentences(self.trust),
+            *red_sentences(self.measures),
+            *amber_sentences(self.measures),
             *copy_sentences(self.audit),
         )
 
-
-def audit_values(report: AuditReport) -> dict[str, Any]:
-    """Return every number of both audits, for JSON; a ratio without bound is the text "inf"."""
-    return {
-        "tournament": report.tournament_id,
-        "mode": report.mode,
-        "passed": report.passed,
-        "outages": [asdict(outage) for outage in report.outages],
-        "even_missingness": {
-            "passed": report.check.passed,
-            "max_spread": report.check.max_spread,
-            "largest_spread": report.check.largest_spread,
-            "answers": asdict(report.check.answers),
-            "verdicts": {name: asdict(each) for name, each in report.check.verdicts.items()},
-        },
-        "first_sentences": list(report.first_sentences),
-        "audit": [asdict(row) for row in report.audit],
-        "measures": [asdict(row) for row in report.trust],
-        "prompt_audit": [
-            asdict(row) | ({"value": "inf"} if row.value in (math.inf, -math.inf) else {})
-            for row in report.prompt_audit
-        ],
-    }
+    @property
+    def values(self) -> dict[str, Any]:
+        """Every number of both audits, for JSON; a ratio without bound is the text "inf"."""
+        check = {name: getattr(self.check, name) for name in ("passed", "largest_spread")}
+        values = asdict(self) | {
+            "passed": self.passed,
+            "outages": [asdict(outage) for outage in self.outages],
+            "even_missingness": asdict(self.check) | check,
+            "first_sentences": self.first_sentences,
+        }
+        del values["checks"]
+        for row in values["prompt_audit"]:
+            row["value"] = "inf" if row["value"] in (math.inf, -math.inf) else row["value"]
+        return values

@@ -16,7 +16,6 @@ from tournament_assets.audits.missingness import (
     MissingnessCheck,
     Outage,
     PairReading,
-    asked,
     check_missingness,
     find_outages,
     measure_coverage,
@@ -264,7 +263,7 @@ def audit(
 
 
 def _refuse_silence(rows: Sequence[CoverageRow], *, where: str) -> None:
-    if any(asked(row) for row in rows) and not any(row.pairs_judged for row in rows):
+    if any(row.pairs_asked for row in rows) and not any(row.pairs_judged for row in rows):
         raise JudgeError(
             f"{where}: not one pair has two replies with a verdict; expected some; nothing is "
             "published; see `tournament rejudge --dry-run` for what the replies lack, and correct "
@@ -314,7 +313,7 @@ def _audit_metadata(
 ) -> dict[str, Any]:
     return {
         **outage_metadata(find_outages(rows, config.checks)),
-        "pairs_not_judged": sum(asked(row) - row.pairs_judged for row in rows) // 2,
+        "pairs_not_judged": sum(row.pairs_asked - row.pairs_judged for row in rows) // 2,
         "pairs_same_text": sum(row.pairs_same_text for row in rows) // 2,
         "largest_missing_spread": missingness.largest_spread,
         "infra_failures_remaining": sum(row.infra_remaining for row in rows) // 2,
@@ -361,7 +360,7 @@ def prompt_audit(
     return Made(
         rows,
         metadata={
-            "findings": sum(len(each.rows) for each in folded),
+            "findings": sum(len(finding.prompts) for finding in folded),
             "worst_first": markdown_list(f"{each.dimension}: {each.sentence}" for each in worst),
         },
     )
