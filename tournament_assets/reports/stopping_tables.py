@@ -1,24 +1,12 @@
-"""Tables and figures of an adaptive run: prompts judged for each two entrants, and savings.
-
-The figure shows the evidence by prompt, as a fraction of what a decision needs: a line that reaches
-the upper edge decides for the entrant named first, the lower edge for the other.
-"""
+"""Tables of an adaptive run: prompts judged for each two entrants, and savings."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 
 from tournament_assets.reports.claims import mark
-from tournament_assets.reports.figures.canvas import (
-    DARK,
-    LIGHT,
-    Palette,
-    label_axis,
-    new_figure,
-    short_label,
-    to_png,
-)
-from tournament_assets.reports.figures.figures import png_data_uri
+from tournament_assets.reports.figures.figures import draw_evidence, themed_pictures
+from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import (
     Cell,
     ReportSection,
@@ -31,24 +19,13 @@ from tournament_assets.tournament.formatting import (
     format_count_of,
     format_ends,
     format_share,
-    format_usd,
     join_names,
 )
 from tournament_assets.tournament.judges import AdaptiveConfig
 
-QUESTIONS = {
-    "bank": (
-        "The question that these decisions answer is who would win if every prompt of this bank "
-        "were judged; they say nothing of other prompts."
-    ),
-    "population": (
-        "The question that these decisions answer is who is better on prompts such as these, of "
-        "which the bank is taken for a random sample."
-    ),
-}
-"""The meaning of a stop, by the goal of the run."""
-_MOST_LINES = 45
-_EDGE = 1.15
+_TEMPLATE = "stopping.jinja"
+_GOALS = ("bank", "population")
+"""The goals of runs that stop."""
 _CERTAIN = 99_999
 """Larger capital adds no information; it is infinite once nothing could undo a lead."""
 
@@ -74,54 +51,41 @@ def stopping_section(
         adaptive: How pairs stop; None where every pair is judged on every prompt.
         prices: US dollars that judging cost, by dimension; None where no price is known.
     """
-    last = last_rounds(row for row in judging_decisions if row.goal in QUESTIONS)
+    last = last_rounds(row for row in judging_decisions if row.goal in _GOALS)
     if adaptive is None or not last:
         return None
     decisions = by_dimension(last)
-    saved = {name: _saved_usd(own, prices.get(name)) for name, own in decisions.items()}
-    sentences = [
-        QUESTIONS[last[0].goal],
-        "All decisions of a dimension are right together with "
-        f"{format_confidence(adaptive.confidence)}, however often was looked. A prompt that a "
-        "stopped pair was judged on all the same stands for several, so that ratings are not those "
-        "of lucky beginnings.",
-        *(f"{name}: {_saved_sentence(own, saved[name])}" for name, own in decisions.items()),
-    ]
+    sentences = render_part(
+        _TEMPLATE, "section", last[0].goal, format_confidence(adaptive.confidence)
+    )
+    for name, rows in decisions.items():
+        sentences += render_part(_TEMPLATE, "saved", name, *_savings(rows, prices.get(name)))
     share = sum(row.not_needed for row in last) / max(1, sum(row.pairs for row in last))
     return ReportSection(
         "Where judging stopped",
         tuple(sentences),
-        tuple((name, _decisions_table(own, leaderboard[name])) for name, own in decisions.items()),
+        tuple(
+            (name, _decisions_table(rows, leaderboard[name])) for name, rows in decisions.items()
+        ),
         finding=f"{format_share(share, decimals=0)} of the pairs were not needed",
-        pictures=tuple(_picture(name, own) for name, own in decisions.items()),
+        pictures=tuple(_picture(name, rows) for name, rows in decisions.items()),
         one_at_a_time=True,
     )
 
 
-def _saved_usd(rows: Sequence[DecisionRow], paid: float | None) -> float | None:
-    """Return the savings, at the price of what was judged."""
-    asked = sum(
-        row.presentations * (1 - row.free / row.pairs)
-        - row.presentations_not_needed
-        - row.presentations_undecided
-        for row in rows
-    )
-    if paid is None or not asked:
-        return None
-    return paid * sum(row.presentations_not_needed for row in rows) / asked
-
-
-def _saved_sentence(rows: Sequence[DecisionRow], saved: float | None) -> str:
-    stopped = sum(row.not_needed > 0 for row in rows)
-    total = round(sum(row.presentations * (1 - row.free / row.pairs) for row in rows))
-    saved_ones = sum(row.presentations_not_needed for row in rows)
-    sentence = (
-        f"{format_count_of(stopped, len(rows))} pairs of entrants stopped early, so "
-        f"{format_count_of(saved_ones, total)} presentations were not needed"
-    )
+def _savings(rows: Sequence[DecisionRow], paid: float | None) -> tuple[str, str, float | None, int]:
+    """Return what stopped, what was not needed, the US dollars saved, and what is still to come."""
+    total = sum(row.presentations * (1 - row.free / row.pairs) for row in rows)
+    not_needed = sum(row.presentations_not_needed for row in rows)
     waiting = sum(row.presentations_undecided for row in rows)
-    more = f" {waiting} more wait for replies that are still to come." if waiting else ""
-    return f"{sentence}{f', about {format_usd(saved)} less' if saved else ''}.{more}"
+    judged = total - not_needed - waiting
+    return (
+        format_count_of(sum(row.not_needed > 0 for row in rows), len(rows)),
+        format_count_of(not_needed, round(total)),
+        # At the price of what was judged.
+        paid * not_needed / judged if paid is not None and judged else None,
+        waiting,
+    )
 
 
 def _decisions_table(rows: Sequence[DecisionRow], ladder: Sequence[LeaderboardRow]) -> ReportTable:
@@ -168,34 +132,5 @@ def _picture(dimension: str, rows: Sequence[DecisionRow]) -> ThemedPicture:
         dimension,
         f"Evidence by prompt for every two entrants on {dimension}. "
         f"Decided: {join_names(decided) if decided else 'none'}. The table holds the numbers.",
-        {
-            theme: png_data_uri(draw_evidence(rows, palette))
-            for theme, palette in {"light": LIGHT, "dark": DARK}.items()
-        },
+        themed_pictures(partial(draw_evidence, rows)),
     )
-
-
-def draw_evidence(rows: Sequence[DecisionRow], palette: Palette = LIGHT) -> bytes:
-    """Draw the evidence of every two entrants of a dimension against the prompts, as a PNG."""
-    figure, axes = new_figure(height=3.0, palette=palette)
-    for edge in (-1, 1):
-        axes.axhline(edge, color=palette.accent, linewidth=1.0, linestyle="--")
-    axes.axhline(0, color=palette.grid, linewidth=0.7)
-    shown = sorted(rows, key=lambda row: -len(row.path))[:_MOST_LINES]
-    for index, row in enumerate(shown):
-        colour = palette.lines[index % len(palette.lines)]
-        heights = [0.0, *(max(-_EDGE, min(_EDGE, each)) for each in row.path)]
-        name = f"{short_label(row.entrant_a)} : {short_label(row.entrant_b)}"
-        axes.plot(range(len(heights)), heights, color=colour, linewidth=1.4, label=name)
-    if len(shown) <= len(palette.lines):
-        legend = axes.legend(
-            loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, labelcolor=palette.ink
-        )
-        legend.get_frame().set_alpha(0)
-        for text in legend.get_texts():
-            text.set_parse_math(False)
-    axes.set_xlim(0, max(row.prompts for row in rows))
-    axes.set_ylim(-_EDGE - 0.1, _EDGE + 0.1)
-    axes.set_yticks([-1, 0, 1], ["second ahead", "open", "first ahead"])
-    label_axis(axes, "prompts judged, in the order of their hashes", "", palette=palette)
-    return to_png(figure)

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.canvas import (
+    DARK,
     LIGHT,
+    DrawsInPalette,
     Palette,
     clear_axes,
     clear_ticks,
@@ -22,6 +24,7 @@ from tournament_assets.reports.figures.canvas import (
     new_figure,
     short_label,
     to_png,
+    to_pngs,
     to_svg,
     write_beside,
 )
@@ -32,7 +35,7 @@ from tournament_assets.reports.figures.ladder import (
     draw_ladders,
 )
 from tournament_assets.reports.rendering import escape_markdown
-from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
+from tournament_assets.tournament.asset_rows import DecisionRow, LeaderboardRow, WinRateRow
 from tournament_assets.tournament.formatting import ABSENT, Display, format_count, format_share
 
 if TYPE_CHECKING:
@@ -367,6 +370,40 @@ def win_rate_matrix(rows: Sequence[WinRateRow], order: Sequence[str]) -> list[li
     return [[cells.get((one, other)) for other in order] for one in order]
 
 
+_MOST_LINES = 45
+_EDGE = 1.15
+
+
+def draw_evidence(rows: Sequence[DecisionRow], *, palette: Palette = LIGHT) -> "Figure":
+    """Draw the evidence of every two entrants of a dimension against the prompts.
+
+    It is a fraction of what a decision needs: a line that reaches the upper edge decides for the
+    entrant named first, the lower edge for the other.
+    """
+    figure, axes = new_figure(height=3.0, palette=palette)
+    for edge in (-1, 1):
+        axes.axhline(edge, color=palette.accent, linewidth=1.0, linestyle="--")
+    axes.axhline(0, color=palette.grid, linewidth=0.7)
+    longest = sorted(rows, key=lambda row: -len(row.path))[:_MOST_LINES]
+    for index, row in enumerate(longest):
+        colour = palette.lines[index % len(palette.lines)]
+        heights = [0.0, *(max(-_EDGE, min(_EDGE, evidence)) for evidence in row.path)]
+        name = f"{short_label(row.entrant_a)} : {short_label(row.entrant_b)}"
+        axes.plot(range(len(heights)), heights, color=colour, linewidth=1.4, label=name)
+    if len(longest) <= len(palette.lines):
+        legend = axes.legend(
+            loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, labelcolor=palette.ink
+        )
+        legend.get_frame().set_alpha(0)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+    axes.set_xlim(0, max(row.prompts for row in rows))
+    axes.set_ylim(-_EDGE - 0.1, _EDGE + 0.1)
+    axes.set_yticks([-1, 0, 1], ["second ahead", "open", "first ahead"])
+    label_axis(axes, "prompts judged, in the order of their hashes", "", palette=palette)
+    return figure
+
+
 def figure_files(
     *,
     leaderboard: Mapping[str, Sequence[LeaderboardRow]],
@@ -415,3 +452,9 @@ def figure_markdown(figure: "Figure", alt: str) -> str:
 def png_data_uri(png: bytes) -> str:
     """Return a figure as a data URI."""
     return f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
+
+
+def themed_pictures(draw: DrawsInPalette) -> dict[str, str]:
+    """Return a figure for a light and for a dark page, as data URIs."""
+    palettes = {"light": LIGHT, "dark": DARK}
+    return {theme: png_data_uri(png) for theme, png in to_pngs(draw, palettes).items()}

@@ -24,7 +24,6 @@ from tournament_assets.reports.fair_tables import (
     order_words,
     sort_compared,
 )
-from tournament_assets.reports.figures.canvas import DARK, LIGHT, DrawsInPalette, to_pngs
 from tournament_assets.reports.figures.figures import (
     EntrantEconomy,
     Measure,
@@ -32,7 +31,7 @@ from tournament_assets.reports.figures.figures import (
     draw_front,
     known_measures,
     place_entrants,
-    png_data_uri,
+    themed_pictures,
     win_rate_matrix,
 )
 from tournament_assets.reports.figures.forest import draw_forest
@@ -79,7 +78,6 @@ Pairs = Mapping[str, Sequence[WinRateRow]]
 """Rows by dimension; leaders best first."""
 
 _TEMPLATE = "dimension_sections.jinja"
-_PALETTES = {"light": LIGHT, "dark": DARK}
 
 _WIDEST_GRID = 6
 """Most entrants whose names fit above the columns of the win grid; more get numbers."""
@@ -304,7 +302,7 @@ def undecided_section(
             ThemedPicture(
                 name,
                 f"How far the first is above everyone else on {name}, with joint intervals.",
-                _in_all_palettes(partial(draw, of)),
+                themed_pictures(partial(draw, of)),
             )
             for name, of in statements.items()
             if of.leader is not None and not of.stops_early
@@ -360,17 +358,13 @@ def economy_section(
                 name,
                 f"Mean rating against cost and speed on {name}. {sentence} "
                 "The table holds the numbers.",
-                _in_all_palettes(
+                themed_pictures(
                     partial(draw_front, leaderboard[name], economies, judge_label=judge_label)
                 ),
             )
             for name, sentence in sentences.items()
         ),
     )
-
-
-def _in_all_palettes(draw: DrawsInPalette) -> dict[str, str]:
-    return {theme: png_data_uri(png) for theme, png in to_pngs(draw, _PALETTES).items()}
 
 
 _FRONTS: Mapping[Measure, str] = {"usd": "cost", "speed": "speed"}
