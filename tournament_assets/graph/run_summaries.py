@@ -17,6 +17,7 @@ from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, WinRateRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import WorkError
+from tournament_assets.trust.lights import TrustState
 from tournament_assets.trust.measures import LIGHT_TABLES, lights_of
 
 
@@ -30,7 +31,7 @@ class RunSummary:
         leaderboard: The table `leaderboard`.
         win_rates: Rows of the table `win_rates`, of all dimensions.
         requests_submitted: Requests sent to the judge.
-        warnings: What the asset checks found, a sentence each.
+        warnings: What the asset checks found, a sentence each, without the red lights.
         outages: What must be said before the leaderboard, a sentence each.
         cautions: What comes next: the judge's red lights, and where texts are copies.
         is_new: Whether this run wrote the directory; if nothing has changed, an earlier one did.
@@ -83,6 +84,7 @@ def summarise_run(
         for name in LIGHT_TABLES
         for dimension in plan.config.dimension_names
     )
+    red = {row.measure for row in lights if row.state == TrustState.RED}
     return RunSummary(
         title=f"{plan.config.title}, {mode}",
         question=plan.config.report.question,
@@ -96,7 +98,8 @@ def summarise_run(
         requests_submitted=total("requests_submitted_now"),
         responses_generated=total("generated_now"),
         confidence=plan.config.ratings.confidence,
-        warnings=tuple(warnings),
+        # The cautions name the red lights; their checks would name them again.
+        warnings=tuple(each for each in warnings if each.partition(": ")[0] not in red),
         outages=tuple(each.sentence for each in find_outages(audit, plan.config.checks)),
         cautions=(*red_sentences(lights), *copy_sentences(audit)),
         is_new=run_artifacts.__name__ in metadata,

@@ -244,10 +244,8 @@ class Compared:
 
 def order_words(compared: Mapping[str, Compared]) -> str:
     """Say in a few words whether the denominators agree on the order."""
-    turned = [name for name, each in compared.items() if not each.is_one_order]
-    if turned:
-        return f"the order depends on what is counted on {join_names(turned)}"
-    return "the order is the same on the prompts that all share, on all pairs and on planned ones"
+    turned = [name for name, fair in compared.items() if not fair.is_one_order]
+    return render_part(_TEMPLATE, "order", turned)[0]
 
 
 def sort_compared(

@@ -434,8 +434,12 @@ def gate_sentences(gate: Gate) -> list[str]:
         f"by {asked.margin:g} Elo points",
     }
     sentences = [f"{words[gate.passage]} (exit code {gate.passage.exit_code})."]
+    doubted: dict[str, list[str]] = {}
     for each in gate.dimensions:
-        sentences += [f"{each.test.dimension}: {doubt}." for doubt in each.doubts]
+        for doubt in each.doubts:
+            doubted.setdefault(doubt, []).append(each.test.dimension)
+    sentences += [f"{join_names(names)}: {doubt}." for doubt, names in doubted.items()]
+    for each in gate.dimensions:
         if each.amber:
             sentences.append(
                 f"{each.test.dimension}: too few to tell about the judge (amber, blocks nothing): "

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from tournament_assets.extras.people.config_keys import Opinion, people_keys
@@ -169,21 +170,13 @@ def _count(calibration: Sequence[MeasureRow], name: str) -> int:
     return sum(row.n for row in calibration if row.measure == "count" and row.subject == name)
 
 
-_TOGETHER = {
-    "judge_aware": "the mean of theirs, each with the weight that its verdicts earn",
-    "equal": "the mean of theirs",
-}
-
-
 def judge_sentence(config: TournamentConfig, mode: Mode, judge_models: Collection[str]) -> str:
     """Name the judge that is compared with people: a model, or several together."""
     panel = [each.model for each in config.judges_of(mode)]
     others = sorted(set(judge_models).difference(panel))
     names = join_names([*(model for model in panel if model in judge_models), *others])
-    if len(judge_models) < 2 or not config.has_jury(mode):
-        return f"The judge is {names}."
-    together = _TOGETHER[config.aggregation(mode)]
-    return f"The judge is the jury of {names}: its verdict on a pair is {together}."
+    is_jury = len(judge_models) > 1 and config.has_jury(mode)
+    return say("judge", names, config.aggregation(mode) if is_jury else "")
 
 
 def people_section(
@@ -239,42 +232,21 @@ def _folds(
     interval: str,
     about: Opinion,
 ) -> tuple[ReportSection, ...]:
-    agreement = {name: _agreement_table(rows) for name, rows in measured.items()}
-    wins = {name: _wins_table(rows) for name, rows in measured.items()}
-    errors = {name: _errors_table(rows, name, links) for name, rows in measured.items()}
+    tables = {
+        "How far the judge says what people say": _agreement_table,
+        "Wins as people would count them": _wins_table,
+        "Where the judge errs": partial(_errors_table, links=links),
+    }
+    notes = render_part(_TEMPLATE, "folds", interval, about)
     folds = (
         ReportSection(
-            "How far the judge says what people say",
-            (
-                "Share of equal verdicts (one wins, the other, or nobody; one that flips with the "
-                "order is half a vote for each winner) and Cohen's kappa, "
-                f"with {interval} intervals by prompt"
-                f"{', of all labels by person too' if about == 'people' else ''}; labels weigh 1 "
-                "over the chance of their pair to be drawn.",
-            ),
-            _filled(agreement),
-        ),
-        ReportSection(
-            "Wins as people would count them",
-            (
-                "The share of its pairs that an entrant wins outright, as the judge says and "
-                "as people would: how often they say so where the judge does and where it does "
-                f"not, by how often it does. The {interval} interval knows that verdicts and "
-                f"labels are few{', and how people differ' if about == 'people' else ''}.",
-            ),
-            _filled(wins),
-        ),
-        ReportSection(
-            "Where the judge errs",
-            ("Pairs on which people say another thing, the worst first, each prompt once.",),
-            _filled(errors),
-        ),
+            title,
+            (note,),
+            tuple((name, table) for name, rows in measured.items() if (table := make(rows)).rows),
+        )
+        for (title, make), note in zip(tables.items(), notes, strict=True)
     )
     return tuple(fold for fold in folds if fold.tables)
-
-
-def _filled(tables: Mapping[str, ReportTable]) -> tuple[tuple[str, ReportTable], ...]:
-    return tuple((name, table) for name, table in tables.items() if table.rows)
 
 
 def _how_far(
@@ -412,13 +384,13 @@ def _wins_table(rows: Sequence[MeasureRow]) -> ReportTable:
     )
 
 
-def _errors_table(rows: Sequence[MeasureRow], dimension: str, links: BattleLinks) -> ReportTable:
+def _errors_table(rows: Sequence[MeasureRow], *, links: BattleLinks) -> ReportTable:
 
     def prompt(each: tuple[MeasureRow, float | None]) -> HtmlText:
         row, name = each[0], str(each[0].prompt_id)
         pair = {"entrant": str(row.subject), "versus": str(row.other)}
         label = f"Read the pair of {row.subject} and {row.other} on {name}"
-        return HtmlText(name, href=first_address(links(dimension, [name], **pair)), label=label)
+        return HtmlText(name, href=first_address(links(row.dimension, [name], **pair)), label=label)
 
     errors = [row for row in rows if row.measure == "error"]
     by_judge = [row.value for row in rows if row.measure == "error_by_judge"]
