@@ -120,7 +120,7 @@ def audit_doubts(
 def _doubts(part: str, *values: Any, is_red: bool = False) -> list[Doubt]:
     """Return a doubt in a few words and in full, if there is something to say."""
     lines = render_part(_TEMPLATE, part, *values)
-    return [Doubt(*lines, is_red=is_red)] if lines else []
+    return [Doubt(lines[0], lines[1], is_red=is_red)] if lines else []
 
 
 def _unjudged(audit: Sequence[CoverageRow]) -> tuple[str, list[str]]:

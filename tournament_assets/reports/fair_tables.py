@@ -382,6 +382,7 @@ _ORIGINS = (
     *_ON_BASES,
     _SHARE_AND_RANK,
     _RATING,
+    _Column("which stratum", "stratum", f"{WIN_SHARE}, {BRADLEY_TERRY}", COMMON),
     _Column(_PAIRS, "n", WIN_SHARE, f"{ALL}, {PLANNED}"),
     _Column("prompts", "n", BRADLEY_TERRY, f"{COMMON}, {PLANNED}"),
     _Column("gap", "rating", GAP, COMMON),

@@ -1,7 +1,7 @@
 """An arena's battles and people's labels compared with a judge, as rows and as sentences."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -125,9 +125,9 @@ def _agreed(
     dimension: str,
     about: Opinion,
 ) -> str:
-    found = Statements.of(leaders, (), dimension=dimension)
+    statements = Statements.of(leaders, (), dimension=dimension)
     both = {row.entrant_id: row for row in _rated_by(powered) if row.basis == "both"}
-    names = [row.entrant_id for row in (found.leader, found.runner_up) if row is not None]
+    names = [row.entrant_id for row in (statements.leader, statements.runner_up) if row is not None]
     first, second = names if len(names) == 2 else ("", "")
     return say(
         "people",
@@ -172,7 +172,7 @@ def _count(calibration: Sequence[MeasureRow], name: str) -> int:
 
 def judge_sentence(config: TournamentConfig, mode: Mode, judge_models: Collection[str]) -> str:
     """Name the judge that is compared with people: a model, or several together."""
-    panel = [each.model for each in config.judges_of(mode)]
+    panel = [judge.model for judge in config.judges_of(mode)]
     others = sorted(set(judge_models).difference(panel))
     names = join_names([*(model for model in panel if model in judge_models), *others])
     is_jury = len(judge_models) > 1 and config.has_jury(mode)
@@ -200,16 +200,16 @@ def people_section(
     """
     if not people_measures:
         return None
-    said = people_sentences(people_ratings, people_measures, leaderboard, config)
+    sentences = people_sentences(people_ratings, people_measures, leaderboard, config)
     confidence = config.ratings.confidence
     interval = format_confidence(confidence)
-    rated = {name: _of(people_ratings, name) for name in said}
-    measured = {name: _of(people_measures, name) for name in said}
+    rated = {name: _of(people_ratings, name) for name in sentences}
+    measured = {name: _of(people_measures, name) for name in sentences}
     return ReportSection(
         "Would people agree?",
         (
-            *(sentence for each in said.values() for sentence in each),
-            *(_how_far(name, rated[name], measured[name], confidence) for name in said),
+            *(sentence for lines in sentences.values() for sentence in lines),
+            *(_how_far(name, rated[name], measured[name], confidence) for name in sentences),
             judge_sentence(config, mode, judge_models),
             *render_part(_TEMPLATE, "meaning", people_keys(config).labels.about),
         ),
@@ -232,7 +232,7 @@ def _folds(
     interval: str,
     about: Opinion,
 ) -> tuple[ReportSection, ...]:
-    tables = {
+    tables: dict[str, Callable[[Sequence[MeasureRow]], ReportTable]] = {
         "How far the judge says what people say": _agreement_table,
         "Wins as people would count them": _wins_table,
         "Where the judge errs": partial(_errors_table, links=links),
@@ -266,20 +266,20 @@ def _by_basis(
     rows: Sequence[RatingRow],
 ) -> dict[str, dict[str, RatingRow]]:
     """Return the rows by entrant and basis, best first on basis both, or else on the judge's."""
-    found: dict[str, dict[str, RatingRow]] = {}
+    by_entrant: dict[str, dict[str, RatingRow]] = {}
     for row in _rated_by(rows):
-        found.setdefault(row.entrant_id, {})[row.basis] = row
+        by_entrant.setdefault(row.entrant_id, {})[row.basis] = row
 
     def order(name: str) -> tuple[float, float]:
         both, judge = (
             float("-inf")
-            if (row := found[name].get(basis)) is None or row.rating is None
+            if (row := by_entrant[name].get(basis)) is None or row.rating is None
             else row.rating
             for basis in ("both", "judge")
         )
         return -both, -judge
 
-    return {name: found[name] for name in sorted(found, key=order)}
+    return {name: by_entrant[name] for name in sorted(by_entrant, key=order)}
 
 
 def _ladder(rows: Sequence[RatingRow], dimension: str, interval: str) -> Ladder:
@@ -291,8 +291,8 @@ def _ladder(rows: Sequence[RatingRow], dimension: str, interval: str) -> Ladder:
     ]
     span = axis_span(ends)
     lines = tuple(
-        (name, tuple(_bar(own.get(basis), span) for basis in BASES))
-        for name, own in _by_basis(rows).items()
+        (name, tuple(_bar(of_entrant.get(basis), span) for basis in BASES))
+        for name, of_entrant in _by_basis(rows).items()
     )
     first = lines[0][1] if lines else ()
     return Ladder(
