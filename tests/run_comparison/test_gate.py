@@ -383,6 +383,12 @@ def test_a_red_light_that_can_bias_the_difference_blocks(name: str) -> None:
     assert doubts_of(lit(name)) == (f"the trust panel is red: {name}",)
 
 
+def test_a_doubt_that_dimensions_share_stands_once() -> None:
+    gate = hold_gate(run(BETTER, dimensions=("facts", "style"), is_partial=True), SETTINGS)
+    (sentence,) = (each for each in gate_sentences(gate) if "partial" in each)
+    assert sentence.startswith("facts and style: ")
+
+
 def test_flips_and_slots_only_cost_power_and_what_favours_one_of_the_two_biases() -> None:
     harmless = {each.name for each in MEASURES.values() if each.bias is Bias.NONE}
     assert harmless >= {"swap_consistency", "flip_direction", "position_bias", "test_retest"}
