@@ -65,8 +65,8 @@ def support_first_place(matches: Matches, leader: str) -> FirstPlaceSupport:
     search = _Search(matches.wins_by_prompt(), matches.entrants.index(leader))
     if not search.is_first(()):
         return NOT_FIRST
-    found, at_least = search.find()
-    return FirstPlaceSupport(tuple(matches.prompts[each] for each in sorted(found)), at_least)
+    dropped, at_least = search.find()
+    return FirstPlaceSupport(tuple(matches.prompts[index] for index in sorted(dropped)), at_least)
 
 
 class _Search:
@@ -78,9 +78,9 @@ class _Search:
 
     def is_first(self, dropped: Iterable[int]) -> bool:
         """Whether the leader is still rated above everybody else."""
-        left = self._total - self._by_prompt[list(dropped)].sum(axis=0)
+        rest = self._total - self._by_prompt[list(dropped)].sum(axis=0)
         # Differences of sums leave crumbs where no win is left.
-        return stands_alone(np.where(left > _ROUNDING, left, 0.0), self._leader)
+        return stands_alone(np.where(rest > _ROUNDING, rest, 0.0), self._leader)
 
     def find(self) -> tuple[tuple[int, ...], int]:
         """Return prompts that are enough, and how many it takes at least."""
@@ -113,8 +113,8 @@ class _Search:
         """Return how many prompts it takes at least before the rival is rated as high."""
         lead, more = self._leads(rival)
         falling = np.sort(lead - more)[::-1]
-        left = falling.sum() - np.concatenate([[0.0], np.cumsum(falling)])
-        return int(np.argmax(left <= _ROUNDING))
+        rest = falling.sum() - np.concatenate([[0.0], np.cumsum(falling)])
+        return int(np.argmax(rest <= _ROUNDING))
 
     def _orders(self, rival: int) -> Iterable[NDArray[np.int64]]:
         """Yield orders in which to drop prompts: by points, and by influence on the gap."""
@@ -131,11 +131,11 @@ class _Search:
 
         A prompt moves the ratings by the inverse curvature times its wins less the expected ones.
         """
-        own = self._by_prompt[:, group][:, :, group]
-        strengths = log_strengths(own.sum(axis=0))
+        wins = self._by_prompt[:, group][:, :, group]
+        strengths = log_strengths(wins.sum(axis=0))
         share = (1 + np.tanh((strengths[:, None] - strengths) / 2)) / 2
-        met = own + np.swapaxes(own, 1, 2)
-        surplus = own.sum(axis=2) - (met * share).sum(axis=2)  # (n_prompts, n)
+        met = wins + np.swapaxes(wins, 1, 2)
+        surplus = wins.sum(axis=2) - (met * share).sum(axis=2)  # (n_prompts, n)
         curvature = met.sum(axis=0) * share * (1 - share)
         gap = (group == self._leader).astype(np.float64) - (group == rival)
         step = np.linalg.pinv(np.diag(curvature.sum(axis=1)) - curvature) @ gap
@@ -151,9 +151,9 @@ class _Search:
 
     def _without_spare(self, prompts: tuple[int, ...]) -> tuple[int, ...]:
         """Return a set that is enough without those of its members that it can spare."""
-        kept = [*prompts]
-        for each in prompts[::-1]:
-            fewer = [other for other in kept if other != each]
+        needed = [*prompts]
+        for prompt in prompts[::-1]:
+            fewer = [other for other in needed if other != prompt]
             if not self.is_first(fewer):
-                kept = fewer
-        return tuple(kept)
+                needed = fewer
+        return tuple(needed)

@@ -57,11 +57,11 @@ class JudgedPair:
 
 def distinct_requests(pairs: Iterable[JudgedPair]) -> list[JudgedPair]:
     """Return the pairs put to the judge; of pairs that share both requests, only one."""
-    found: dict[frozenset[str], JudgedPair] = {}
+    by_requests: dict[frozenset[str], JudgedPair] = {}
     for pair in pairs:
         if pair.judgment.outcome is not Outcome.SAME_TEXT:
-            found.setdefault(frozenset(pair.requests), pair)
-    return [*found.values()]
+            by_requests.setdefault(frozenset(pair.requests), pair)
+    return [*by_requests.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +185,13 @@ def measure_circles(matches: Matches, resampling: Resampling) -> Estimate:
         return Estimate(None, n=n_prompts, note="no more tells the entrants apart than noise would")
     # A resample has the noise of the prompts and that of drawing them again.
     shares = _share(parts(drawn) - 2 * noise)
-    found = expanded_percentile_interval(
+    interval = expanded_percentile_interval(
         # One in which there is nothing but noise says nothing of the share.
         np.stack([np.nan_to_num(shares, nan=0.0), np.nan_to_num(shares, nan=1.0)], axis=1),
         confidence=resampling.confidence,
         n_units=n_prompts,
     )
-    low, high = float(found.low[0]), float(found.high[1])
+    low, high = float(interval.low[0]), float(interval.high[1])
     if not np.isfinite(low + high):
         return Estimate(value, n=n_prompts)
     return Estimate(value, min(low, value), max(high, value), n_prompts)
@@ -201,8 +201,8 @@ def _share(parts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return circles over all of both, shape (n,), within 0 and 1; NaN where there is neither."""
     circles, rest = np.maximum(parts[0], 0.0), np.maximum(parts[1] - parts[0], 0.0)
     whole = circles + rest
-    found = np.divide(circles, whole, out=np.full_like(whole, np.nan), where=whole > 0)
-    return np.asarray(found, dtype=np.float64)
+    shares = np.divide(circles, whole, out=np.full_like(whole, np.nan), where=whole > 0)
+    return np.asarray(shares, dtype=np.float64)
 
 
 _WORK = 3e9
@@ -380,9 +380,9 @@ def _chances(won: Matches) -> NDArray[np.float64]:
 def _name_cycles(
     beats: NDArray[np.bool_], entrants: Sequence[str]
 ) -> tuple[tuple[str, str, str], ...]:
-    found = []
+    cycles = []
     for a, b, c in combinations(range(len(entrants)), 3):
         for x, y, z in ((a, b, c), (a, c, b)):
             if beats[x, y] and beats[y, z] and beats[z, x]:
-                found.append((entrants[x], entrants[y], entrants[z]))
-    return tuple(sorted(found))
+                cycles.append((entrants[x], entrants[y], entrants[z]))
+    return tuple(sorted(cycles))

@@ -281,17 +281,17 @@ def _rate_unfitted(
 
     Thousands of resamples of a few prompts hold few distinct tables.
     """
-    known: dict[bytes, NDArray[np.float64]] = {}
+    by_key: dict[bytes, NDArray[np.float64]] = {}
     for index in np.flatnonzero(outcomes != FITTED):
         wins = tables[index]
         key = wins.tobytes()
-        if key not in known:
-            known[key] = (
+        if key not in by_key:
+            by_key[key] = (
                 _degenerate_ratings(wins, point)
                 if outcomes[index] == UNCONNECTED
                 else log_strengths(wins) * ELO_PER_NAT
             )
-        fitted[index] = known[key]
+        fitted[index] = by_key[key]
 
 
 def _degenerate_ratings(

@@ -122,11 +122,11 @@ def information(
         table[column, :] = table[:, column]
     if pull is not None:
         for judge in range(n_discriminations(data)):
-            own = pull * (data.judge_index == judge)
-            asked = np.bincount(data.first, own, minlength=n)
-            asked = asked - np.bincount(data.second, own, minlength=n)
-            table[:n, n_fixed + judge] -= asked
-            table[n_fixed + judge, :n] -= asked
+            judge_pull = pull * (data.judge_index == judge)
+            balance = np.bincount(data.first, judge_pull, minlength=n)
+            balance = balance - np.bincount(data.second, judge_pull, minlength=n)
+            table[:n, n_fixed + judge] -= balance
+            table[n_fixed + judge, :n] -= balance
     return table
 
 
@@ -256,20 +256,20 @@ def _refuse_confounded(data: Matches, *, names: Sequence[str]) -> None:
     table = information(data, np.zeros(n + data.covariates.shape[1]), data.weight)
     # The part of the covariates that the entrants do not explain.
     across = table[:n, n:]
-    left = table[n:, n:] - across.T @ contrast_inverse(table[:n, :n]) @ across
+    residual = table[n:, n:] - across.T @ contrast_inverse(table[:n, :n]) @ across
     problems = Problems()
     for index, name in enumerate(names):
         whole = table[n + index, n + index]
         if whole == 0:
             problems.add(f"covariate {name!r} never differs between two responses; leave it out")
-        elif left[index, index] < 1e-9 * whole:
+        elif residual[index, index] < 1e-9 * whole:
             problems.add(
                 f"covariate {name!r} is settled by who answered, so its effect and the strengths "
                 "cannot be told apart; leave it out"
             )
     problems.raise_if_any()
-    scale = np.sqrt(np.diagonal(left))
-    if names and np.linalg.eigvalsh(left / np.outer(scale, scale))[0] < 1e-9:
+    scale = np.sqrt(np.diagonal(residual))
+    if names and np.linalg.eigvalsh(residual / np.outer(scale, scale))[0] < 1e-9:
         raise InputError(
             f"some of the covariates {list(names)!r} are settled by the others and by who "
             "answered; leave one out"

@@ -144,8 +144,8 @@ def sampling_luck(samples: Matches) -> tuple[SamplingLuck, ...]:
     ratings = np.array([np.nan if each.value is None else each.value for each in spread])
     weighed = samples.weighed_by_sample()
     scores = _battle_scores(weighed, ratings)
-    own = np.stack([samples.prompt_index, samples.sample_numbers])[:, scores.rows]
-    judged, of_unit = np.unique(own, axis=1, return_inverse=True)
+    sample_keys = np.stack([samples.prompt_index, samples.sample_numbers])[:, scores.rows]
+    judged, of_unit = np.unique(sample_keys, axis=1, return_inverse=True)
     units = of_unit.reshape(-1)
     prompts = np.unique(judged[0], return_inverse=True)[1]
     sizes = np.bincount(prompts)

@@ -304,7 +304,7 @@ def _explain(
     step: Step, anchors: _Anchors, result: RepeatResult, occasions: Sequence[Occasion]
 ) -> str:
     config = step.plan.config
-    if result.asked or not config.judging.tests.anchor_pairs:
+    if result.n_asked or not config.judging.tests.anchor_pairs:
         words = explain_repeats(
             result,
             max_rate=config.checks.max_drift_rate,
@@ -341,9 +341,9 @@ def _numbers(result: RepeatResult) -> Metadata:
     }
     return {
         **known(rates),
-        "anchors": result.asked,
+        "anchors": result.n_asked,
         "anchors_judged": result.flips.n,
-        "anchors_unjudged": result.asked - result.flips.n,
+        "anchors_unjudged": result.n_asked - result.flips.n,
         "anchors_flipped": result.flips.count,
         "anchors_reversed": result.reversed.count,
     }

@@ -182,7 +182,7 @@ def _control_row(
         dimension=rubric.dimension,
         entrant_a=control.pair.entrant_a,
         entrant_b=control.pair.entrant_b,
-        expected=result.wanted,
+        expected=result.right_outcome,
         outcome=result.outcome,
         verdict_ab=result.verdicts[0],
         verdict_ba=result.verdicts[1],
