@@ -48,8 +48,8 @@ def unknown_model_problem(
     if warning is None or model in priced:
         return None
     listed = service.list_models() if isinstance(service, ListsModels) else []
-    known = listed if is_free else [*listed, *priced]
-    close = get_close_matches(model, known, n=1, cutoff=0.8 if is_free else 0.6)
+    models = listed if is_free else [*listed, *priced]
+    close = get_close_matches(model, models, n=1, cutoff=0.8 if is_free else 0.6)
     if is_free and not close:
         return None
     hint = f"; did you mean {close[0]!r}?" if close else ""

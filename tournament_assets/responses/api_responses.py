@@ -161,8 +161,8 @@ def costs_nothing(entrant: ApiEntrant, environment: Mapping[str, str], prices: P
 
 def _address(entrant: OpenAiApiEntrant, environment: Mapping[str, str]) -> str:
     address = entrant.base_url
-    found = environment.get(address.env, "") if address.env is not None else address.url
-    return found or ""
+    address_text = environment.get(address.env, "") if address.env is not None else address.url
+    return address_text or ""
 
 
 def server_connection(
@@ -317,21 +317,21 @@ def complete_by_service(
         # Another run may have bought some while this one waited for its turn.
         purchase.keep_what_is_paid()
         work.seconds = time.monotonic() - began
-    kept = purchase.responses()
+    by_key = purchase.responses()
     if SERVICES[entrant.service].channel == "direct":
         # A batch mostly waits its turn, so tokens per second would not be a speed.
-        work.tokens = sum(kept[key].response_tokens or 0 for key in kept.keys() - before.keys())
+        work.tokens = sum(by_key[key].response_tokens or 0 for key in by_key.keys() - before.keys())
     reasons = purchase.reasons(withheld=tally.withheld)
-    if prompts and not kept:
+    if prompts and not by_key:
         first = next(iter(reasons.values()))
         raise GenerationError(
             f"none of {len(prompts)} prompts has a response; expected some; the first one: {first}"
         )
-    responses = [kept[prompt.fingerprint] for prompt in prompts if prompt.fingerprint in kept]
+    responses = [by_key[prompt.fingerprint] for prompt in prompts if prompt.fingerprint in by_key]
     refused = sorted({name for each in responses for name in each.diagnostics.get("not_sent", ())})
     return CompletedResponses(
         responses=responses,
-        generated=len(kept) - len(before),
+        generated=len(by_key) - len(before),
         device=source,
         reasons=reasons,
         figures={**work.figures, **_work(tally), **purchase.bill(terms.prices)},
@@ -403,11 +403,11 @@ def _buy(
     sleep: Sleep,
 ) -> Tally:
     entrant = purchase.entrant
-    asked = asked_as_a_judge(entrant, judges)
-    left = purchase.left()
-    with JudgingBar(f"{entrant.entrant_id} responds", total=len(left), log=log) as progress:
+    as_judge = asked_as_a_judge(entrant, judges)
+    requests = purchase.left()
+    with JudgingBar(f"{entrant.entrant_id} responds", total=len(requests), log=log) as progress:
         refuse_to_repay(
-            frozenset(request.request_key for request in left),
+            frozenset(request.request_key for request in requests),
             ledger=purchase.ledger,
             service=service,
             note=progress.note,
@@ -419,8 +419,8 @@ def _buy(
             ledger=purchase.ledger,
             service=service,
             progress=progress,
-            waiting=asked.waiting,
-            grace_seconds=asked.grace_seconds,
+            waiting=as_judge.waiting,
+            grace_seconds=as_judge.grace_seconds,
             clock=Clock(sleep=sleep),
             approve=build_approval(terms, ledger=purchase.ledger),
             terms=terms,
@@ -435,7 +435,7 @@ def _buy(
             session.max_tries = entrant.max_retries + 1
             session.refusals_are_final = False
             session.has_answered = bool(purchase.responses())
-        return settle_requests(session, left)
+        return settle_requests(session, requests)
 
 
 class _Purchase:
@@ -514,8 +514,8 @@ class _Purchase:
         reasons: dict[str, str] = {}
         for key, request in missing.items():
             for prompt in request.prompts:
-                said = f": {self._heard[key]}" if self._heard.get(key) else ""
-                reason = f"it failed ({failed.get(key)}), and the next run asks again{said}"
+                detail = f": {self._heard[key]}" if self._heard.get(key) else ""
+                reason = f"it failed ({failed.get(key)}), and the next run asks again{detail}"
                 if key in withheld:
                     reason = (
                         "its result was paid and could not be read; run again later, or with "
@@ -536,24 +536,24 @@ class _Purchase:
         """
         spendings = self.ledger.spending_on(self._requests)
         total = sum((spending.usage for spending in spendings), TokenUsage())
-        own = prices.add_up(spendings)
+        cost = prices.add_up(spendings)
         bill: dict[str, float] = {
             "input_tokens": total.read_tokens,
             "output_tokens": total.output_tokens,
         }
-        if not own.unpriced:
-            bill["cost_usd"] = round(own.usd, 4)
+        if not cost.unpriced:
+            bill["cost_usd"] = round(cost.usd, 4)
         if is_free_model(self.entrant.model):
             return bill
         of_month = self.ledger.spending_since(month_start(datetime.now(UTC)), on_responses=True)
         return {**bill, "all_responses_this_month_usd": round(prices.add_up(of_month).usd, 4)}
 
     def _missing(self) -> dict[str, ResponseRequest]:
-        kept = self.responses()
+        responses = self.responses()
         return {
             key: request
             for key, request in self._requests.items()
-            if any(prompt.fingerprint not in kept for prompt in request.prompts)
+            if any(prompt.fingerprint not in responses for prompt in request.prompts)
         }
 
     def _is_under_way(self) -> bool:

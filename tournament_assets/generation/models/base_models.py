@@ -90,8 +90,8 @@ def dtype_for(
     """
     if torch.device(device).type != "cuda":
         return torch.float32
-    found = capability(device)
-    return torch.bfloat16 if found is None or found >= _FIRST_WITH_BFLOAT16 else torch.float16
+    version = capability(device)
+    return torch.bfloat16 if version is None or version >= _FIRST_WITH_BFLOAT16 else torch.float16
 
 
 def precision_on(device: str, dtype: str) -> torch.dtype:
@@ -313,14 +313,14 @@ def _shape_problems(mismatched: Any, *, name: str, folder: Path) -> list[str]:
     """Name the tensors whose shapes differ from those in `config.json`."""
     if not mismatched:
         return []
-    shown = [
+    lines = [
         f"{tensor!r} is {tuple(found)} and should be {tuple(expected)}"
         for tensor, found, expected in sorted(mismatched)[:_SHOWN]
     ]
     more = f" and {len(mismatched) - _SHOWN} more" if len(mismatched) > _SHOWN else ""
     return [
         f"{name}: {len(mismatched)} tensors in {str(folder)!r} have another shape than its "
-        f"config.json says: {'; '.join(shown)}{more}; expected the config.json that these weights "
+        f"config.json says: {'; '.join(lines)}{more}; expected the config.json that these weights "
         "were saved with"
     ]
 
@@ -373,10 +373,10 @@ def is_batchable(model: Any, tokenizer: Any, *, name: str) -> bool:
                 "expected a causal language model that transformers' generate can decode"
             ) from error
         try:
-            found = _read_on(model, ids, mask)
+            batched = _read_on(model, ids, mask)
         except Exception:  # noqa: BLE001  # whatever it raises: it has just written tokens alone
             return False
-    return bool((expected - found).norm() <= _NOISE * (expected - expected.mean()).norm())
+    return bool((expected - batched).norm() <= _NOISE * (expected - expected.mean()).norm())
 
 
 @torch.inference_mode()

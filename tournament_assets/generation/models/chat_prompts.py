@@ -134,7 +134,7 @@ def encode_prompts(
     """
     refuse_unread_arguments(tokenizer, arguments or {}, chat_template=chat_template, name=name)
     problems = Problems()
-    asked = []
+    encoded = []
     for prompt in prompts:
         ids = encode_chat(
             tokenizer,
@@ -151,7 +151,7 @@ def encode_prompts(
                 f"max_new_tokens {needed}; expected at most {context}, the model's context; "
                 "shorten the prompt or lower max_new_tokens"
             )
-        asked.append(
+        encoded.append(
             AskedPrompt(
                 prompt.prompt_id,
                 text=prompt.text,
@@ -162,7 +162,7 @@ def encode_prompts(
             )
         )
     problems.raise_if_any()
-    return asked
+    return encoded
 
 
 def _encode_alone(tokenizer: Any, text: str) -> tuple[int, ...]:

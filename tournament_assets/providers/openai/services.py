@@ -153,9 +153,11 @@ class OpenAiChat(ServiceAnswers):
         names = self.list_models()
         if model in names:
             return None
-        shown = ", ".join(map(repr, names[:_LISTED_MODELS]))
+        first_names = ", ".join(map(repr, names[:_LISTED_MODELS]))
         more = len(names) - _LISTED_MODELS
-        listed = f"; it lists {shown}{f' and {more} more' if more > 0 else ''}" if names else ""
+        listed = (
+            f"; it lists {first_names}{f' and {more} more' if more > 0 else ''}" if names else ""
+        )
         return self._tidy(self._unlisted(model, status) + listed)
 
     def list_models(self) -> list[str]:
