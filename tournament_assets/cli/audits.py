@@ -189,13 +189,13 @@ def load_fair_report(
         frame = stored.of_mode(reports.fair_comparison.__name__)
         on_all = stored.by_name(ratings.__name__)
         stored.raise_if_missing()
-        own = [*rows_of(RatingRow, frame), *rows_of_all(RatingRow, on_all)]
-        rows = [row for row in own if row.method in COMPARED]
+        all_rows = [*rows_of(RatingRow, frame), *rows_of_all(RatingRow, on_all)]
+        rows = [row for row in all_rows if row.method in COMPARED]
     if not rows:
         raise InputError(
             f"the stored comparison of mode {mode!r} holds no entrant; run the mode again"
         )
-    kept = [row for row in rows if not is_in_ratings(row)]
+    fair_rows = [row for row in rows if not is_in_ratings(row)]
     models = {each for table in verdicts.values() for each in judge_models_of(table)}
     return FairReport(
         tournament_id=plan.tournament_id,
@@ -211,6 +211,6 @@ def load_fair_report(
             excluded=left_out,
         ),
         excluded=left_out,
-        version=short(content_version(RatingRow, make_table(RatingRow, kept))),
+        version=short(content_version(RatingRow, make_table(RatingRow, fair_rows))),
         page=stored.page(),
     )

@@ -42,23 +42,23 @@ def say_loading() -> None:
         click.echo("loading Dagster and the tournament …", err=True)
 
 
-def find_config(context: click.Context, _: object, given: Path | None) -> Path:
+def find_config(context: click.Context, _: object, chosen: Path | None) -> Path:
     """Return the config that is named, or the project's only one.
 
     Raises:
         click.UsageError: If none is named and the project has none, or several.
     """
-    if given is not None:
-        return given
+    if chosen is not None:
+        return chosen
     folder = Path(os.environ.get("TOURNAMENT_PROJECT", ""), "configs")
-    found = sorted(folder.glob("*.yaml"))
-    if len(found) == 1:
-        click.echo(f"config: {found[0]}, the only one here; --config names another", err=True)
-        return found[0]
-    held = " and ".join(path.name for path in found) or "no .yaml file"
+    configs = sorted(folder.glob("*.yaml"))
+    if len(configs) == 1:
+        click.echo(f"config: {configs[0]}, the only one here; --config names another", err=True)
+        return configs[0]
+    held = " and ".join(path.name for path in configs) or "no .yaml file"
     raise click.UsageError(
         f"no config is named, and {folder} holds {held}; expected --config FILE"
-        + ("" if found else "; tournament init writes a project"),
+        + ("" if configs else "; tournament init writes a project"),
         context,
     )
 

@@ -149,7 +149,7 @@ def run_manifest(
     gains = _length_gains(tables.match_list, lights, confidence=config.ratings.confidence)
     playing = playing_judges(plan, mode, models=facts.models)
     prices = [cost["cost_usd"] for cost in facts.costs.values()]
-    known = [price for price in prices if price is not None]
+    listed = [price for price in prices if price is not None]
     return {
         "tournament": config.tournament_id,
         "mode": mode,
@@ -174,9 +174,9 @@ def run_manifest(
         **({"missing": [asdict(each) for each in outages]} if outages else {}),
         **({"broken_entrants": broken} if (broken := broken_entrants(audit)) else {}),
         "trust": {
-            name: own
+            name: lights_here
             for name in (*names, ALL_DIMENSIONS)
-            if (own := _lights(lights, name)) or name in names
+            if (lights_here := _lights(lights, name)) or name in names
         },
         **({"length_gains": gains} if gains else {}),
         **({"judges_that_play": [asdict(each) for each in playing]} if playing else {}),
@@ -194,7 +194,7 @@ def run_manifest(
         "thresholds": config.checks.model_dump(),
         "inputs": {"prompt_bank": content_version(PromptRow, bank), **asdict(facts.inputs)},
         "cost": {
-            "total_usd": round(sum(known), 6) if len(known) == len(prices) else None,
+            "total_usd": round(sum(listed), 6) if len(listed) == len(prices) else None,
             "by_dimension": facts.costs,
             "waste": judging_waste(waste),
         },

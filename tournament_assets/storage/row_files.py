@@ -128,16 +128,16 @@ def read_rows(path: Path, kind: FileKind) -> list[tuple[str, JsonObject]]:
     else:
         items = [(path.name, _load_as("a JSON object", path))]
     problems = Problems(listed=_LISTED_PROBLEMS)
-    found: list[tuple[str, JsonObject]] = []
+    objects: list[tuple[str, JsonObject]] = []
     for where, item in items:
         if not isinstance(item, dict):
             problems.add(f"{where}: the row is {item!r:.60}; expected a JSON object")
             continue
         with problems.collected():
             refuse_half_characters(item, where)
-            found.append((where, item))
+            objects.append((where, item))
     problems.raise_if_any()
-    return found
+    return objects
 
 
 def _cell(cell: Json) -> Json:
@@ -332,18 +332,18 @@ def readable_parquet(path: Path) -> Iterator[None]:
         ) from None
 
 
-def parquet_rows(path: Path, wanted: Iterable[str] | None) -> Iterator[tuple[str, JsonObject]]:
+def parquet_rows(path: Path, columns: Iterable[str] | None) -> Iterator[tuple[str, JsonObject]]:
     """Yield the rows of a Parquet file, each with its place (`file:row N`).
 
     Args:
-        wanted: The columns to read if they exist; all of them if None.
+        columns: The columns to read if they exist; all of them if None.
     """
     import pyarrow.parquet as pq
 
     number = 0
     with readable_parquet(path), pq.ParquetFile(path) as file:
         names = file.schema_arrow.names
-        present = names if wanted is None else [name for name in wanted if name in names]
+        present = names if columns is None else [name for name in columns if name in names]
         for batch in file.iter_batches(columns=present):
             for row in batch.to_pylist():
                 number += 1

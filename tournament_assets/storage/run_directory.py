@@ -145,7 +145,7 @@ def find_runs(folder: Path, *, tournament_id: str, mode: str) -> FoundRuns:
     Args:
         folder: The folder of all runs; it need not exist.
     """
-    found: list[tuple[datetime, int, str, Path]] = []
+    runs: list[tuple[datetime, int, str, Path]] = []
     problems = []
     for path in sorted(folder.glob("*/manifest.json")):
         directory = path.parent
@@ -166,8 +166,8 @@ def find_runs(folder: Path, *, tournament_id: str, mode: str) -> FoundRuns:
                 )
             continue
         # Of two that finished in the same second, the later one got the longer or higher name.
-        found.append((finished_at, len(directory.name), directory.name, directory))
-    return FoundRuns(tuple(entry[-1] for entry in sorted(found)), tuple(problems))
+        runs.append((finished_at, len(directory.name), directory.name, directory))
+    return FoundRuns(tuple(entry[-1] for entry in sorted(runs)), tuple(problems))
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
