@@ -65,20 +65,20 @@ def say(part: str, *values: Any) -> str:
 
 
 def agreement_rows(
-    found: HumanAgreement, *, min_kappa: float | None, dimension: str
+    agreement: HumanAgreement, *, min_kappa: float | None, dimension: str
 ) -> list[MeasureRow]:
     """Return how far the judge and an arena's people agree, as rows, the check's first.
 
     Args:
         min_kappa: Below this the check turns red; None if the config names no limit.
     """
-    overall, decisive = found.overall, found.decisive
+    overall, decisive = agreement.overall, agreement.decisive
     measures: dict[str, tuple[str, Estimate]] = {
         "human_agreement_share": ("share", overall.share),
         "human_agreement_decisive": ("kappa", decisive.kappa),
         "human_agreement_decisive_share": ("share", decisive.share),
-        "only_judge": ("count", Estimate.of_count(found.n_only_judge)),
-        "only_people": ("count", Estimate.of_count(found.n_only_human)),
+        "only_judge": ("count", Estimate.of_count(agreement.n_only_judge)),
+        "only_people": ("count", Estimate.of_count(agreement.n_only_human)),
     }
     return [
         HUMAN_AGREEMENT.light(agreed(overall.kappa, overall.share), min_kappa, dimension=dimension),
@@ -130,9 +130,9 @@ def _agreed(
     dimension: str,
     about: Opinion,
 ) -> str:
-    found = Statements.of(leaders, (), dimension=dimension)
+    statements = Statements.of(leaders, (), dimension=dimension)
     both = {row.entrant_id: row for row in _rated_by(powered) if row.basis == "both"}
-    names = [row.entrant_id for row in (found.leader, found.runner_up) if row is not None]
+    names = [row.entrant_id for row in (statements.leader, statements.runner_up) if row is not None]
     first, second = names if len(names) == 2 else ("", "")
     return say(
         "people",
@@ -213,16 +213,16 @@ def people_section(
     """
     if not people_measures:
         return None
-    said = people_sentences(people_ratings, people_measures, leaderboard, config)
+    sentences = people_sentences(people_ratings, people_measures, leaderboard, config)
     confidence = config.ratings.confidence
     interval = format_confidence(confidence)
-    rated = {name: _of(people_ratings, name) for name in said}
-    measured = {name: _of(people_measures, name) for name in said}
+    rated = {name: _of(people_ratings, name) for name in sentences}
+    measured = {name: _of(people_measures, name) for name in sentences}
     return ReportSection(
         "Would people agree?",
         (
-            *(sentence for each in said.values() for sentence in each),
-            *(_how_far(name, rated[name], measured[name], confidence) for name in said),
+            *(sentence for each in sentences.values() for sentence in each),
+            *(_how_far(name, rated[name], measured[name], confidence) for name in sentences),
             judge_sentence(config, mode, judge_models),
             *render_part(_TEMPLATE, "meaning", people_keys(config).labels.about),
         ),
@@ -300,20 +300,20 @@ def _by_basis(
     rows: Sequence[RatingRow],
 ) -> dict[str, dict[str, RatingRow]]:
     """Return the rows by entrant and basis, best first on basis both, or else on the judge's."""
-    found: dict[str, dict[str, RatingRow]] = {}
+    rows_by_name: dict[str, dict[str, RatingRow]] = {}
     for row in _rated_by(rows):
-        found.setdefault(row.entrant_id, {})[row.basis] = row
+        rows_by_name.setdefault(row.entrant_id, {})[row.basis] = row
 
     def order(name: str) -> tuple[float, float]:
         both, judge = (
             float("-inf")
-            if (row := found[name].get(basis)) is None or row.rating is None
+            if (row := rows_by_name[name].get(basis)) is None or row.rating is None
             else row.rating
             for basis in ("both", "judge")
         )
         return -both, -judge
 
-    return {name: found[name] for name in sorted(found, key=order)}
+    return {name: rows_by_name[name] for name in sorted(rows_by_name, key=order)}
 
 
 def _ladder(rows: Sequence[RatingRow], dimension: str, interval: str) -> Ladder:
@@ -388,7 +388,7 @@ def _agreement_table(rows: Sequence[MeasureRow]) -> ReportTable:
             "n": lambda row: row.n,
             "same verdict (interval)": lambda row: format_estimate(row.estimate),
             "kappa (interval)": lambda row: (
-                None if (found := kappa(row)) is None else format_estimate(found.estimate)
+                None if (measured := kappa(row)) is None else format_estimate(measured.estimate)
             ),
             "note": lambda row: (kappa(row) or row).note,
         },
@@ -404,10 +404,10 @@ def _who(row: MeasureRow) -> str:
 
 
 def _wins_table(rows: Sequence[MeasureRow]) -> ReportTable:
-    found = {(row.measure, row.subject): row for row in rows}
+    by_subject = {(row.measure, row.subject): row for row in rows}
 
     def share(name: str) -> Cell[MeasureRow]:
-        return lambda row: format_share(found[name, row.subject].value)
+        return lambda row: format_share(by_subject[name, row.subject].value)
 
     return ReportTable.of(
         [row for row in rows if row.measure == "wins"],

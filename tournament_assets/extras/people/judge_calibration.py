@@ -156,8 +156,8 @@ def _counts(heard: Sequence[CalibratedPair], changed: int) -> list[MeasureRow]:
 
 def _strata(pairs: Sequence[CalibratedPair]) -> list[str | None]:
     """Return None for all sources together, then each source if there are several."""
-    found = sorted({pair.stratum for pair in pairs})
-    return [None, *(found if len(found) > 1 else ())]
+    names = sorted({pair.stratum for pair in pairs})
+    return [None, *(names if len(names) > 1 else ())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +180,10 @@ def _ask(pair: CalibratedPair, label: Labelling, *, right: float) -> _Asked:
     return _Asked(pair.prompt_id, label.rater, weight, right)
 
 
-def _share_of(asked: Sequence[_Asked]) -> ShareByPrompt:
-    weights = [each.weight for each in asked]
+def _share_of(answers: Sequence[_Asked]) -> ShareByPrompt:
+    weights = [answer.weight for answer in answers]
     return share_by_prompt(
-        ((each.prompt_id, each.right) for each in asked),
+        ((answer.prompt_id, answer.right) for answer in answers),
         None if len(set(weights)) < 2 else weights,
     )
 
@@ -209,24 +209,24 @@ def _right(judged: Sequence[CalibratedPair], about: Opinion, confidence: float) 
     ]
 
 
-def _share_right(asked: Sequence[_Asked], about: Opinion, confidence: float) -> Estimate:
+def _share_right(answers: Sequence[_Asked], about: Opinion, confidence: float) -> Estimate:
     """Return the share of right verdicts, with Wilson's interval as in `measure_by_prompt`."""
-    found, why = _share_of(asked), _why_no_interval(asked, about)
-    if found.rate is None or why is not None:
-        return Estimate(found.rate, n=found.n, note=why)
-    rate, n, freedom = found.rate, found.n_effective, found.n_prompts - 1
+    share, why = _share_of(answers), _why_no_interval(answers, about)
+    if share.rate is None or why is not None:
+        return Estimate(share.rate, n=share.n, note=why)
+    rate, n, freedom = share.rate, share.n_effective, share.n_prompts - 1
     if about == "people":
         variance = rate * (1 - rate) / n
-        added, freedom = _with_raters([(asked, rate, 1.0)], variance)
+        added, freedom = _with_raters([(answers, rate, 1.0)], variance)
         n *= variance / (variance + added) if variance else 1
     t = two_sided_quantile(confidence, degrees_of_freedom=freedom)
-    return Estimate(rate, *wilson_interval(rate, n, t), found.n)
+    return Estimate(rate, *wilson_interval(rate, n, t), share.n)
 
 
-def _why_no_interval(asked: Sequence[_Asked], about: Opinion) -> str | None:
-    if len({each.prompt_id for each in asked}) < 2:
+def _why_no_interval(answers: Sequence[_Asked], about: Opinion) -> str | None:
+    if len({answer.prompt_id for answer in answers}) < 2:
         return "labels on one prompt have no interval"
-    return too_few_raters(len({each.rater for each in asked})) if about == "people" else None
+    return too_few_raters(len({answer.rater for answer in answers})) if about == "people" else None
 
 
 def _with_raters(
@@ -261,27 +261,27 @@ def _agreements(
     heard: Sequence[CalibratedPair],
     resampling: Resampling,
 ) -> list[MeasureRow]:
-    said: dict[str, dict[int, str]] = {}
+    words: dict[str, dict[int, str]] = {}
     for place, pair in enumerate(heard):
         for label in pair.labels:
-            said.setdefault(label.rater, {})[place] = label.word
-    both = [*((rater, JUDGE) for rater in sorted(said)), *combinations(sorted(said), 2)]
+            words.setdefault(label.rater, {})[place] = label.word
+    both = [*((rater, JUDGE) for rater in sorted(words)), *combinations(sorted(words), 2)]
     judge = {place: pair.judged for place, pair in enumerate(heard) if pair.judged is not None}
     rows = []
     for first, second in both:
-        other = judge if second == JUDGE else said[second]
+        other = judge if second == JUDGE else words[second]
         for stratum in _strata(judged if second == JUDGE else heard):
             labels = [
                 LabelPair(heard[place].prompt_id, word, other[place], 1 / heard[place].chance)
-                for place, word in said[first].items()
+                for place, word in words[first].items()
                 if place in other and stratum in (None, heard[place].stratum)
             ]
             if labels:
-                found = measure_agreement(labels, resampling)
+                agreement = measure_agreement(labels, resampling)
                 row = partial(_row, subject=first, other=second, stratum=stratum)
                 rows += [
-                    row(found.share, measure="agreement", unit="share"),
-                    row(found.kappa, measure="kappa", unit="kappa"),
+                    row(agreement.share, measure="agreement", unit="share"),
+                    row(agreement.kappa, measure="kappa", unit="kappa"),
                 ]
     return rows
 
@@ -294,12 +294,14 @@ def _wins(
     confidence: float,
 ) -> list[MeasureRow]:
     """Return the share of its pairs that people would say an entrant won, and what corrects it."""
-    own = [
+    of_entrant = [
         pair
         for pair in pairs
         if entrant in (pair.entrant_a, pair.entrant_b) and pair.judged is not None
     ]
-    share = share_by_prompt((pair.prompt_id, pair.judged == _side(pair, entrant)) for pair in own)
+    share = share_by_prompt(
+        (pair.prompt_id, pair.judged == _side(pair, entrant)) for pair in of_entrant
+    )
     asked_won, asked_not = (
         [
             _ask(pair, label, right=label.word == _side(pair, entrant))
@@ -330,15 +332,15 @@ class _Part:
 
     Attributes:
         share: Of all pairs that are judged.
-        asked: Labels on some of them, and whether they say that the entrant won.
+        answers: Labels on some of them, and whether they say that the entrant won.
     """
 
     share: float
-    asked: Sequence[_Asked]
+    answers: Sequence[_Asked]
 
     @property
     def told(self) -> ShareByPrompt:
-        return _share_of(self.asked)
+        return _share_of(self.answers)
 
     @property
     def middle(self) -> float:
@@ -356,8 +358,8 @@ def _correct(
     share: ShareByPrompt, parts: Sequence[_Part], about: Opinion, confidence: float
 ) -> Estimate:
     """Return a share of wins as people would count it; `share` is as the judge counts it."""
-    every = [each for part in parts for each in part.asked]
-    if not all(part.asked for part in parts):
+    every = [each for part in parts for each in part.answers]
+    if not all(part.answers for part in parts):
         note = "people labelled no pair that the judge says it won, or no other"
         return Estimate(None, n=len(every), note=note)
     rates = [part.told.rate or 0.0 for part in parts]
@@ -368,7 +370,7 @@ def _correct(
     variance = math.fsum(part.variance for part in parts) + of_judge / share.n_effective
     freedom = len({each.prompt_id for each in every}) - 1
     if about == "people":
-        moves = [(part.asked, rate, part.share) for part, rate in zip(parts, rates, strict=True)]
+        moves = [(part.answers, rate, part.share) for part, rate in zip(parts, rates, strict=True)]
         added, freedom = _with_raters(moves, variance)
         variance += added
     middle = math.fsum(part.share * part.middle for part in parts)

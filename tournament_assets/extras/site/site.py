@@ -189,12 +189,12 @@ def site_pages(runs: Sequence[SiteRun]) -> dict[str, str]:
     for run in runs:
         by_page.setdefault(run.page, []).append(run)
     pages = {"index.html": _render("index.html.jinja", by_page=by_page, runs=runs)}
-    for name, own in by_page.items():
+    for name, of_page in by_page.items():
         pages[name] = _render(
             "runs.html.jinja",
-            latest=own[0],
-            rows=list(zip(own, _changes(own), strict=True)),
-            histories=[_history(own[::-1], each) for each in own[0].standings],
+            latest=of_page[0],
+            rows=list(zip(of_page, _changes(of_page), strict=True)),
+            histories=[_history(of_page[::-1], each) for each in of_page[0].standings],
         )
     return pages
 
@@ -261,21 +261,21 @@ def _facts(manifest: Mapping[str, Any]) -> list[str]:
 
 def _fingerprints(manifest: Mapping[str, Any]) -> dict[str, str]:
     inputs = manifest.get("inputs", {})
-    found = {
+    values = {
         "judge": manifest["judge_model"],
         "prompts": inputs.get("selected_prompts"),
         **{name: inputs.get(name) for name in ("rubrics", "entrants")},
     }
-    return {name: json.dumps(value, sort_keys=True) for name, value in found.items()}
+    return {name: json.dumps(value, sort_keys=True) for name, value in values.items()}
 
 
 def _changes(runs: Sequence[SiteRun]) -> list[str]:
     """List for each run, the newest first, which inputs are not those of the run before."""
-    said = []
+    lines = []
     for now, then in itertools.pairwise(runs):
         changed = [name for name, value in now.inputs.items() if value != then.inputs[name]]
-        said.append(", ".join(changed) or "nothing")
-    return [*said, "first run"]
+        lines.append(", ".join(changed) or "nothing")
+    return [*lines, "first run"]
 
 
 def _history(runs: Sequence[SiteRun], dimension: str) -> History:
@@ -284,12 +284,12 @@ def _history(runs: Sequence[SiteRun], dimension: str) -> History:
     Args:
         runs: The runs of one tournament and mode, the oldest first.
     """
-    shown = [run for run in runs if dimension in run.standings][-MOST_RUNS:]
-    rated = [row for run in shown for row in run.standings[dimension] if row.value is not None]
+    recent = [run for run in runs if dimension in run.standings][-MOST_RUNS:]
+    rated = [row for run in recent for row in run.standings[dimension] if row.value is not None]
     ends = [end for row in rated for end in (row.value, row.low, row.high) if end is not None]
     low, high = (min(ends) - 10, max(ends) + 10) if ends else (1300.0, 1500.0)
     bottom = _HEIGHT - _BOTTOM
-    step = (_WIDTH - _LEFT - _RIGHT) / max(len(shown), 1)
+    step = (_WIDTH - _LEFT - _RIGHT) / max(len(recent), 1)
 
     def height(points: float) -> float:
         return round(bottom - (points - low) / (high - low) * (bottom - _TOP), 1)
@@ -297,7 +297,7 @@ def _history(runs: Sequence[SiteRun], dimension: str) -> History:
     names = sorted({row.entrant for row in rated})
     gap = min(9.0, 0.7 * step / max(len(names), 1))
     marks: dict[str, list[Mark]] = {name: [] for name in names}
-    for place, run in enumerate(shown):
+    for place, run in enumerate(recent):
         for row in run.standings[dimension]:
             if row.value is None:
                 continue
@@ -324,7 +324,7 @@ def _history(runs: Sequence[SiteRun], dimension: str) -> History:
             for name, place in zip(order, heights, strict=True)
         ),
         ratings=tuple((height(each), f"{each:.0f}") for each in _ticks(low, high)),
-        days=tuple(_days(shown, step)),
+        days=tuple(_days(recent, step)),
         sentence=_history_sentence(runs, dimension),
     )
 
@@ -335,12 +335,12 @@ def _ticks(low: float, high: float) -> list[float]:
     return [first + n * width for n in range(int((high - first) // width) + 1)]
 
 
-def _days(shown: Sequence[SiteRun], step: float) -> list[tuple[float, str]]:
+def _days(runs: Sequence[SiteRun], step: float) -> list[tuple[float, str]]:
     every = max(1, round(90 / step))
     return [
         (round(_LEFT + (place + 0.5) * step, 1), run.day)
-        for place, run in enumerate(shown)
-        if (len(shown) - 1 - place) % every == 0
+        for place, run in enumerate(runs)
+        if (len(runs) - 1 - place) % every == 0
     ]
 
 

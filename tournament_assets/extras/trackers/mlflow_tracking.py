@@ -69,9 +69,9 @@ def _find_or_create(run: FinishedRun, client: MlflowClient, began: int | None) -
     experiment = client.get_experiment_by_name(title)
     experiment_id = experiment.experiment_id if experiment else client.create_experiment(title)
     identity = fingerprint(dict(run.manifest))
-    found = client.search_runs([experiment_id], f"tags.`{_RUN_TAG}` = '{identity}'")
-    if found:
-        return str(found[0].info.run_id)
+    runs = client.search_runs([experiment_id], f"tags.`{_RUN_TAG}` = '{identity}'")
+    if runs:
+        return str(runs[0].info.run_id)
     created = client.create_run(
         experiment_id, start_time=began, tags={_RUN_TAG: identity}, run_name=run.folder.name
     )
@@ -81,11 +81,11 @@ def _find_or_create(run: FinishedRun, client: MlflowClient, began: int | None) -
 def _metrics(run: FinishedRun) -> Iterator[tuple[str, float]]:
     """Return the numbers that are known; who has no rating has no metric."""
     for dimension, standings in run.standings.items():
-        for each in standings:
-            values = {"elo": each.value, "low": each.low, "high": each.high}
+        for standing in standings:
+            values = {"elo": standing.value, "low": standing.low, "high": standing.high}
             for name, value in values.items():
                 if value is not None:
-                    yield f"{dimension}/{each.entrant}/{name}", value
+                    yield f"{dimension}/{standing.entrant}/{name}", value
     for dimension, pairs in run.verdicts.items():
         yield f"{dimension}/pairs", len(pairs)
         yield f"{dimension}/unjudged", sum(pair.outcome is Outcome.UNJUDGED for pair in pairs)
@@ -97,8 +97,8 @@ def _lights(run: FinishedRun) -> Iterator[tuple[str, str]]:
             state: ", ".join(name for name, light in lights.items() if light == state)
             for state in ("red", "amber")
         }
-        told = (f"{state}: {names}" for state, names in named.items() if names)
-        yield dimension, "; ".join(told) or "no red light"
+        parts = (f"{state}: {names}" for state, names in named.items() if names)
+        yield dimension, "; ".join(parts) or "no red light"
 
 
 def _text(value: Any) -> str:
