@@ -416,7 +416,7 @@ class Tournament(Shown):
             options,
             environment=self._variables,
             until=until,
-            given=given,
+            values=given,
             folder=None if folder is None else Path(folder),
         )
 

@@ -92,8 +92,8 @@ class PlainRun:
             InputError: If the run did not make it.
         """
         if (asset, name) not in self.values:
-            made = ", ".join(sorted({f"{each} {part}".strip() for each, part in self.values}))
-            raise InputError(f"{asset} {name} was not made; expected one of {made or 'nothing'}")
+            names = ", ".join(sorted({f"{each} {part}".strip() for each, part in self.values}))
+            raise InputError(f"{asset} {name} was not made; expected one of {names or 'nothing'}")
         value = self.values[asset, name]
         frame: pd.DataFrame = value.frame() if isinstance(value, StoredTable) else value
         return frame
@@ -136,8 +136,8 @@ def run_unrecorded(
     )
     done = run_plainly(plan, options, environment=environment, folder=folder, on_done=on_done)
     metadata: dict[str, list[Mapping[str, Any]]] = {}
-    for (asset, _), each in done.metadata.items():
-        metadata.setdefault(asset, []).append(each)
+    for (asset, _), facts in done.metadata.items():
+        metadata.setdefault(asset, []).append(facts)
     return summarise_run(
         plan,
         options.mode,
@@ -154,7 +154,7 @@ def run_plainly(
     *,
     environment: Mapping[str, str],
     until: str | None = None,
-    given: Mapping[tuple[str, str], Any] | None = None,
+    values: Mapping[tuple[str, str], Any] | None = None,
     folder: Path | None = None,
     on_done: StepListener = lambda _title, _label: None,
 ) -> PlainRun:
@@ -163,7 +163,7 @@ def run_plainly(
     Args:
         environment: The environment variables: keys, addresses, the ledger.
         until: Make only this asset and what it needs; by default everything.
-        given: Values to use instead of making them, by asset and the partition's entrant or
+        values: Values to use instead of making them, by asset and the partition's entrant or
             dimension: a list of rows, a data frame, a stored table or traces. Whatever only they
             would have needed is not made either.
         folder: Where tables are kept, in the layout in which Dagster keeps them; nowhere unless
@@ -181,7 +181,7 @@ def run_plainly(
         closing(Ledger(plan.project.ledger_url)) as ledger,
     ):
         engine = _Engine(plan, options, environment, folder, Path(temporary), ledger)
-        engine.take(given or {})
+        engine.take(values or {})
         needed = engine.needed(until)
         for job in jobs_of(plan):
             rows = [row for row in needed if row.job == job.name]
@@ -234,9 +234,9 @@ class _Engine:
         axis = next((axis for axis in row.axes if axis != "mode"), None)
         return ("",) if axis is None else axis_names(self._plan.config, axis)
 
-    def take(self, given: Mapping[tuple[str, str], Any]) -> None:
+    def take(self, values: Mapping[tuple[str, str], Any]) -> None:
         """Use given values instead of making them."""
-        for (asset, name), value in given.items():
+        for (asset, name), value in values.items():
             if (row := self._rows.get(asset)) is None or name not in self.names_of(row):
                 raise InputError(
                     f"{asset!r} with partition {name!r} is given; expected an asset of "
@@ -258,10 +258,10 @@ class _Engine:
     def needed(self, until: str | None) -> list[AssetRow]:
         """Return the rows that have to run, in the order of the table."""
         if until is None:
-            wanted = {job.name for job in jobs_of(self._plan) if job.part_of == "run"}
-            found = {name for name, row in self._rows.items() if row.job in wanted}
+            jobs = {job.name for job in jobs_of(self._plan) if job.part_of == "run"}
+            names = {name for name, row in self._rows.items() if row.job in jobs}
         elif until in self._rows:
-            found = self._ancestors(until)
+            names = self._ancestors(until)
         else:
             raise InputError(
                 f"{until!r} is no asset of {self._plan.tournament_id}; expected one of "
@@ -270,7 +270,7 @@ class _Engine:
         return [
             row
             for name, row in self._rows.items()
-            if name in found
+            if name in names
             and row.stored_as != "file"
             and not self._options.passes_over(row)
             and any((name, each) not in self.done.values for each in self.names_of(row))
@@ -297,8 +297,8 @@ class _Engine:
         done(title, label)
 
     def _make(self, row: AssetRow, name: str) -> None:
-        made: Made[Any] = row.make(**self._arguments(row, name))
-        stored = as_stored(made, row)
+        result: Made[Any] = row.make(**self._arguments(row, name))
+        stored = as_stored(result, row)
         place = (row.name, name)
         self.done.values[place] = self._kept(row, name, stored.value)
         self.done.metadata[place] = {
@@ -342,7 +342,7 @@ class _Engine:
             for asset, how in row.input_rows().items()
             if asset in self._rows
         }
-        known: dict[str, Callable[[], Any]] = {
+        readers: dict[str, Callable[[], Any]] = {
             "plan": lambda: self._plan,
             "config": lambda: self._plan.config,
             "mode": lambda: self._options.mode,
@@ -356,14 +356,14 @@ class _Engine:
             "judge": lambda: self._resources.judge,
             "generator": lambda: self._resources.generator,
         }
-        wanted = row.wanted
-        found = {argument: read() for argument, read in known.items() if argument in wanted}
-        if is_dataclass(wanted.get("inputs")):
-            own = {each: inputs.pop(each) for each in row.input_types if each in inputs}
-            found["inputs"] = wanted["inputs"](**own)
-        if "tables" in wanted:
-            return {**found, "tables": inputs}
-        return {**found, **inputs}
+        types = row.wanted
+        arguments = {argument: read() for argument, read in readers.items() if argument in types}
+        if is_dataclass(types.get("inputs")):
+            members = {each: inputs.pop(each) for each in row.input_types if each in inputs}
+            arguments["inputs"] = types["inputs"](**members)
+        if "tables" in types:
+            return {**arguments, "tables": inputs}
+        return {**arguments, **inputs}
 
     def _step(self, name: str) -> Step:
         plan = replace(self._plan, no_budget=self._options.no_budget)
@@ -371,9 +371,10 @@ class _Engine:
 
     def _recorded(self, asset: str, partition: str | None) -> Mapping[str, Any] | None:
         name, _, mode = (partition or self._options.mode).rpartition("|")
-        found = self.done.metadata.get((asset, name)) if mode == self._options.mode else None
-        return found and {
-            each: str(value) if isinstance(value, Path) else value for each, value in found.items()
+        metadata = self.done.metadata.get((asset, name)) if mode == self._options.mode else None
+        return metadata and {
+            each: str(value) if isinstance(value, Path) else value
+            for each, value in metadata.items()
         }
 
     def _input(self, row: AssetRow, upstream: AssetRow, how: Input, name: str) -> Any:

@@ -79,10 +79,12 @@ def op_configs(
         options: The run's options, by name.
     """
     rows = rows_of(plan)
-    told = {name: rows[name].told(options) for name in names}
+    configs = {name: rows[name].told(options) for name in names}
     return {
         "ops": {
-            f"{plan.tournament_id}__{name}": {"config": each} for name, each in told.items() if each
+            f"{plan.tournament_id}__{name}": {"config": each}
+            for name, each in configs.items()
+            if each
         }
     }
 
@@ -132,13 +134,13 @@ def build_jobs(
     for job in jobs_of(plan):
         stage = _stage(plan, job)
         if job.part_of == "run":
-            made = dg.define_asset_job(
+            run_job = dg.define_asset_job(
                 stage.job_name,
                 selection=_selection(plan, stage.assets),
                 description=stage.description,
                 tags={"tournament": plan.tournament_id, "stage": stage.name},
             )
-            jobs.append(made)
+            jobs.append(run_job)
         elif job.part_of != "begin":
             names = steps if job.part_of == "request" else stage.assets
             jobs.append(_build_reporting_job(plan, stage, [steps[name] for name in names]))
@@ -181,13 +183,13 @@ def observations(
     plan: TournamentPlan, inputs: Iterable[InputVersion]
 ) -> Iterator[dg.AssetObservation]:
     """Return the observations of inputs for Dagster; an unreadable input is not observed."""
-    for each in inputs:
-        if each.version is not None:
+    for entry in inputs:
+        if entry.version is not None:
             yield dg.AssetObservation(
-                asset_key=asset_key(plan, each.asset),
-                partition=each.partition,
-                tags={DATA_VERSION_TAG: each.version},
-                metadata={"version": each.label} if each.label else None,
+                asset_key=asset_key(plan, entry.asset),
+                partition=entry.partition,
+                tags={DATA_VERSION_TAG: entry.version},
+                metadata={"version": entry.label} if entry.label else None,
             )
 
 
@@ -203,11 +205,11 @@ def not_yet_observed(book: RecipeBook) -> list[InputVersion]:
     ]
 
 
-def _observed_version(book: RecipeBook, each: InputVersion) -> str | None:
+def _observed_version(book: RecipeBook, entry: InputVersion) -> str | None:
     newest = book.instance.fetch_observations(
         dg.AssetRecordsFilter(
-            asset_key=asset_key(book.plan, each.asset),
-            asset_partitions=None if each.partition is None else [each.partition],
+            asset_key=asset_key(book.plan, entry.asset),
+            asset_partitions=None if entry.partition is None else [entry.partition],
         ),
         limit=1,
     ).records

@@ -51,20 +51,20 @@ _DAEMON_SECONDS = 300
 def schedule_problems(config: TournamentConfig) -> list[tuple[KeyPath, str]]:
     """Return the configured schedules that Dagster cannot fire, each with the place of its cron."""
     problems: list[tuple[KeyPath, str]] = []
-    for mode, wanted in _schedules_of(config).items():
+    for mode, schedule in _schedules_of(config).items():
         try:
             dg.ScheduleDefinition(
                 name="trial",
                 job_name="trial",
-                cron_schedule=wanted.cron,
-                execution_timezone=wanted.time_zone,
+                cron_schedule=schedule.cron,
+                execution_timezone=schedule.time_zone,
             )
         except dg.DagsterInvalidDefinitionError:
             place = ("modes", mode, "schedule", "cron")
             problems.append(
                 (
                     place,
-                    f"{'.'.join(place)} is {wanted.cron!r}; expected minute, hour, day of the "
+                    f"{'.'.join(place)} is {schedule.cron!r}; expected minute, hour, day of the "
                     "month, month and day of the week, such as '0 6 * * 1' for Mondays at six",
                 )
             )
@@ -89,15 +89,15 @@ def build_schedules(plan: TournamentPlan, run_job: dg.JobDefinition) -> list[dg.
 
 
 def _build_schedule(
-    plan: TournamentPlan, mode: Mode, wanted: RerunSchedule, run_job: dg.JobDefinition
+    plan: TournamentPlan, mode: Mode, rerun_schedule: RerunSchedule, run_job: dg.JobDefinition
 ) -> dg.ScheduleDefinition:
     tags = {"tournament": plan.tournament_id, REASON_TAG: "schedule"}
 
     @dg.schedule(
         name=f"{plan.tournament_id}_{mode}_schedule",
         job=run_job,
-        cron_schedule=wanted.cron,
-        execution_timezone=wanted.time_zone,
+        cron_schedule=rerun_schedule.cron,
+        execution_timezone=rerun_schedule.time_zone,
         default_status=dg.DefaultScheduleStatus.STOPPED,
         description=(
             f"Runs the {mode} again, all stages in order, and leaves a new run directory. While "
@@ -150,11 +150,11 @@ def build_sensor(
             for plan in plans
         }
         requests = [request for look in looks.values() for request in look.requests]
-        said = [f"{name}: {look.said}" for name, look in looks.items()]
+        lines = [f"{name}: {look.sentence}" for name, look in looks.items()]
         return dg.SensorResult(
             run_requests=requests,
             asset_events=[event for look in looks.values() for event in look.events],
-            skip_reason=None if requests else "\n".join(said),
+            skip_reason=None if requests else "\n".join(lines),
             cursor=json.dumps({name: look.seen for name, look in looks.items()}, sort_keys=True),
         )
 
@@ -210,14 +210,14 @@ def _look(
         context.log.warning(f"{plan.tournament_id}: {error}")
         return Look(str(error), seen={**seen, "state": ""})
     requests = [request for look in looks for request in look.requests]
-    said = "; ".join(look.said for look in looks if look.said) or "nothing has changed"
+    sentence = "; ".join(look.sentence for look in looks if look.sentence) or "nothing has changed"
     news = {name: value for look in looks for name, value in look.seen.items()}
     is_quiet = not requests and not any(look.waits for look in looks)
     return Look(
-        said,
+        sentence,
         events=[event for look in looks for event in look.events],
         requests=requests,
-        seen={**seen, **news, "state": (state or "") if is_quiet else "", "said": said},
+        seen={**seen, **news, "state": (state or "") if is_quiet else "", "said": sentence},
     )
 
 
@@ -273,15 +273,15 @@ def _go_on(
 ) -> list[dg.RunRequest]:
     if rerun.stage_index is None:
         return []
-    left = rerun.partitions_not_begun
-    if left:
+    waiting = rerun.partitions_not_begun
+    if waiting:
         if now - rerun.newest_run_created_at < BEGINNING_TAKES:
             return []
         whole = {
             _key(plan, rerun, name): [asset_key(plan, asset) for asset in assets]
             for name, assets in rerun.partitions.items()
         }
-        work = {key: whole[key] for key in (_key(plan, rerun, name) for name in left)}
+        work = {key: whole[key] for key in (_key(plan, rerun, name) for name in waiting)}
         return request_stage(rerun.stage_index, rerun.identity, plan, work=work, whole=whole)
     requests = request_stage_after(rerun.stage_index, rerun.identity, plan, instance=instance)
     if not requests:
@@ -299,14 +299,14 @@ def _key(plan: TournamentPlan, rerun: Rerun, name: str) -> PartitionKey:
 
 def _reason_to_wait(reruns: Sequence[Rerun]) -> str:
     # One whose failed run was executed again too late has changed, and does not go on.
-    told = [
+    reasons = [
         rerun.describe()
         for rerun in reruns
         if rerun.is_unfinished
         or rerun.state is RerunState.BETWEEN_STAGES
         or (rerun.state is RerunState.OF_ANOTHER_VERSION and rerun.superseded_by is None)
     ]
-    return "; ".join(told)
+    return "; ".join(reasons)
 
 
 def resume_judging(
@@ -322,32 +322,32 @@ def resume_judging(
     tournament = plan.config
     with ledger.open() as opened:
         leased = opened.leased_scopes()
-        found = opened.open_scopes(plan.tournament_id)
-        left = {
+        open_batches = opened.open_scopes(plan.tournament_id)
+        abandoned = {
             scope: batches
-            for scope, batches in found.items()
+            for scope, batches in open_batches.items()
             if scope not in leased
             and scope.is_of_verdicts
             and scope.mode in tournament.mode_names
             and scope.dimension in tournament.dimension_names
         }
     ended: dict[JudgingScope, list[OpenBatch]] = {}
-    for mode in dict.fromkeys(scope.mode for scope in left):
-        of_mode = [scope for scope in left if scope.mode == mode]
-        for asked in tournament.judges_of(mode):
-            own = [scope for scope in of_mode if _judge_of(scope, tournament) is asked]
-            if own:
-                with judge.service(asked) as service:
+    for mode in dict.fromkeys(scope.mode for scope in abandoned):
+        of_mode = [scope for scope in abandoned if scope.mode == mode]
+        for mode_judge in tournament.judges_of(mode):
+            of_judge = [scope for scope in of_mode if _judge_of(scope, tournament) is mode_judge]
+            if of_judge:
+                with judge.service(mode_judge) as service:
                     ended |= {
-                        scope: left[scope]
-                        for scope in own
-                        if _have_ended(left[scope], service, context)
+                        scope: abandoned[scope]
+                        for scope in of_judge
+                        if _have_ended(abandoned[scope], service, context)
                     }
-    count = sum(len(batches) for batches in left.values())
+    count = sum(len(batches) for batches in abandoned.values())
     return Look(
-        f"{count} batches have not ended yet" if left and not ended else "",
+        f"{count} batches have not ended yet" if abandoned and not ended else "",
         requests=list(_request_runs(plan, ended, context.instance)),
-        seen={"batches": "open" if found else ""},
+        seen={"batches": "open" if open_batches else ""},
     )
 
 
@@ -454,12 +454,12 @@ def _diagnose_automation(plan: TournamentPlan, instance: dg.DagsterInstance) -> 
     running = {
         state.name for state in instance.all_instigator_state() if state.status.value == "RUNNING"
     }
-    wanted = {
+    needed = {
         f"{plan.tournament_id}_{name}_schedule": mode.schedule is not None
         for name, mode in plan.config.modes.items()
     }
-    wanted[SENSOR] = any(mode.rerun_after_edits for mode in plan.config.modes.values())
-    for name in (name for name, is_wanted in wanted.items() if is_wanted):
+    needed[SENSOR] = any(mode.rerun_after_edits for mode in plan.config.modes.values())
+    for name in (name for name, is_wanted in needed.items() if is_wanted):
         if name in running:
             yield Finding(name, Health.WELL, "on")
         else:
