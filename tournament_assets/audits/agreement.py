@@ -31,7 +31,7 @@ from tournament_assets.tournament.verdicts import Outcome
 
 Key = TypeVar("Key")
 Label = str | tuple[str, ...]
-"""What a reading says of a thing: a word, or several that share its vote equally."""
+"""What a reading says about a thing: one word, or several that share its vote equally."""
 TIE = "tie"
 _SAID: dict[Outcome, Label] = {
     Outcome.A_WINS: "a",
@@ -318,13 +318,13 @@ def _explain(pooled: NDArray[Any], *, n_prompts: int, has_interval: bool) -> str
     if np.count_nonzero(pooled) == 1 and np.trace(pooled) > 0:
         return "only one label occurs, so agreement by chance is certain and kappa is undefined"
     if 1 in (labels_first, labels_second):
-        return "one of the readings knows only one label, so kappa is 0 whatever the other says"
+        return "one of the readings uses only one label, so kappa is 0 whatever the other says"
     if n_prompts == 1:
         return "all labels are on one prompt, so kappa has no interval"
     if has_interval:
         return None
     if np.count_nonzero(np.diag(pooled)) == np.count_nonzero(pooled):
-        return "all labels agree, so kappa has no interval: go by the interval of the agreement"
+        return "all labels agree, so kappa has no interval: use the interval of the agreement"
     return "too few resamples of the prompts determine kappa, so it has no interval"
 
 
@@ -380,10 +380,8 @@ def measure_panel(
         InputError: If a label is not in the order, or the resampling is impossible.
     """
     require_count("n_bootstraps", resampling.n)
-    compared = [reading for reading in readings if len(reading.labels) > 1]
-    labels = (
-        label for reading in compared for label in reading.labels.values() if label is not None
-    )
+    compared = [row for row in readings if len(row.labels) > 1]
+    labels = (label for row in compared for label in row.labels.values() if label is not None)
     words = (word for label in labels for word in _words(label))
     unknown = next((word for word in words if word not in order), None)
     if unknown is not None:
@@ -399,14 +397,11 @@ def measure_panel(
 
     return PanelAgreement(
         n=len(compared),
-        n_silent=sum(None in reading.labels.values() for reading in compared),
+        n_silent=sum(None in row.labels.values() for row in compared),
         unanimous=measure_by_prompt(
             (
-                (
-                    reading.prompt_id,
-                    len(answers := {*reading.labels.values()}) == 1 and answers <= {*order},
-                )
-                for reading in compared
+                (row.prompt_id, len(answers := {*row.labels.values()}) == 1 and answers <= {*order})
+                for row in compared
             ),
             confidence=resampling.confidence,
         ),
@@ -460,8 +455,8 @@ def _ordinal_alphas(tables: NDArray[np.float64]) -> NDArray[np.float64]:
 def nothing_judged(n_asked: int, what: str) -> str:
     """Return a message that nothing was judged, and what to do about it."""
     if n_asked == 0:
-        return f"No {what} was asked, so nothing is known of this; ask some."
+        return f"No {what} was asked, so this is unknown; ask some."
     return (
-        f"Not one {what} of {n_asked} is judged, so nothing is known of this; "
+        f"Not one {what} of {n_asked} is judged, so this is unknown; "
         "see what the replies say, and run again."
     )

@@ -143,7 +143,7 @@ def without_entrants(
     """
     problems = Problems()
     problems.extend(
-        f"{name!r} is to be excluded and is not an entrant; expected some of {', '.join(entrants)}"
+        f"{name!r} is not an entrant and cannot be excluded; expected some of {', '.join(entrants)}"
         for name in dict.fromkeys(excluded)
         if name not in entrants
     )
@@ -168,7 +168,7 @@ COMPARED = (WIN_SHARE, BRADLEY_TERRY, GAP)
 
 @dataclass(frozen=True, slots=True)
 class Families:
-    """Who is of a family with the judge.
+    """Who belongs to the judge's family.
 
     Attributes:
         judge_model: The judge, or several with commas between.
@@ -195,13 +195,10 @@ def fair_comparison_rows(
         judgments: Settled pairs of the dimension, unjudged ones among them.
         prompts: Every prompt that was planned for the dimension.
         answered: The prompts that each entrant answered.
-        ratings: Rows of table "ratings" by the same judgments; made anew if there are none.
+        ratings: Rows of table "ratings" by the same judgments; computed again if there are none.
 
     Returns:
         By stratum, the whole first, then by basis and method, then best first.
-
-    Raises:
-        RatingError: If a likelihood could not be maximised.
     """
     common = set(common_support(judgments, entrants=entrants, answered=answered))
     is_whole = all(each.weight == 1 for each in judgments)

@@ -1,10 +1,10 @@
 """The smallest set of prompts that the first place rests on.
 
-A result that a handful of prompts makes is fragile, however narrow its interval: Broderick,
+A result that hangs on a handful of prompts is fragile, however narrow its interval: Broderick,
 Giordano and Meager, "An automatic finite-sample robustness metric",
 https://arxiv.org/abs/2011.14999, drop the few observations that matter most. Two numbers say how
 few: a set that is enough, found by dropping prompts in the order of their influence and rating
-again, and a number of which no smaller set can be enough.
+again, and a bound below which no set can be enough.
 
 The bound follows from the likelihood equations. Everyone's wins equal what its rating expects. So
 if a rival is rated at least as high as the leader, then of each match that both have against the
@@ -58,9 +58,6 @@ def support_first_place(matches: Matches, leader: str) -> FirstPlaceSupport:
     Args:
         matches: Who beat whom on which prompt; a tie is half a win for each.
         leader: Who is in the first place.
-
-    Raises:
-        RatingError: If a likelihood could not be maximised.
     """
     search = _Search(matches.wins_by_prompt(), matches.entrants.index(leader))
     if not search.is_first(()):
@@ -79,7 +76,7 @@ class _Search:
     def is_first(self, dropped: Iterable[int]) -> bool:
         """Whether the leader is still rated above everybody else."""
         rest = self._total - self._by_prompt[list(dropped)].sum(axis=0)
-        # Differences of sums leave crumbs where no win is left.
+        # Differences of sums leave rounding errors where no win remains.
         return stands_alone(np.where(rest > _ROUNDING, rest, 0.0), self._leader)
 
     def find(self) -> tuple[tuple[int, ...], int]:
@@ -102,7 +99,7 @@ class _Search:
         return (best if at_least == len(best) else self._without_spare(best)), at_least
 
     def _leads(self, rival: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the leader's points more than the rival's, and matches more, by prompt."""
+        """Return how many more points and matches the leader has than the rival, by prompt."""
         met = self._by_prompt + np.swapaxes(self._by_prompt, 1, 2)
         points = self._by_prompt.sum(axis=2)
         more = met[:, self._leader] - met[:, rival]
@@ -150,7 +147,7 @@ class _Search:
         return tuple(order[:enough].tolist())
 
     def _without_spare(self, prompts: tuple[int, ...]) -> tuple[int, ...]:
-        """Return a set that is enough without those of its members that it can spare."""
+        """Drop the prompts that a sufficient set can spare."""
         needed = [*prompts]
         for prompt in prompts[::-1]:
             fewer = [other for other in needed if other != prompt]

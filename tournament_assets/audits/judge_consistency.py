@@ -165,7 +165,7 @@ def measure_circles(matches: Matches, resampling: Resampling) -> Estimate:
     incidence[np.arange(first.size), second] = -1.0
     n_prompts = len(matches.prompts)
     if first.size <= np.linalg.matrix_rank(incidence):
-        return Estimate(None, n=n_prompts, note="no circle of entrants met one another")
+        return Estimate(None, n=n_prompts, note="no three entrants all met")
     # Half a win for each side keeps the odds finite.
     won, lost = wins[first, second] + 0.5, wins[second, first] + 0.5
     scale = np.sqrt(1 / (1 / won + 1 / lost))
@@ -182,11 +182,11 @@ def measure_circles(matches: Matches, resampling: Resampling) -> Estimate:
     noise = parts(drawn - drawn.mean(axis=0)).mean(axis=1, keepdims=True)
     value = float(_share(parts((np.log(won / lost) * scale)[None]) - noise)[0])
     if np.isnan(value):
-        return Estimate(None, n=n_prompts, note="no more tells the entrants apart than noise would")
+        return Estimate(None, n=n_prompts, note="nothing but noise tells the entrants apart")
     # A resample has the noise of the prompts and that of drawing them again.
     shares = _share(parts(drawn) - 2 * noise)
     interval = expanded_percentile_interval(
-        # One in which there is nothing but noise says nothing of the share.
+        # A resample of nothing but noise says nothing about the share.
         np.stack([np.nan_to_num(shares, nan=0.0), np.nan_to_num(shares, nan=1.0)], axis=1),
         confidence=resampling.confidence,
         n_units=n_prompts,

@@ -256,7 +256,7 @@ def explain_repeats(
     flipped = format_proportion(result.flips, "anchor pairs", confidence=confidence)
     has_drifted = result.has_drifted(max_rate)
     parts = [
-        f"the judge settles {flipped} otherwise than in the tournament, {result.reversed.count} of "
+        f"the judge settles {flipped} differently from the tournament, {result.reversed.count} of "
         f"them the other way round; {format_kappa(result.agreement.kappa, confidence=confidence)}",
         f"the whole interval lies above {expected}: the judge has drifted"
         if has_drifted

@@ -167,7 +167,7 @@ def _sum_points(pairs: Iterable[PairReading], entrant: str) -> float:
 
 
 def _weigh(pairs: Iterable[PairReading]) -> float:
-    """Return how many pairs some stand for: where judging stopped early, more than they are."""
+    """Return how many pairs some stand for: more than their number where judging stopped early."""
     return sum(pair.weight for pair in pairs)
 
 
@@ -413,7 +413,7 @@ def broken_entrants(rows: Rows, *, above: float = 1.0) -> dict[str, str]:
 
     Args:
         rows: Rows of table "audit".
-        above: Whoever misses a larger share of answers than this is among them, too.
+        above: Entrants that miss a larger share of answers count as broken, too.
     """
     broken: dict[str, tuple[float, str]] = {}
     for row in rows:
@@ -570,7 +570,7 @@ def _judge_outage(dimension: str, rows: Rows, max_unjudged_rate: float) -> Outag
     if missing <= max_unjudged_rate * put:
         return None
     share, limit = format_share(missing / put), f"limit {format_share(max_unjudged_rate)}"
-    # Every presentation shows two entrants, so it stands in two rows.
+    # Every presentation shows two entrants, so it is in two rows.
     reasons = ", ".join(
         f"{sum(getattr(row, name) for row in rows) // 2} {word}"
         for name, word in _REASONS.items()

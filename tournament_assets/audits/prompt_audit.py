@@ -131,9 +131,6 @@ def audit_prompts(
 
     Returns:
         Findings before measurements, by kind, worst first, then by prompt.
-
-    Raises:
-        RatingError: If a likelihood could not be maximised.
     """
     pairs = list(pairs)
     by_prompt: dict[str, list[PairReading]] = {}

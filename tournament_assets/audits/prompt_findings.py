@@ -90,9 +90,6 @@ def leave_one_prompt_out(matches: Matches) -> list[PromptInfluence]:
 
     Args:
         matches: Who beat whom on which prompt; a tie is half a win for each.
-
-    Raises:
-        RatingError: If a likelihood could not be maximised.
     """
     rated = find_standing(matches.wins).rated if matches.prompts else np.zeros(0, dtype=np.bool_)
     if rated.sum() < 2:

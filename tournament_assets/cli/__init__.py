@@ -119,5 +119,5 @@ def main() -> None:
     # Read when torch is first imported, here and in what is started from here: threads that spin
     # while they wait for a busy core took ten times as long as the work (174 s against 18 s).
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    # Python looks for garbage once more at its end, which the system takes away anyhow.
+    # At exit Python would collect garbage that the system frees anyway.
     atexit.register(gc.freeze)

@@ -97,7 +97,7 @@ def audit_command(
 
 
 def _read_audit(config_path: Path, mode: Mode) -> AuditReport:
-    """Read both stored audits, without computing anything anew."""
+    """Read both stored audits, without computing anything again."""
     plan = definitions.build_plan(load_config(config_path), os.environ)
     stored = launching.StoredTables(plan, mode, environment=os.environ)
     coverage = stored.of_mode(reports.audit.__name__)

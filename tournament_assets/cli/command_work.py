@@ -118,7 +118,7 @@ _SENTENCES = {
     FailureClass.UNREADABLE: "the reply holds no verdict",
     FailureClass.CUT_OFF: "the reply reached its token cap",
     FailureClass.EMPTY: "the reply says nothing",
-    FailureClass.INFRASTRUCTURE: "a machine on the way answered in the judge's place",
+    FailureClass.INFRASTRUCTURE: "a gateway answered in the judge's place",
     FailureClass.UNPARSABLE: "the line of the results that should hold the reply is not JSON",
     FailureClass.ARCHIVED: "the service no longer keeps the result",
 }

@@ -46,7 +46,7 @@ def ledger_export_command(config_path: Path, mode: str, out: Path) -> None:
         click.echo(f"{path}: {count} replies")
 
 
-@ledger_group.command("import", short_help="Take such files' replies in.")
+@ledger_group.command("import", short_help="Import the replies in such files.")
 @config_option
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:

@@ -98,7 +98,7 @@ def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_r
     A request failed if it errored, expired or was canceled, if the judge refused, if its reply is
     unreadable, cut off or empty, or if a gateway replied in the judge's place. Each costs twice as
     much as in a batch. Earlier replies stay; the first that holds a verdict counts. Then
-    everything is rated anew.
+    everything is rated again.
     """
     _refuse_config(config_path, mode)
     command_work.rejudge(config_path, mode, judge_model, dry_run=dry_run)

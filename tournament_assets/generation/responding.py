@@ -4,7 +4,7 @@ A response must not depend on the prompts that happen to share its batch. It has
 numbers, and the shapes of all tensors depend on its own length and the batch size alone: only
 prompts of the same padded length share a batch, and a batch that is not full is filled up. With
 equal shapes torch runs the same kernels, whose rows do not affect each other. The batch size that
-fits into memory is measured, since few configs would tell.
+fits into memory is measured, since few configs name it.
 """
 
 import weakref
@@ -351,17 +351,15 @@ def respond_in_rounds(
         captured=captured,
     )
     responses = []
-    for row, (prompt, decoding) in enumerate(zip(batch, decoded.responses, strict=True)):
-        text = entrant.read(decoding.token_ids)
+    for row, (prompt, reply) in enumerate(zip(batch, decoded.responses, strict=True)):
+        text = entrant.read(reply.token_ids)
         answer = entrant.tell_apart(text, prompt.ids)
         diagnostics = {
             **entrant.circumstances(
                 seed=prompt.seed, batch_size=batch_size, is_compiled=captured is not None
             ),
             **(
-                {}
-                if decoding.head is None
-                else describe_decoding(decoding, read=entrant.read, text=text)
+                {} if reply.head is None else describe_decoding(reply, read=entrant.read, text=text)
             ),
             **answer.diagnostics,
         }
@@ -377,9 +375,9 @@ def respond_in_rounds(
                 prompt_id=prompt.prompt_id,
                 sample=prompt.sample,
                 text=answer.response,
-                finish_reason=decoding.finish_reason,
+                finish_reason=reply.finish_reason,
                 prompt_tokens=len(prompt.ids),
-                response_tokens=len(decoding.token_ids),
+                response_tokens=len(reply.token_ids),
                 diagnostics=diagnostics,
             )
         )

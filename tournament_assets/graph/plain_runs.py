@@ -78,7 +78,7 @@ class PlainRun:
     checks: dict[tuple[str, str], tuple[Check, ...]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """Name what was made; `frame` gives each."""
+        """List what was made; `frame` returns each."""
         return f"PlainRun({self.mode}: {', '.join(' '.join(key).strip() for key in self.values)})"
 
     def frame(self, asset: str, name: str = "") -> pd.DataFrame:
@@ -188,7 +188,7 @@ def run_plainly(
             for name in engine.names_of(rows[0]) if rows else ():
                 engine.run(job, rows, name, on_done)
             if not any(row.pool(plan) for row in rows):
-                # The judge can take hours; nobody is to wait for the GPU meanwhile.
+                # The judge can take hours; nobody should wait for the GPU meanwhile.
                 release_models()
     return engine.done
 
@@ -264,7 +264,7 @@ class _Engine:
             names = self._ancestors(until)
         else:
             raise InputError(
-                f"{until!r} is no asset of {self._plan.tournament_id}; expected one of "
+                f"{until!r} is not an asset of {self._plan.tournament_id}; expected one of "
                 f"{', '.join(self._rows)}"
             )
         return [

@@ -204,7 +204,7 @@ def up_to_date(book: RecipeBook) -> Check:
     return Check(
         UP_TO_DATE,
         passed=not said,
-        description="; ".join(said) or "everything is as it would be made now",
+        description="; ".join(said) or "Up to date.",
         metadata={"out_of_date": sum(map(len, causes.values()))},
         is_error=True,
     )

@@ -218,7 +218,7 @@ class AssetRow:
         }
 
     def told(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what of a run's options its function is told.
+        """Return the run's options that its function takes.
 
         Args:
             options: What was asked of the run, by name.

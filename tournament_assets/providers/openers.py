@@ -32,9 +32,9 @@ def judge_problems(config: Judge, environment: Mapping[str, str]) -> list[str]:
 def unknown_model_problem(
     service: AsksDirectly, model: str, *, what: str, priced: Collection[str], is_free: bool
 ) -> str | None:
-    """Explain that a model is known to nobody, or return None.
+    """Explain that nobody knows a model, or return None.
 
-    A free server may answer to any name: only one that is almost a listed one is a mistake.
+    A free server may answer to any name: only a near miss of a listed name is a mistake.
 
     Args:
         what: Who has the model.

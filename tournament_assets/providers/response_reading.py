@@ -83,7 +83,7 @@ def _read_completion(
     if n_written is not None and n_written > entrant.max_new_tokens:
         return NoResponse(
             f"the server answered with {n_written} tokens; expected at most "
-            f"{entrant.max_new_tokens}; it does not hold itself to the name that the cap was sent "
+            f"{entrant.max_new_tokens}; it ignores the name under which the cap was sent "
             "under: choose max_tokens_field, and give the entrant another revision",
             ends_it=True,
         )

@@ -24,7 +24,7 @@ from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.places import origin_of
 
 _HIDDEN = "[key]"
-_LINE_BEGINNING = 2000  # bytes of a line that is no row; fewer are kept
+_LINE_BEGINNING = 2000  # bytes to keep of a line that is not a row
 _LONGEST_LINE = 64_000_000  # bytes; no reply comes near
 _CUT = b"\0"
 _MOST_PAGES = 1_000

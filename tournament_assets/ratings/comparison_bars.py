@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 _CLEARANCE = 0.015
 """How far bars are apart, or overlap, as a share of the distance of the best and the worst."""
 _NO_DISTANCE = 1e-7
-"""Below it the conditions of a programme contradict one another."""
+"""Below this, the conditions contradict one another."""
 
 
 def comparison_bars(
@@ -77,9 +77,9 @@ def _adjusted(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return how far bars reach down and up, shape (n_entrants,) each.
 
-    Of all bars that are drawn rightly, those whose reaches differ least from the half-widths, by
-    the sum of squares. Where no bars draw every pair rightly, the pair that stands most in the way
-    is given up, until some do.
+    Of all bars that are drawn correctly, those whose reaches differ least from the half-widths, by
+    the sum of squares. Where no bars draw every pair correctly, the pair that stands most in the
+    way is given up, until some do.
     """
     n, n_pairs = points.size, first.size
     scale = max(1.0, float(np.ptp(points)))

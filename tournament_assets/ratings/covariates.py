@@ -165,7 +165,7 @@ def maximise(
         try:
             step = np.linalg.solve(hessian, gradient)
         except np.linalg.LinAlgError:
-            # Every battle is all but certain, so nothing curves any more.
+            # Every battle is all but certain, so the likelihood is flat.
             break
         share = 1.0
         while True:

@@ -113,7 +113,7 @@ def _maximise(
     """Return log strengths, averaging to 0, and the tie parameter: 0 where nobody tied."""
     n = wins.shape[0]
     has_ties = bool(ties.any())
-    matches = wins + wins.T + ties  # each pair stands twice, once in each half
+    matches = wins + wins.T + ties  # each pair counts twice, once in each half
     scored = wins.sum(axis=1) + ties.sum(axis=1) / 2
     strengths = np.zeros(n)
     # Equals would tie at this rate; without ties the parameter stays at its bound.

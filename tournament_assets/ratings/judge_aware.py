@@ -97,7 +97,6 @@ def fit_judge_aware(
 
     Raises:
         InputError: If no judges are named, or the slots have another shape or other values.
-        RatingError: If a likelihood could not be maximised.
     """
     require_confidence(confidence)
     if not matches.judges:
@@ -267,18 +266,11 @@ def _describe(
             ratings.append(Rating(note=note or NOT_FITTED, entrant=entrant))
             continue
         rating = initial_rating + ELO_PER_NAT * float(fit.strengths[place[index]])
-        estimate = _estimate(rating, covariance[index, index], n_prompts, confidence)
-        error = None if estimate.low is None else float(np.sqrt(covariance[index, index]))
+        ends = _estimate(rating, covariance[index, index], n_prompts, confidence)
+        error = None if ends.low is None else float(np.sqrt(covariance[index, index]))
         note = no_spread_note(SamplingUnit.PROMPT, n_prompts) if error is None else None
         ratings.append(
-            Rating(
-                rating,
-                estimate.low,
-                estimate.high,
-                note=note,
-                entrant=entrant,
-                standard_error=error,
-            )
+            Rating(rating, ends.low, ends.high, note=note, entrant=entrant, standard_error=error)
         )
     return JudgeAwareFit(
         ratings=tuple(ratings),

@@ -99,11 +99,10 @@ class RatingMethod:
 
         Raises:
             InputError: If the evidence lacks what it needs, or a judged response is missing.
-            RatingError: If a likelihood could not be maximised.
         """
         if self.rate is None or not self.can_rate(evidence):
             raise InputError(
-                f"nothing rates by {self.name!r} here; expected {self.needs or self.beside} beside "
-                "the matches; give them, or leave the method out"
+                f"{self.name!r} cannot rate by matches alone; expected {self.needs or self.beside} "
+                "beside them; give them, or leave the method out"
             )
         return self.rate(evidence)

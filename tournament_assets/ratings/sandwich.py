@@ -62,7 +62,6 @@ def sandwich_bradley_terry(
 
     Raises:
         InputError: If `confidence` is not between 0 and 1.
-        RatingError: If the likelihood could not be maximised.
     """
     require_confidence(confidence)
     results = fit_bradley_terry(matches, initial_rating=initial_rating)
@@ -133,9 +132,6 @@ def sampling_luck(samples: Matches) -> tuple[SamplingLuck, ...]:
 
     Returns:
         In the order of the entrants.
-
-    Raises:
-        RatingError: If the likelihood could not be maximised.
     """
     n_entrants = len(samples.entrants)
     whole = samples.averaged_over_samples()

@@ -277,22 +277,21 @@ def decide(shares: Sequence[Shares], rule: StoppingRule) -> tuple[PairDecision, 
     whole = [end for end in rule.ends if end <= max(len(each) for each in shares)]
     last = whole[-1] if whole else 0
     fortunes = [_Fortunes(pair_shares[:last], rule) for pair_shares in shares]
-    decisions: dict[int, PairDecision] = {}
+    decided: dict[int, PairDecision] = {}
     for end in whole:
         is_new = True
         while is_new:
-            n_decided = len(decisions)
+            n_decided = len(decided)
             threshold = rule.threshold(n_decided)
-            for index, fortune in enumerate(fortunes):
-                if index not in decisions and fortune.is_decided(end, threshold=threshold):
-                    decisions[index] = PairDecision(
-                        fortune.evidence(end, n_decided=n_decided), judged=end
+            for index, bets in enumerate(fortunes):
+                if index not in decided and bets.is_decided(end, threshold=threshold):
+                    decided[index] = PairDecision(
+                        bets.evidence(end, n_decided=n_decided), judged=end
                     )
-            is_new = len(decisions) > n_decided
+            is_new = len(decided) > n_decided
     return tuple(
-        decisions.get(index)
-        or PairDecision(fortune.evidence(last, n_decided=len(decisions)), judged=None)
-        for index, fortune in enumerate(fortunes)
+        decided.get(index) or PairDecision(bets.evidence(last, n_decided=len(decided)), judged=None)
+        for index, bets in enumerate(fortunes)
     )
 
 

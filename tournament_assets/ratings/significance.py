@@ -29,7 +29,7 @@ from tournament_assets.ratings.matches import require_confidence
 from tournament_assets.tournament.errors import InputError
 
 _SMALL = 1e-6
-"""Elo points. Fits stop within a small part of this, so smaller differences are none."""
+"""Elo points. Fits stop within a small part of this, so smaller differences count as 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,21 +49,21 @@ from tournament_assets.ratings.significance import (
 from tournament_assets.tournament.estimates import Estimate, Rating, Resampling
 
 _DECIMALS = 1
-"""Ratings are shown with so many, and equal ones share a rank."""
+"""Decimals with which ratings are shown; ratings that are then equal share a rank."""
 _LEFT = 0.2
 """How probably a pair may be left undecided by the prompts that are said to decide."""
 _BISECTIONS = 30
 """The number of prompts is then found to a part in a thousand million."""
 _SMALL = 1e-6
-"""Elo points. Fits stop within a small part of this, so smaller differences are none."""
+"""Elo points. Fits stop within a small part of this, so smaller differences count as 0."""
 _LEAST_GAP = 1e-4
-"""Elo points. A smaller lead is none; far above the error of a fit."""
+"""Elo points. A smaller lead counts as 0; this is far above the error of a fit."""
 _MOST_PROMPTS = 100_000
 """A difference that needs more prompts than these is not said to need any number."""
 
 
 NO_INTERVAL = "no interval was made, since judging stopped early"
-"""The note on a difference beside which only a decision stands."""
+"""The note on a difference that has a decision and no interval."""
 
 
 class Claim(StrEnum):
@@ -167,7 +167,6 @@ def stand_entrants(
 
     Raises:
         InputError: If the confidence is not between 0 and 1, or no resample is asked for.
-        RatingError: If a likelihood could not be maximised.
     """
     rated = _rate(matches, resampling=resampling, initial_rating=initial_rating)
     order = _order(matches.wins, [each.value for each in rated])
@@ -283,9 +282,6 @@ def stands_alone(wins: NDArray[np.float64], entrant: int) -> bool:
     Args:
         wins: How often the row's entrant beat the column's, shape (n, n).
         entrant: Its row.
-
-    Raises:
-        RatingError: If the likelihood could not be maximised.
     """
     placed = _are_placed(wins, find_standing(wins).rated.tolist())
     reaches = chains_of_wins(wins)

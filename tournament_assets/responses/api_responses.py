@@ -70,7 +70,7 @@ _REMEDY = (
 _SERVER_REMEDY = (
     "correct the server or the entrant's settings, and run again: what it answered is kept"
 )
-_ANY = "*"  # no tournament and no mode bears this name
+_ANY = "*"  # no tournament and no mode has this name
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class ResponseRequest(ModelRequest):
     """A prompt as it is sent to a model; its key includes the entrant.
 
     Attributes:
-        prompts: The prompts that say so; their responses are one.
+        prompts: The prompts with this text, which share a response.
     """
 
     prompts: Sequence[Prompt]
@@ -248,7 +248,7 @@ def service_problems(
 
 
 def missing_key(entrant: AnthropicApiEntrant, environment: Mapping[str, str]) -> str | None:
-    """Explain that the key is missing without which no Claude model can be asked, or None."""
+    """Explain that the key for Claude models is missing, or return None."""
     return SERVICES[entrant.service].key_problem(
         environment,
         what=f"entrant {entrant.entrant_id!r} has the model {entrant.model!r}",
@@ -374,7 +374,7 @@ def _connect(
 
 
 def asked_as_a_judge(entrant: ApiEntrant, judges: Sequence[Judge]) -> Judge:
-    """Return how an entrant's service is reached and waited for: as a judge that it is, too."""
+    """Return how an entrant's service is reached and waited for: as a judge, if it is one too."""
     # The key goes with the address: a gateway's is not for anybody else.
     same = next((each for each in judges if each.service == entrant.service), None)
     if same is not None and isinstance(entrant, AnthropicApiEntrant):
@@ -498,7 +498,7 @@ class _Purchase:
             raise JudgeError(f"entrant {self.entrant.entrant_id!r}: {broken}")
 
     def keep_what_is_paid(self) -> None:
-        """Keep what replies hold whose reader was killed before it had kept it."""
+        """Keep what replies hold if their reader was killed before keeping it."""
         self.keep((reply.request_key, reply) for reply in self._replies(self._missing()))
 
     def _replies(self, keys: Iterable[str]) -> Iterator[StoredReply]:

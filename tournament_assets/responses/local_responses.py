@@ -108,7 +108,7 @@ def complete_responses(
         kernels: The folder of compiled kernels, if any are compiled.
 
     Raises:
-        InputError: If the generator's settings are none, the files cannot be used, or the kept
+        InputError: If the generator's settings are invalid, the files cannot be used, or the kept
             responses were generated in another precision.
         GenerationError: If the model cannot be loaded or does not answer; what it answered is kept.
     """
@@ -264,7 +264,7 @@ def _generate(
 
 
 def captured_on(device: str, config: GenerationConfig, kernels: Path) -> "CapturedRounds | None":
-    """Return what captures rounds on a device; None where they are eager, as all but on CUDA are.
+    """Return what captures rounds on a device; None where they run eagerly.
 
     Args:
         kernels: Where compiled kernels are kept, unless the environment names another folder.

@@ -99,7 +99,7 @@ def run_facts(
     for dimension, frame in (tables.judging_decisions or {}).items():
         unasked = Unasked.of(frame)
         if unasked is not None:
-            # Nobody left out what was not needed, or waits for a round before it.
+            # Pairs that were not needed, or wait for an earlier round, are not left out by a limit.
             left_out[dimension] -= unasked.pairs_not_needed + unasked.pairs_undecided
             not_needed[dimension] = unasked.pairs_not_needed
     return RunFacts(
@@ -248,7 +248,7 @@ def _lights(lights: Sequence[MeasureRow], dimension: str) -> dict[str, str]:
 def _length_gains(
     matches: Mapping[str, AnyTable], lights: Sequence[MeasureRow], *, confidence: float
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """Return what length gains whom, on dimensions with a red light on length and an effect."""
+    """Return what each entrant gains by length, where a light on length is red."""
     red = {
         row.dimension
         for row in lights

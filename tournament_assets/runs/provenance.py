@@ -431,7 +431,7 @@ def input_hashes(
 
     Args:
         responses: Table `entrant_responses` of each entrant.
-        replies: What is said of the table `judge_replies` by dimension.
+        replies: What is recorded of table `judge_replies`, by dimension.
         answered: What is recorded of each entrant's responses.
     """
     return InputHashes(

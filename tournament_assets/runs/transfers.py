@@ -495,7 +495,7 @@ def recover_replies(
                 one = PlannedRequest(scope, mode_judge.model, config.judging.reply_format)
                 for request in requests:
                     planned.setdefault(request.request_key, one)
-    # What the first look found nothing planned in, the second one may.
+    # The second look may find planned requests where the first one found none.
     report = RecoveryReport(
         taken=responses.taken,
         replies=responses.replies,

@@ -285,8 +285,8 @@ def csv_rows(path: Path, *, needed: Sequence[str] = ()) -> Iterator[tuple[str, J
                 elif any(cell.strip() for cell in row[len(layout.names) :]):
                     problems.add(
                         f"{where}: the row has {len(row)} cells and the header "
-                        f"{len(layout.names)}; expected as many; a text with "
-                        f"{layout.delimiter!r} stands between quotation marks"
+                        f"{len(layout.names)}; expected as many; put a text with "
+                        f"{layout.delimiter!r} between quotation marks"
                     )
                 else:
                     cells = [*row, *[None] * (len(layout.names) - len(row))]
@@ -294,8 +294,8 @@ def csv_rows(path: Path, *, needed: Sequence[str] = ()) -> Iterator[tuple[str, J
         except csv.Error as error:
             raise InputError(
                 f"{path.name}:{begins}: the row that begins here cannot be read ({error}); "
-                "expected CSV; a text with a quotation mark stands between quotation marks, and "
-                "its own are doubled"
+                "expected CSV; put a text with a quotation mark between quotation marks, and "
+                "double its own"
             ) from None
     problems.raise_if_any()
 

@@ -226,7 +226,7 @@ def _cycles(evidence: JudgeEvidence, count: CycleCount, of: str, more: str = "")
 
 
 def circles(evidence: JudgeEvidence) -> Found:
-    """Return the share of the variance between entrants that runs in circles; nothing of two."""
+    """Return the share of the variance between entrants that runs in circles; nothing for two."""
     if len(evidence.entrants) < 3:
         return {}
     estimate = measure_circles(evidence.coded, evidence.resampling)

@@ -88,7 +88,7 @@ class Questions:
         if not isinstance(reader, RewritingReader):
             raise InputError(
                 f"{archive.path}: reader is {archive.config.reader!r}, which only reads; expected "
-                "a RewritingReader, which says how a new score stands in a run's file"
+                "a RewritingReader, which can write a new score into a run's file"
             )
         self.reader: RewritingReader = reader
         self._rejudging, self._instructions = require_rejudging(archive)

@@ -24,7 +24,7 @@ def find_reader(name: str) -> Reader:
     if name not in others:
         names = ", ".join([*READERS, *sorted(others.keys() - READERS.keys())])
         raise ValueError(
-            f"it is {name!r}; expected one of {names}, or that of a package which names it in the "
+            f"it is {name!r}; expected one of {names}, or one that a package names in the "
             f"entry points of {ENTRY_POINTS}"
         )
     entry = others[name]

@@ -46,7 +46,7 @@ def _shorten(text: str) -> str:
 _FAILED = (
     fact("run", at="run.path"),
     fact("recorded", "recorded score", format_score, at="run.judge.recorded"),
-    fact("reason", "what stands in the reason's place", _shorten, at="run.judge.reason"),
+    fact("reason", "what the file holds as the reason", _shorten, at="run.judge.reason"),
     fact("now", show=lambda problem: problem or "can be judged again", at="problem"),
 )
 """One row per run whose judging failed."""
@@ -180,7 +180,7 @@ def write_scores(
                 continue
         except UNUSABLE as error:
             why = reason_of(error)
-            yield f"{run.path}: {why}; the file was another one when the judge was asked"
+            yield f"{run.path}: {why}; the file has changed since the judge was asked"
             continue
         write_bytes_atomically(path, content)
         yield Rewritten(run=run, judge_score=paid.score, run_score=rounded)

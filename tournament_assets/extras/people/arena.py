@@ -209,9 +209,6 @@ def place_in_arena(
         human: The human battles that count for it.
         settings: How they are rated; its entrants are those under test, all others come from the
             human battles.
-
-    Raises:
-        RatingError: If a likelihood could not be maximised.
     """
     evaluated = settings.entrants
     arena = battles_per_model(human)

@@ -116,43 +116,41 @@ def human_battles(plan: TournamentPlan) -> Made[Annotated[pd.DataFrame, BattleRo
 
     Entrants with too few are left out and listed, as is everything else that is left out.
     """
-    arena, battles = people_keys(plan.config).human_battles, load_human_battles(plan)
-    if arena is None or battles is None:
+    arena, human = people_keys(plan.config).human_battles, load_human_battles(plan)
+    if arena is None or human is None:
         raise InputError("the config names no file of human battles; expected human_battles.file")
-    frame = _frame_of(battles.table)
+    frame = _frame_of(human.table)
     return Made(
         frame,
         metadata={
             "battles": len(frame),
-            **_left_out(battles, min_battles=arena.min_battles),
-            "battles_by_entrant": _battles_by_entrant(plan.config, battles),
+            **_left_out(human, min_battles=arena.min_battles),
+            "battles_by_entrant": _battles_by_entrant(plan.config, human),
         },
         # Hashed as a file: rows as objects would take a gigabyte for the largest arenas.
         version=fingerprint_bytes(encode_parquet(BattleRow, frame)),
     )
 
 
-def _left_out(battles: HumanBattles, *, min_battles: int) -> Metadata:
+def _left_out(human: HumanBattles, *, min_battles: int) -> Metadata:
     return {
-        "entrants": len(battles.entrants),
-        "entrants_left_out": len(battles.too_few),
-        "battles_left_out": battles.n_with_too_few + sum(battles.left_out.values()),
-        "too_few_battles": dict(battles.too_few),
-        "left_out_by_reason": dict(battles.left_out),
-        "what_it_means": tables.say(
-            "left_out", battles.too_few, battles.n_with_too_few, min_battles
-        ),
+        "entrants": len(human.entrants),
+        "entrants_left_out": len(human.too_few),
+        "battles_left_out": human.n_with_too_few + sum(human.left_out.values()),
+        "too_few_battles": dict(human.too_few),
+        "left_out_by_reason": dict(human.left_out),
+        "what_it_means": tables.say("left_out", human.too_few, human.n_with_too_few, min_battles),
     }
 
 
-def _battles_by_entrant(config: TournamentConfig, battles: HumanBattles) -> Markdown:
+def _battles_by_entrant(config: TournamentConfig, human: HumanBattles) -> Markdown:
     rows = [
         {
             "entrant_id": name,
             "battles": count,
             "source": "evaluated" if name in config.entrant_ids else "human",
         }
-        for name, count in sorted(battles.entrants.items(), key=lambda entry: -entry[1])
+        for name, count in sorted(human.entrants.items(), key=lambda entry: -entry[1])
     ]
     return markdown_table(rows, ("entrant_id", "source", "battles"), limit=_MOST_LISTED)
 
@@ -495,7 +493,7 @@ def _version_of(labels: "Iterable[Label]") -> str:
 
 
 def human_labels(plan: TournamentPlan) -> list[InputVersion]:
-    """What people said of pairs, in the ledger.
+    """What people said about pairs, in the ledger.
 
     Adding a label makes the ratings that people would give, the judge's calibration and the report
     out of date, and nothing else.

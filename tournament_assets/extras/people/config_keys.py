@@ -46,7 +46,7 @@ class LabelsConfig(Frozen):
 
 
 class PeopleKeys(Frozen):
-    """What a tournament's config says of people.
+    """What a tournament's config says about people.
 
     Attributes:
         human_battles: Battles that people decided; None if there are none.

@@ -46,7 +46,7 @@ _SHARES = {"a": 1.0, "b": 0.0, TIE: 0.5}
 
 @dataclass(frozen=True, slots=True)
 class Labelling:
-    """What one person said of a pair; `a` and `b` are its first and second entrant."""
+    """What one person said about a pair; `a` and `b` are its first and second entrant."""
 
     rater: str
     vote: Vote
@@ -101,7 +101,7 @@ def calibrate_judge(
     about: Opinion = "these_raters",
     resampling: Resampling = MANY_RESAMPLES,
 ) -> list[MeasureRow]:
-    """Return what labels say of the judge on one dimension, as rows; none without a label.
+    """Return what labels say about the judge on one dimension, as rows; none without a label.
 
     A label's weight is 1 / the chance with which its pair was drawn. A label on an unjudged pair is
     counted, but enters no share. Prompts are independent; if `about` is `people`, so are raters,
@@ -162,7 +162,7 @@ def _strata(pairs: Sequence[CalibratedPair]) -> list[str | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What one label says of the judge's verdict.
+    """What one label says about the judge's verdict.
 
     Attributes:
         weight: How many labels it stands for; labels of one pair share the pair's.
@@ -328,7 +328,7 @@ def _wins(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The pairs of which the judge says one thing.
+    """The pairs about which the judge says one thing.
 
     Attributes:
         share: Of all pairs that are judged.

@@ -49,7 +49,7 @@ class LabelledPair:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """What one person said of two responses to a prompt.
+    """What one person said about two responses to a prompt.
 
     Attributes:
         share: The first entrant's share: 1, 0, or 0.5 for a tie.
@@ -95,21 +95,19 @@ def label_pairs(judgments: Iterable[Judgment], votes: Iterable[Vote]) -> tuple[L
     for vote in votes:
         heard.setdefault((answer_key(vote), frozenset((vote.first, vote.second))), []).append(vote)
     pairs = []
-    for judgment in judgments:
-        if judgment.share is None:
+    for pair in judgments:
+        if pair.share is None:
             continue
-        of_pair = heard.get(
-            (answer_key(judgment), frozenset((judgment.entrant_a, judgment.entrant_b))), ()
-        )
+        of_pair = heard.get((answer_key(pair), frozenset((pair.entrant_a, pair.entrant_b))), ())
         shares = [
-            vote.share if vote.first == judgment.entrant_a else 1 - vote.share for vote in of_pair
+            vote.share if vote.first == pair.entrant_a else 1 - vote.share for vote in of_pair
         ]
         pairs.append(
             LabelledPair(
-                judgment.prompt_id,
-                judgment.entrant_a,
-                judgment.entrant_b,
-                judged=judgment.share,
+                pair.prompt_id,
+                pair.entrant_a,
+                pair.entrant_b,
+                judged=pair.share,
                 labelled=math.fsum(shares) / len(shares) if shares else None,
                 chance=of_pair[0].chance if of_pair else 1.0,
                 raters=tuple(
@@ -117,8 +115,8 @@ def label_pairs(judgments: Iterable[Judgment], votes: Iterable[Vote]) -> tuple[L
                     for vote, share in zip(of_pair, shares, strict=True)
                     if vote.rater is not None
                 ),
-                weight=judgment.weight,
-                sample=judgment.sample,
+                weight=pair.weight,
+                sample=pair.sample,
             )
         )
     return tuple(pairs)

@@ -462,12 +462,10 @@ def label_worth(pairs: Sequence[LabelledPair], *, entrants: Sequence[str]) -> Fl
     )
     worth = np.ones(len(pairs))
     if inside.any():
-        by_judge = PairDesign.of(
-            [p for p, is_in in zip(judged, inside, strict=True) if is_in], members
-        )
-        expected = by_judge.expected(_fit(by_judge, 0.0))
+        base = PairDesign.of([p for p, is_in in zip(judged, inside, strict=True) if is_in], members)
+        expected = base.expected(_fit(base, 0.0))
         spread = np.sqrt(expected * (1 - expected) * _surprise(design, expected))
-        bread = _bread(by_judge, expected)
+        bread = _bread(base, expected)
         reach = np.linalg.norm(bread[design.first] - bread[design.second], axis=1)
         worth[inside] = spread * reach
         # Entrants that are not connected yet are asked about as often as the best pair.

@@ -106,7 +106,7 @@ class _Planner:
     def _choices(self, gap: float, power: float) -> list[PlannedChoice]:
         curve = self._curve(gap)
         whole = curve.prompts(power)
-        choices = [self._choice(_EVERYTHING, gap, whole, curve.formula_prompts(power))]
+        plans = [self._choice(_EVERYTHING, gap, whole, curve.formula_prompts(power))]
         population = adaptive_prompts(self._noise, gap, self._rule(1, is_bank=False), power=power)
         for way, prompts, is_bank in ((_POPULATION, population, False), (_BANK, whole, True)):
             judged = 1.0
@@ -114,10 +114,8 @@ class _Planner:
                 judged = adaptive_share(
                     self._noise, self._rule(prompts, is_bank=is_bank), tail=self._tail
                 )
-            choices.append(
-                self._choice(way, gap, prompts, None, judged=judged, rounds=self._rounds)
-            )
-        return choices
+            plans.append(self._choice(way, gap, prompts, None, judged=judged, rounds=self._rounds))
+        return plans
 
     def _rule(self, n_prompts: int, *, is_bank: bool) -> StoppingRule:
         return StoppingRule(

@@ -3,8 +3,7 @@
 Two entrants are *separated* as on the leaderboard: by Bradley-Terry strengths with ties as half
 wins, whole prompts being the unit, all pairs of the dimension together (`ratings.significance`).
 Where that draws resamples, this takes their limit, the sandwich by prompt and the largest of
-correlated normal differences, so that hundreds of tournaments can be simulated; a test holds the
-two against each other.
+correlated normal differences, so that hundreds of tournaments can be simulated.
 
 How prompts differ is a standard deviation that each prompt adds to each entrant's logit, found by
 how far the residuals of two pairs that share an entrant go together within a prompt. With s the
@@ -41,7 +40,7 @@ from tournament_assets.tournament.errors import InputError
 
 ELO_PER_NAT = 400.0 / math.log(10.0)
 _LARGEST_SIMULATION = 1000
-"""More prompts are not simulated: errors shrink with the root of their number by then."""
+"""The most prompts that are simulated; from here on, errors shrink as 1 / sqrt(prompts)."""
 _CELLS_AT_ONCE = 2_000_000
 
 
@@ -339,7 +338,7 @@ def _ratio(shares: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     curvature = np.swapaxes(sides, 0, 1) @ (weight[:, :, None] * sides)
     contrast = np.zeros(k)
     contrast[:2] = 1.0, -1.0
-    # The added constant gives the curvature an inverse, and contrasts do not see it.
+    # The added constant gives the curvature an inverse, and leaves contrasts alone.
     lean = np.linalg.solve(curvature + 1.0, np.broadcast_to(contrast[:, None], (len(shares), k, 1)))
     error = np.sqrt((np.swapaxes(lean, 1, 2) @ meat @ lean)[:, 0, 0])
     # Without spread the quotient is large, and no division by zero.
@@ -368,8 +367,8 @@ def adaptive_share(
 ) -> float:
     """Return the share of a dimension's pairs that adaptive judging is expected to take.
 
-    The field is that of `noise.gaps`, all equal where there are none. Banks that are too large to
-    simulate are made smaller and their gaps wider by the root of it, which evidence cannot tell.
+    The field is that of `noise.gaps`, all equal where there are none. A bank too large to simulate
+    is shrunk, and its gaps grow by the square root of the factor, which keeps the evidence.
     """
     n = min(rule.n_prompts, _LARGEST_SIMULATION // 4)
     small = replace(rule, n_pairs=noise.n_pairs, n_prompts=n)

@@ -32,7 +32,7 @@ def track_in_mlflow(run: FinishedRun, uri: str) -> str:
         uri: Where MLflow keeps its runs, as `MLFLOW_TRACKING_URI` names it.
 
     Raises:
-        InputError: If a secret stands in the address.
+        InputError: If the address holds a secret.
         WorkError: If MLflow refuses.
     """
     problem = url_problem(uri, key_place="MLFLOW_TRACKING_TOKEN")
@@ -79,7 +79,7 @@ def _find_or_create(run: FinishedRun, client: MlflowClient, began: int | None) -
 
 
 def _metrics(run: FinishedRun) -> Iterator[tuple[str, float]]:
-    """Return the numbers that are known; who has no rating has no metric."""
+    """Return the numbers that are known; an entrant without a rating has no metric."""
     for dimension, standings in run.standings.items():
         for standing in standings:
             values = {"elo": standing.value, "low": standing.low, "high": standing.high}

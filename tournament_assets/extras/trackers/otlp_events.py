@@ -39,7 +39,7 @@ def send_evaluations(run: FinishedRun, url: str) -> int:
             `OTEL_EXPORTER_OTLP_HEADERS`.
 
     Raises:
-        InputError: If the URL is none.
+        InputError: If the URL is not valid.
         WorkError: If the collector does not take them.
     """
     problem = url_problem(url, key_place="OTEL_EXPORTER_OTLP_HEADERS")

@@ -17,7 +17,7 @@ from tournament_assets.tournament.prompts import Prompt, prompt_seed
 NO_TEMPLATE = ""
 """In place of a chat template: the text is used as it is."""
 SHORTEST = 64
-"""Tokens that a prompt is padded to at least; longer ones to this, doubled as often as it takes.
+"""Prompts are padded to this many tokens, or to this doubled as often as it takes.
 
 Few lengths leave few batches unfilled. Of MT-bench's first turns in batches of 16, 71 % of the rows
 were copies with multiples of 32; with doubled lengths 29 % are, for 1.3 times the padded tokens.

@@ -106,8 +106,8 @@ def judging_estimate(
 
 
 _ORDER_ALONE = fingerprint("the price is looked at before judging")
-"""What replies see of the estimate and of asking: another list of prices, or a reply more in the
-ledger, must not make them out of date. What is asked shows in the pairs and the rubrics.
+"""All that replies depend on in the estimate and in asking: new prices, or one more reply in the
+ledger, do not make them out of date. The pairs and the rubrics show what is asked.
 """
 
 

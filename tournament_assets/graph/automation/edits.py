@@ -122,7 +122,7 @@ def _begin(book: RecipeBook, mode: Mode) -> tuple[list[dg.RunRequest], str]:
 
 
 def _evaluation(book: RecipeBook, not_loaded: str | None) -> list[dg.AssetCheckEvaluation]:
-    """Evaluate the check of a tournament that has a report, unless it has said the same before."""
+    """Evaluate the check of a tournament with a report, unless its result is as before."""
     key = asset_key(book.plan, ROOT)
     if book.instance.get_latest_materialization_event(key) is None:
         return []

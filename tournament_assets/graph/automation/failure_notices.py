@@ -292,7 +292,7 @@ def build_problem_sensor(broken: Sequence[BrokenConfig]) -> list[dg.SensorDefini
         name="tell_config_problems",
         minimum_interval_seconds=_INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Says once of each config that cannot be loaded what is wrong; runs nothing.",
+        description="Reports once what is wrong with a config that cannot be loaded; runs nothing.",
     )
     def tell_config_problems(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         said_before = json.loads(context.cursor) if context.cursor else {}

@@ -57,7 +57,7 @@ class FreshWork:
 
     @cached_property
     def book(self) -> RecipeBook:
-        """The tournament's recipes; it has to be told to forget when something has run."""
+        """The tournament's recipes; call `forget` when something has run."""
         return RecipeBook(self.plan, self.instance, known=read_inputs(self.plan))
 
     def to_run(self, stage: Stage) -> WorkOfStage:

@@ -98,7 +98,7 @@ def _stage(plan: TournamentPlan, job: JobRow) -> Stage:
         job_name=f"{_HIDDEN if is_hidden else ''}{plan.tournament_id}_{job.name}",
         title=title,
         assets=tuple(row.name for row in rows),
-        # What is observed is observed whole.
+        # Inputs are always observed as a whole.
         partition_axis="mode" if job.part_of == "begin" else rows[0].axes[-1],
         description=f"{plan.tournament_id}: {job.description or title}",
     )
@@ -150,7 +150,7 @@ def build_jobs(
 def _build_reporting_job(
     plan: TournamentPlan, stage: Stage, steps: Sequence[dg.OpDefinition]
 ) -> dg.JobDefinition:
-    """Build a job of steps: what it makes is not the graph's to run."""
+    """Build a job of steps that are not assets of the graph."""
 
     @dg.job(
         name=stage.job_name,
@@ -173,8 +173,8 @@ def build_rejudge_job(plan: TournamentPlan) -> Any:
         selection=_selection(plan, stage.assets),
         config=op_configs(plan, stage.assets, {"rejudge": True}),
         description=(
-            f"{plan.tournament_id}: ask what failed for reasons of the judge's again, one by one, "
-            "at twice the price of a batch, and rate anew"
+            f"{plan.tournament_id}: ask the judge again what it failed to answer, one by one, at "
+            "twice the price of a batch, and rate again"
         ),
     )
 

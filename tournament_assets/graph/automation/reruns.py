@@ -391,7 +391,7 @@ def find_reruns(
     if updated_after is not None and by_id:
         by_id = _read_groups(instance, rerun_ids)
         began = min(_aware(records[0].create_timestamp) for records in by_id.values())
-        # One that began later may have ended long ago, and still has taken the place of these.
+        # A later rerun may have ended long ago and still have replaced these.
         later = instance.get_run_records(dg.RunsFilter(tags=tags, created_after=began))
         by_id |= _read_groups(instance, set(_group_by_rerun(later)) - rerun_ids)
     reruns = [_read_rerun(plan, records) for records in by_id.values()]

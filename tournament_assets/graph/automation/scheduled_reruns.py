@@ -113,7 +113,7 @@ def _build_schedule(
         began_at = context.scheduled_execution_time.astimezone(UTC)
         own_id = name_rerun(plan, mode, "schedule", began_at)
         for rerun in find_reruns(context.instance, plan, mode=mode):
-            # A tick that was interrupted is evaluated again, and is no obstacle to itself.
+            # A tick that was interrupted is evaluated again, and must not block itself.
             if rerun.is_unfinished and rerun.identity.rerun_id != own_id:
                 return dg.SkipReason(f"{rerun.describe()}; one at a time")
         return begin_rerun(plan, mode, began_at=began_at, reason="schedule")
@@ -125,7 +125,7 @@ _INTERVAL_SECONDS = 15
 CLOCKS_DIFFER = timedelta(minutes=5)
 """The clocks of the machines that record a run's changes may differ."""
 BEGINNING_TAKES = timedelta(minutes=10)
-"""Whoever was interrupted while it began the runs of a stage goes on with that by itself."""
+"""A process that was interrupted while it began a stage's runs resumes by itself."""
 
 
 def build_sensor(
@@ -166,11 +166,10 @@ def build_sensor(
         minimum_interval_seconds=_INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
-            "Does for every tournament what is to happen by itself. It says what an edit made out "
-            "of date, and runs it again in a mode with rerun_after_edits. It begins the next stage "
-            "of a rerun when every run of its last one has succeeded; after a failure nothing "
-            "follows until the failed run was executed again. It collects judge batches that have "
-            "ended and that no run waits for, and sends nothing that was not begun."
+            "Reports what an edit made out of date in every tournament, and runs it again in a "
+            "mode with rerun_after_edits. Begins the next stage of a rerun when every run of the "
+            "stage before has succeeded; after a failure it waits until the failed run has been "
+            "executed again. Collects judge batches that have ended and that no run waits for."
         ),
     )
 
@@ -200,7 +199,7 @@ def _look(
     """Look at one tournament; nothing is read while nothing of it changes and nothing waits."""
     state = state_of(plan, context.instance)
     is_same = state is not None and seen.get("state") == state
-    # A ledger that is no file of the project does not show that it has changed.
+    # A ledger outside the project's files does not show that it has changed.
     if is_same and not seen["batches"] and ledger_files(plan):
         return Look(seen["said"], seen=seen)
     try:
@@ -225,7 +224,7 @@ def _look_around(
     plan: TournamentPlan, instance: dg.DagsterInstance, seen: Mapping[str, str]
 ) -> list[Look]:
     reruns = continue_reruns(plan, instance, since=seen.get("since"))
-    # What a rerun has yet to make is no news.
+    # What a rerun has yet to make is not news.
     return [reruns] if reruns.waits else [reruns, look_at_inputs(plan, instance, seen)]
 
 
@@ -361,7 +360,7 @@ def _have_ended(
     batches: Sequence[OpenBatch], service: AsksDirectly, context: dg.SensorEvaluationContext
 ) -> bool:
     try:
-        # One without a name has to be looked for, which is the run's business.
+        # The run itself looks for a batch without a name.
         return all(
             takes_batches(service) and service.get_batch(batch.batch_id).has_ended
             for batch in batches
@@ -434,7 +433,7 @@ def _request_run(
 def diagnose_automation(
     plans: Iterable[TournamentPlan], instance: dg.DagsterInstance
 ) -> Iterator[Finding]:
-    """Check that the automation that the configs want is on, and its failures would be noticed.
+    """Check that the automation in the configs is on and that its failures would be noticed.
 
     Args:
         instance: Where Dagster keeps what is on.

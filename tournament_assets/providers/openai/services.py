@@ -122,7 +122,7 @@ class OpenAiChat(ServiceAnswers):
             except JudgeError as error:
                 simpler = dialect.without(error.fields)
                 if simpler is None:
-                    # Before a batch a few are asked all the same: it may take what they do not.
+                    # Before a batch, a few are sent all the same: it may accept what they do not.
                     stops = model not in self._dialects and not takes_batches(self)
                     raise self._asked_for(error, request, stops=stops) from None
                 dialect = simpler
@@ -153,11 +153,9 @@ class OpenAiChat(ServiceAnswers):
         names = self.list_models()
         if model in names:
             return None
-        first_names = ", ".join(map(repr, names[:_LISTED_MODELS]))
+        few = ", ".join(map(repr, names[:_LISTED_MODELS]))
         more = len(names) - _LISTED_MODELS
-        listed = (
-            f"; it lists {first_names}{f' and {more} more' if more > 0 else ''}" if names else ""
-        )
+        listed = f"; it lists {few}{f' and {more} more' if more > 0 else ''}" if names else ""
         return self._tidy(self._unlisted(model, status) + listed)
 
     def list_models(self) -> list[str]:

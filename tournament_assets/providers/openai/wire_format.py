@@ -180,7 +180,7 @@ def first_choice(answer: JsonObject) -> JsonObject:
 
 
 def _write(answer: JsonObject) -> str:
-    """Return an answer as JSON, numbers that are none included."""
+    """Return an answer as JSON, NaN and infinity included."""
     try:
         return canonical_json(answer)
     except ValueError:
