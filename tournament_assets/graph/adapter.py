@@ -309,7 +309,7 @@ def build_reporting_op(
             )
         )
         for check in made.checks:
-            # It is taken, and not among the types that the method names.
+            # The method accepts it, although its annotations do not list the type.
             context.log_event(cast("Any", check_evaluation(key, check)))
 
     reads_from: dict[str, Any] = {

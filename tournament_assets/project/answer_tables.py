@@ -510,7 +510,7 @@ class _Gathered:
         if silent:
             yield f"left out, since they answer nothing: {_listed(silent)}"
         if self._n_again:
-            yield f"{self._n_again} answers stand in the table more than once, and count once"
+            yield f"{self._n_again} answers are in the table more than once, and count once"
 
 
 def _identifiers(names: Iterable[str]) -> dict[str, str]:

@@ -407,7 +407,7 @@ class MeasureRow:
     )
     prompt_id: Annotated[str | None, "the prompt, where it is about one pair"] = None
     unit: Annotated[str, "share, kappa, points (Elo), p (a p-value), odds, ratio or count"]
-    value: Annotated[float | None, "the number; absent if the data do not tell"] = None
+    value: Annotated[float | None, "the number; absent where the data do not determine it"] = None
     low: Annotated[float | None, "lower end of its interval"] = None
     high: Annotated[float | None, "upper end of its interval"] = None
     n: Annotated[int, "replies, pairs, labels, controls or triples it was counted over"]
