@@ -123,7 +123,7 @@ def common_support(
         sorted(
             key
             for key, pairs in judged.items()
-            if needed <= pairs and all(key in answered.get(each, ()) for each in entrants)
+            if needed <= pairs and all(key in answered.get(name, ()) for name in entrants)
         )
     )
 
@@ -254,8 +254,8 @@ def fair_comparison_rows(
                 stratum=stratum,
                 n=row.n if row.method == WIN_SHARE else counts[basis],
             )
-            for basis, own in by_basis.items()
-            for row in own
+            for basis, of_basis in by_basis.items()
+            for row in of_basis
         ]
     return rows
 

@@ -139,7 +139,7 @@ def measure_coverage(
                 responses=len(answers),
                 empty_responses=sum(map(_is_empty, answers)),
                 truncated_responses=sum(map(_is_cut_off, answers)),
-                thoughts_cut=sum(_is_empty(each) and _is_cut_off(each) for each in answers),
+                thoughts_cut=sum(_is_empty(answer) and _is_cut_off(answer) for answer in answers),
                 pairs_planned=planned,
                 pairs_unanswered=unanswered,
                 pairs_same_text=len(settled) - len(judged),
@@ -434,7 +434,7 @@ def broken_entrants(rows: Rows, *, above: float = 1.0) -> dict[str, str]:
             ),
         ]
         broken[row.entrant_id] = share, " and ".join(words)
-    worst_first = sorted(broken.items(), key=lambda each: -each[1][0])
+    worst_first = sorted(broken.items(), key=lambda entry: -entry[1][0])
     return {name: words for name, (_, words) in worst_first}
 
 
@@ -490,7 +490,7 @@ def _answer_outages(rows: Rows, check: MissingnessCheck) -> list[Outage]:
         uneven = ""
     return [
         *outages[:-1],
-        *(replace(each, sentence=f"{each.sentence} {advice}") for each in outages[-1:]),
+        *(replace(outage, sentence=f"{outage.sentence} {advice}") for outage in outages[-1:]),
     ]
 
 

@@ -184,7 +184,7 @@ def prompt_scores(judgments: Iterable[Judgment], *, candidate: str) -> dict[str,
     by_prompt: dict[str, list[float]] = {}
     for (prompt_id, _), score in scores.items():
         by_prompt.setdefault(prompt_id, []).append(score)
-    return {prompt_id: fmean(own) for prompt_id, own in by_prompt.items()}
+    return {prompt_id: fmean(values) for prompt_id, values in by_prompt.items()}
 
 
 @dataclass(frozen=True, slots=True)

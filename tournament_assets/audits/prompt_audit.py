@@ -102,7 +102,7 @@ def _scores_by_stratum(
 
 
 def _others(scores: dict[str, list[float]], stratum: str) -> list[float]:
-    return [score for name, own in scores.items() if name != stratum for score in own]
+    return [score for name, values in scores.items() if name != stratum for score in values]
 
 
 def _are_apart(first: Sequence[float], second: Sequence[float], *, confidence: float) -> bool:

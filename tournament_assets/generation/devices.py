@@ -61,7 +61,7 @@ def cuda_cards() -> Sequence[Card]:
     if not torch.cuda.is_available():
         return []
     properties = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
-    return [Card(str(each.uuid), int(each.total_memory), str(each.name)) for each in properties]
+    return [Card(str(card.uuid), int(card.total_memory), str(card.name)) for card in properties]
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ class PlainRun:
             InputError: If the run did not make it.
         """
         if (asset, name) not in self.values:
-            names = ", ".join(sorted({f"{each} {part}".strip() for each, part in self.values}))
+            names = ", ".join(sorted({f"{row} {part}".strip() for row, part in self.values}))
             raise InputError(f"{asset} {name} was not made; expected one of {names or 'nothing'}")
         value = self.values[asset, name]
         frame: pd.DataFrame = value.frame() if isinstance(value, StoredTable) else value
@@ -359,7 +359,7 @@ class _Engine:
         types = row.wanted
         arguments = {argument: read() for argument, read in readers.items() if argument in types}
         if is_dataclass(types.get("inputs")):
-            members = {each: inputs.pop(each) for each in row.input_types if each in inputs}
+            members = {asset: inputs.pop(asset) for asset in row.input_types if asset in inputs}
             arguments["inputs"] = types["inputs"](**members)
         if "tables" in types:
             return {**arguments, "tables": inputs}
@@ -373,8 +373,7 @@ class _Engine:
         name, _, mode = (partition or self._options.mode).rpartition("|")
         metadata = self.done.metadata.get((asset, name)) if mode == self._options.mode else None
         return metadata and {
-            each: str(value) if isinstance(value, Path) else value
-            for each, value in metadata.items()
+            key: str(value) if isinstance(value, Path) else value for key, value in metadata.items()
         }
 
     def _input(self, row: AssetRow, upstream: AssetRow, how: Input, name: str) -> Any:

@@ -122,7 +122,7 @@ def rows_of_ratings(ratings: Iterable[Rating], method: str) -> list[RatingRow]:
     What a processor rounds differently does not change the order: equal ones stay as they come.
     """
     listed = list(ratings)
-    values = [each.value for each in listed if each.value is not None]
+    values = [rating.value for rating in listed if rating.value is not None]
     rows = [
         RatingRow(
             dimension="",
@@ -184,7 +184,7 @@ def claimed(pairs: Sequence[WinRateRow], standings: Standings) -> list[WinRateRo
         pairs: The two of each sorted by name.
         standings: Those of the same dimension. Two that never met have no row.
     """
-    claims = {frozenset((each.first, each.second)): each for each in standings.claims}
+    claims = {frozenset((claim.first, claim.second)): claim for claim in standings.claims}
     rows = []
     for row in pairs:
         claim = claims.get(frozenset((row.entrant_a, row.entrant_b)))

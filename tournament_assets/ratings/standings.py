@@ -234,8 +234,8 @@ def _rate(matches: Matches, *, resampling: Resampling, initial_rating: float) ->
         matches, resampling=resampling, initial_rating=initial_rating
     )
     return tuple(
-        replace(each, low=own.low, high=own.high, n=len(matches.prompts))
-        for each, own in zip(
+        replace(rating, low=interval.low, high=interval.high, n=len(matches.prompts))
+        for rating, interval in zip(
             fit_bradley_terry(matches, initial_rating=initial_rating),
             sampling_intervals(bootstrap, confidence=resampling.confidence),
             strict=True,

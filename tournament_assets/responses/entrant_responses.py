@@ -84,7 +84,7 @@ def answer_prompts(entrant: AnyEntrant, task: Wanted) -> CompletedResponses:
         GenerationError: If it cannot answer; what it answered is kept.
         BudgetError: If its responses would cost more than `generation.budget.usd` leaves.
     """
-    if answers_once(entrant) and any(each.sample > 1 for each in task.prompts):
+    if answers_once(entrant) and any(prompt.sample > 1 for prompt in task.prompts):
         firsts = replace(task, prompts=first_samples(task.prompts))
         answered = answer_prompts(entrant, firsts)
         return replace(answered, responses=repeat_for_samples(answered.responses, task.prompts))
@@ -167,7 +167,7 @@ def read_recorded(entrant: RecordedEntrant, task: Wanted) -> CompletedResponses:
         recorded = load_recorded_responses(path, entrant, prompts=task.bank)
     prompt_ids = {prompt.prompt_id for prompt in task.prompts}
     return CompletedResponses(
-        responses=[each for each in recorded.responses if each.prompt_id in prompt_ids],
+        responses=[response for response in recorded.responses if response.prompt_id in prompt_ids],
         generated=0,
         device=title,
         reasons=recorded.missing,

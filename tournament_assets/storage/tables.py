@@ -209,7 +209,7 @@ class StoredTable:
             columns: Read only these, in this order; all unless given.
         """
         schema = derive_schema(self._row_type)
-        selected = pa.schema([schema.field(each) for each in columns or schema.names])
+        selected = pa.schema([schema.field(name) for name in columns or schema.names])
         with _open_parquet(self._source) as file:
             # One row group at a time: a batch across several would hold a whole report's pages.
             for group in range(file.num_row_groups):
@@ -339,8 +339,8 @@ def _values(
 ) -> list[Any]:
     values = column.to_pylist()
     if words is not None:
-        by_value = {each.value: each for each in words}
-        return [each if each is None else by_value[each] for each in values]
+        by_value = {word.value: word for word in words}
+        return [value if value is None else by_value[value] for value in values]
     if texts is not None and pa.types.is_string(column.type):
         return [each if each is None else texts.setdefault(each, each) for each in values]
     return [*map(tuple, values)] if pa.types.is_list(column.type) else values

@@ -178,7 +178,7 @@ def control_share(
     if isinstance(controls, str):
         return Estimate(note=controls)
     measured = measure_controls(controls, confidence=confidence)
-    (control,) = (each for each in measured if each.kind is kind)
+    (control,) = (result for result in measured if result.kind is kind)
     if not control.right.n:
         return Estimate(note=nothing_judged(control.n_asked, f"{kind.value} control"))
     return _with_note(

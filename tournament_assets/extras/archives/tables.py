@@ -76,7 +76,7 @@ class Table:
             n_labels: How many leading columns label the row.
         """
         by_name = {column.name: column for column in self.columns}
-        chosen = [by_name[each] if isinstance(each, str) else each for each in columns]
+        chosen = [by_name[column] if isinstance(column, str) else column for column in columns]
         rows = (tuple(self._cell(thing, column) for column in chosen) for thing in self.things)
         return ReportTable(tuple(column.words for column in chosen), tuple(rows), n_labels)
 
@@ -266,7 +266,7 @@ def conditions_table(conditions: Iterable[ConditionAudit]) -> Table:
         ]
         if audit.stated or audit.silent:
             value_rows.append({"value": audit.stated or None, "runs": audit.silent or None})
-        rows += [{"condition": audit.name, "sameness": audit.result, **each} for each in value_rows]
+        rows += [{"condition": audit.name, "sameness": audit.result, **row} for row in value_rows]
     names = ("condition", "sameness", "value", "model_id", "runs")
     return Table(tuple(Fact(name, "", methodcaller("get", name), _plain) for name in names), rows)
 
@@ -294,7 +294,7 @@ def shown_conditions(
 def shown_spreads(tasks: Sequence[TaskAudit]) -> ReportTable:
     """The spread between models and between runs on each task, best signal first."""
     spreads = [(task.spread.signal, task) for task in tasks if task.spread is not None]
-    spreads.sort(key=lambda each: (each[0].ratio is None, -(each[0].ratio or 0.0), each[1].task))
+    spreads.sort(key=lambda pair: (pair[0].ratio is None, -(pair[0].ratio or 0.0), pair[1].task))
     return Table(TASKS, [task for _, task in spreads[:LISTED]]).shown(
         *("task", "tier", "archived", "planned", "between_models", "between_runs"),
         *("signal_to_noise", "chance_level"),

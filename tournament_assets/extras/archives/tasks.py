@@ -330,8 +330,8 @@ def find_tier_failures(models: Iterable[ModelAudit]) -> list[TierFailure]:
     tiers.sort(key=lambda each: (each.model_id, each.tier))
     failures = []
     for here in tiers:
-        of_model = [each for each in tiers if each.model_id == here.model_id]
-        elsewhere = _zero_share(each for each in of_model if each.tier != here.tier)
+        of_model = [tier for tier in tiers if tier.model_id == here.model_id]
+        elsewhere = _zero_share(tier for tier in of_model if tier.tier != here.tier)
         same = [each for each in tiers if each.tier == here.tier]
         others = _zero_share(each for each in same if each.model_id != here.model_id)
         share = _zero_share([here])

@@ -118,7 +118,7 @@ def bank_import_command(
 
 
 def _assignments(values: tuple[str, ...], option: str) -> dict[str, str]:
-    pairs = [each.partition("=") for each in values]
+    pairs = [text.partition("=") for text in values]
     wrong = [name for name, sign, value in pairs if not (name and sign and value)]
     if wrong:
         raise click.BadParameter(

@@ -503,7 +503,7 @@ def human_labels(plan: TournamentPlan) -> list[InputVersion]:
         versions, problem = {**label_versions(plan)}, ""
     except LedgerError as error:
         versions, problem = dict.fromkeys(_scopes(plan)), str(error)
-    return [InputVersion("|".join(each), found, problem) for each, found in versions.items()]
+    return [InputVersion("|".join(scope), version, problem) for scope, version in versions.items()]
 
 
 _row = partial(AssetRow, stage="ratings")

@@ -221,7 +221,7 @@ def people_section(
     return ReportSection(
         "Would people agree?",
         (
-            *(sentence for each in sentences.values() for sentence in each),
+            *(sentence for group in sentences.values() for sentence in group),
             *(_how_far(name, rated[name], measured[name], confidence) for name in sentences),
             judge_sentence(config, mode, judge_models),
             *render_part(_TEMPLATE, "meaning", people_keys(config).labels.about),
@@ -325,8 +325,8 @@ def _ladder(rows: Sequence[RatingRow], dimension: str, interval: str) -> Ladder:
     ]
     span = axis_span(ends)
     lines = tuple(
-        (name, tuple(_bar(own.get(basis), span) for basis in BASES))
-        for name, own in _by_basis(rows).items()
+        (name, tuple(_bar(by_basis.get(basis), span) for basis in BASES))
+        for name, by_basis in _by_basis(rows).items()
     )
     first = lines[0][1] if lines else ()
     return Ladder(
@@ -360,12 +360,13 @@ def _bar(row: RatingRow | None, span: tuple[float, float]) -> LadderBar:
 def _powered_table(rows: Sequence[RatingRow], interval: str) -> ReportTable:
     lines = _by_basis(rows)
     by_basis = {
-        basis: {name: own[basis] for name, own in lines.items() if basis in own} for basis in BASES
+        basis: {name: ratings[basis] for name, ratings in lines.items() if basis in ratings}
+        for basis in BASES
     }
     rated = with_interval(unrated=ABSENT, unbounded=_NO_INTERVAL)
     of_both = {"letters": "group", "places": "places", "labelled prompts": "n", "note": "note"}
     return ReportTable.of(
-        [next(iter(own.values())) for own in lines.values()],
+        [next(iter(ratings.values())) for ratings in lines.values()],
         {
             "entrant": CELLS["entrant"],
             **{f"{each} ({interval} interval)": beside(by_basis[each], rated) for each in BASES},

@@ -238,16 +238,16 @@ def _with_raters(
         shares: Labels, the share of them that is right, and how far it moves the estimate.
         variance: Of the estimate, by prompt.
     """
-    every = [each for asked, _, _ in shares for each in asked]
-    totals = [math.fsum(each.weight for each in asked) for asked, _, _ in shares]
+    every = [answer for answers, _, _ in shares for answer in answers]
+    totals = [math.fsum(answer.weight for answer in answers) for answers, _, _ in shares]
     influence = [
-        slope * each.weight * (each.right - rate) / total
-        for (asked, rate, slope), total in zip(shares, totals, strict=True)
-        for each in asked
+        slope * answer.weight * (answer.right - rate) / total
+        for (answers, rate, slope), total in zip(shares, totals, strict=True)
+        for answer in answers
     ]
     prompts, raters = (
         np.unique(names, return_inverse=True)[1]
-        for names in ([each.prompt_id for each in every], [each.rater for each in every])
+        for names in ([answer.prompt_id for answer in every], [answer.rater for answer in every])
     )
     spread = RaterSpread.of(np.array(influence)[:, None], prompts=prompts, raters=raters)
     freedom = spread.degrees_of_freedom(
@@ -317,12 +317,12 @@ def _wins(
     measures = {
         "wins": _correct(share, [each for each in parts if each.share], about, confidence),
         "wins_by_judge": Estimate(share.rate, n=share.n),
-        "wins_where_judge_says_so": Estimate(parts[0].told.rate, n=len(asked_won)),
-        "wins_where_judge_does_not": Estimate(parts[1].told.rate, n=len(asked_not)),
+        "wins_where_judge_says_so": Estimate(parts[0].right_share.rate, n=len(asked_won)),
+        "wins_where_judge_does_not": Estimate(parts[1].right_share.rate, n=len(asked_not)),
     }
     return [
-        _row(found, measure=measure, subject=entrant, unit="share")
-        for measure, found in measures.items()
+        _row(estimate, measure=measure, subject=entrant, unit="share")
+        for measure, estimate in measures.items()
     ]
 
 
@@ -339,30 +339,30 @@ class _Part:
     answers: Sequence[_Asked]
 
     @property
-    def told(self) -> ShareByPrompt:
+    def right_share(self) -> ShareByPrompt:
         return _share_of(self.answers)
 
     @property
     def middle(self) -> float:
         """The share of wins, with a case of either kind added, so that 0 and 1 have intervals."""
-        n, rate = self.told.n_effective, self.told.rate or 0.0
+        n, rate = self.right_share.n_effective, self.right_share.rate or 0.0
         return (n * rate + 1) / (n + 2)
 
     @property
     def variance(self) -> float:
         """What few labels of this part add to the variance of the share of wins."""
-        return self.share**2 * self.middle * (1 - self.middle) / (self.told.n_effective + 2)
+        return self.share**2 * self.middle * (1 - self.middle) / (self.right_share.n_effective + 2)
 
 
 def _correct(
     share: ShareByPrompt, parts: Sequence[_Part], about: Opinion, confidence: float
 ) -> Estimate:
     """Return a share of wins as people would count it; `share` is as the judge counts it."""
-    every = [each for part in parts for each in part.answers]
+    every = [answer for part in parts for answer in part.answers]
     if not all(part.answers for part in parts):
         note = "people labelled no pair that the judge says it won, or no other"
         return Estimate(None, n=len(every), note=note)
-    rates = [part.told.rate or 0.0 for part in parts]
+    rates = [part.right_share.rate or 0.0 for part in parts]
     value = math.fsum(part.share * rate for part, rate in zip(parts, rates, strict=True))
     if why := _why_no_interval(every, about):
         return Estimate(value, n=len(every), note=why)

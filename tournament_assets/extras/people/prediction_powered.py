@@ -161,7 +161,7 @@ def separate_powered(fit: PoweredFit, *, resampling: Resampling) -> SeparatedEnt
         resampling: How many sets of ratings to draw, the seed, and the joint confidence of all
             conclusions.
     """
-    fitted = np.flatnonzero([each.standard_error is not None for each in fit.ratings])
+    fitted = np.flatnonzero([rating.standard_error is not None for rating in fit.ratings])
     ratings = np.array([each.value or 0.0 for each in fit.ratings])
     drawn = np.full((resampling.n, ratings.size), np.nan)
     values, vectors = np.linalg.eigh(fit.covariance[np.ix_(fitted, fitted)])

@@ -376,7 +376,7 @@ class _Pairs:
         named = self._by_names.get(vote.models, []) if vote.models else []
         if vote.texts is not None and any(vote.texts):
             matches = self._by_texts.get((plain_text(vote.texts[0]), plain_text(vote.texts[1])), [])
-            matches = [each for each in matches if each in named] if named else matches
+            matches = [match for match in matches if match in named] if named else matches
         else:
             matches = named
         return [

@@ -194,7 +194,7 @@ def site_pages(runs: Sequence[SiteRun]) -> dict[str, str]:
             "runs.html.jinja",
             latest=of_page[0],
             rows=list(zip(of_page, _changes(of_page), strict=True)),
-            histories=[_history(of_page[::-1], each) for each in of_page[0].standings],
+            histories=[_history(of_page[::-1], dimension) for dimension in of_page[0].standings],
         )
     return pages
 
@@ -253,7 +253,7 @@ def _facts(manifest: Mapping[str, Any]) -> list[str]:
         format_plural(len(manifest["entrants"]), "entrant"),
     ]
     trust = manifest.get("trust", {}).values()
-    amber = sum(shown == "amber" for lights in trust for shown in lights.values())
+    amber = sum(state == "amber" for lights in trust for state in lights.values())
     if amber:
         facts.append(f"{format_plural(amber, 'amber light')} on the judge: too few to tell")
     return facts

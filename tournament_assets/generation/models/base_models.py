@@ -314,8 +314,8 @@ def _shape_problems(mismatched: Any, *, name: str, folder: Path) -> list[str]:
     if not mismatched:
         return []
     lines = [
-        f"{tensor!r} is {tuple(found)} and should be {tuple(expected)}"
-        for tensor, found, expected in sorted(mismatched)[:_SHOWN]
+        f"{tensor!r} is {tuple(loaded)} and should be {tuple(expected)}"
+        for tensor, loaded, expected in sorted(mismatched)[:_SHOWN]
     ]
     more = f" and {len(mismatched) - _SHOWN} more" if len(mismatched) > _SHOWN else ""
     return [

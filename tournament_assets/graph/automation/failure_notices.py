@@ -213,7 +213,7 @@ class BrokenConfig:
     def line(self) -> int:
         """The first line with a problem; the first of the file, if none is known."""
         place = re.compile(re.escape(str(self.path)) + r":(\d+):")
-        return next((int(match[1]) for each in self.problems if (match := place.match(each))), 1)
+        return next((int(match[1]) for text in self.problems if (match := place.match(text))), 1)
 
     def describe(self) -> str:
         """Describe in Markdown what is wrong and what to do; what the file holds stays literal."""
@@ -296,7 +296,7 @@ def build_problem_sensor(broken: Sequence[BrokenConfig]) -> list[dg.SensorDefini
     )
     def tell_config_problems(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         said_before = json.loads(context.cursor) if context.cursor else {}
-        problems = {str(each.path): list(each.problems) for each in broken}
+        problems = {str(config.path): list(config.problems) for config in broken}
         new = [each for each in broken if said_before.get(str(each.path)) != list(each.problems)]
         return dg.SensorResult(
             asset_events=[dg.AssetCheckEvaluation(**each.check_result()._asdict()) for each in new],

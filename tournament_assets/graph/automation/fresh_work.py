@@ -96,7 +96,7 @@ class FreshWork:
         tag = made_with(self.plan, row, self.options.get(name, {}))
         return (
             (event.tags or {}).get(MADE_WITH_TAG) != tag
-            or any(each in event.metadata and event.metadata[each].value for each in _LEFT_OPEN)
+            or any(name in event.metadata and event.metadata[name].value for name in _LEFT_OPEN)
             or any(
                 check.severity is dg.AssetCheckSeverity.ERROR or check.check_name in _ASKED_AGAIN
                 for check in self._failed_checks(name, record)

@@ -83,8 +83,8 @@ def build_schedules(plan: TournamentPlan, run_job: dg.JobDefinition) -> list[dg.
         run_job: The job that begins a rerun of everything; a sensor continues it.
     """
     return [
-        _build_schedule(plan, mode, wanted, run_job)
-        for mode, wanted in _schedules_of(plan.config).items()
+        _build_schedule(plan, mode, schedule, run_job)
+        for mode, schedule in _schedules_of(plan.config).items()
     ]
 
 

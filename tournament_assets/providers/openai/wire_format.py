@@ -244,8 +244,8 @@ def _read_nonce(metadata: Any, *, keeps_names: bool) -> str | None:
 def _read_refusal(batch: JsonObject, address: str, tidy: Callable[[str], str]) -> JudgeError:
     """Explain why a batch was refused once the service had looked at it; it processed nothing."""
     errors = mapping(batch.get("errors")).get("data")
-    problems = [mapping(each) for each in errors] if isinstance(errors, list) else []
-    reasons = "; ".join(f"{each.get('code')}: {each.get('message')}" for each in problems[:3])
+    problems = [mapping(error) for error in errors] if isinstance(errors, list) else []
+    reasons = "; ".join(f"{error.get('code')}: {error.get('message')}" for error in problems[:3])
     has_room = all(each.get("code") != _NO_ROOM for each in problems)
     return JudgeError(
         f"{address} refused batch {batch['id']} as a whole, and bills nothing of it: "

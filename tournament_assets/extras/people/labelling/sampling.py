@@ -165,7 +165,7 @@ def extend_by_worth(
     drawn = draw_by_worth(
         shares / shares.sum(),
         np.array([int(_place(before.seed, pair)[:13], 16) / 16**13 for pair in different]),
-        np.array([drawn_before[each].chance if each in drawn_before else 0.0 for each in names]),
+        np.array([drawn_before[key].chance if key in drawn_before else 0.0 for key in names]),
         n_new,
     )
     earlier = [index for index, each in enumerate(names) if each in drawn_before]
