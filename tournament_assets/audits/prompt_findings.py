@@ -389,8 +389,8 @@ def describe_influence(
             is_finding=True,
             entrants=(),
             sentence=(
-                f"Without {prompt_id} the wins no longer connect all rated entrants, so that "
-                "somebody has no rating: it hangs on this prompt."
+                f"Without {prompt_id} the wins no longer connect all rated entrants, so an "
+                "entrant has no rating without this prompt."
             ),
         )
         return

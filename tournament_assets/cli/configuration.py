@@ -227,7 +227,7 @@ def _shown_default(field: FieldInfo) -> str:
     if isinstance(default, bool):
         return f"`{str(default).lower()}`"
     if isinstance(default, str) and (len(default) > 40 or "\n" in default):
-        return "a free text"
+        return "a built-in text"
     if isinstance(default, Mapping) and not default:
         return "none"
     if isinstance(default, Sequence) and not isinstance(default, str):

@@ -147,7 +147,7 @@ class ServiceAnswers(ABC):
         """Return a refusal with what to do about the fields of the config that it names.
 
         Args:
-            stops: Whether nothing more is to be asked: every request has them.
+            stops: Whether to stop asking: every request has these fields.
         """
         extra = {name: f"extra_body.{name}" for name in request.params.get("extra_body", {})}
         settings = {**_SETTINGS, **extra}

@@ -32,7 +32,7 @@ class _Kernel(Generic[Kernel]):
 
     Args:
         function: A typed, module-level function.
-        options: What numba is told.
+        options: Options for numba.
     """
 
     def __init__(self, function: Kernel, options: dict[str, Any]) -> None:

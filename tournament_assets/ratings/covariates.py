@@ -171,7 +171,7 @@ def maximise(
         while True:
             moved = parameters + share * step
             moved_height = value(moved)
-            # At the top the height changes by rounding alone, which is no reason to halve.
+            # At the top only rounding changes the height, so the step need not be halved.
             if moved_height >= height - 1e-12 * abs(height) or share < 1e-9:
                 break
             share /= 2

@@ -140,7 +140,7 @@ def _maximise(
         while True:
             moved, moved_tie = strengths + share * step[:n], log_tie + share * float(step[n])
             moved_value = _log_likelihood(wins, ties, moved, math.exp(min(moved_tie, 700.0)))
-            # At the top the value changes by rounding alone, which is no reason to halve.
+            # At the top only rounding changes the value, so the step need not be halved.
             if moved_value >= value - 1e-12 * abs(value) or share < 1e-9:
                 break
             share /= 2

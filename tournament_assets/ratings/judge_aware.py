@@ -126,7 +126,7 @@ def fit_judge_aware(
 class _Fit:
     """Judges that were fitted, by their indices.
 
-    Strengths average to 0 and discriminations, of which there are none where all count alike, to 1.
+    Strengths average to 0 and discriminations to 1; there are none where all count alike.
     The covariance is of strengths, slot effects and discriminations.
     """
 

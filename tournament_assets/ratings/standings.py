@@ -67,7 +67,7 @@ NO_INTERVAL = "no interval was made, since judging stopped early"
 
 
 class Claim(StrEnum):
-    """What is known of the first of two entrants and the second."""
+    """What is known about the first of two entrants and the second."""
 
     FIRST_BETTER = "a_better"
     SECOND_BETTER = "b_better"

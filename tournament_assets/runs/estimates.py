@@ -275,7 +275,7 @@ def estimate_judging(
             to_answer = first_samples(missing) if answers_once(entrant) else missing
             priced.append(_estimate_responses(plan, entrant, to_answer, ledger=ledger))
         if not isinstance(entrant, RecordedEntrant):
-            # Each stands for a text of its own, so that no two of them are one request.
+            # Each placeholder is unique, so that no two of them make one request.
             length = round(entrant.longest_response * CHARACTERS_PER_TOKEN)
             for prompt in prompts:
                 if answer_key(prompt) not in texts:

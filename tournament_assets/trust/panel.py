@@ -37,7 +37,7 @@ Found = Mapping[str | None, Estimate]
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeEvidence:
-    """What is known of a judge on one dimension; what was not measured is a text saying why.
+    """What is known about a judge on one dimension; where a measure is missing, a text says why.
 
     Attributes:
         pairs: Every planned pair.

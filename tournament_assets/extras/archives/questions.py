@@ -69,7 +69,7 @@ def require_rejudging(archive: ArchiveFile) -> tuple[Rejudging, str]:
             f"({type(error).__name__}); expected a text file in UTF-8 beside the description"
         ) from None
     if not instructions.strip():
-        raise InputError(f"{path}: the file is empty; expected what the judge is told to do")
+        raise InputError(f"{path}: the file is empty; expected the judge's instructions")
     return rejudging, instructions.strip() + "\n"
 
 

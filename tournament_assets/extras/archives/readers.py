@@ -37,6 +37,6 @@ def find_reader(name: str) -> Reader:
         ) from error
     if not isinstance(reader, Reader):
         raise ValueError(
-            f"it is {name!r}, and {entry.value} is no reader; expected a class that extends Reader"
+            f"it is {name!r}, and {entry.value} is not a reader; expected a subclass of Reader"
         )
     return reader

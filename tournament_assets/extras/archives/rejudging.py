@@ -132,7 +132,7 @@ def _scoring_problem(run: ArchivedRun, evidence: _Evidence, reader: Reader) -> s
     off = [other for other in near if not other.follows_rule]
     if off:
         return (
-            f"{len(off)} of {len(near)} runs that are scored likewise do not follow the rule "
+            f"{len(off)} of {len(near)} runs scored the same way do not follow the rule "
             f"({off[0].path}, say), so the harness may have another one than its reader says"
         )
     guesses = [run.score_with(score) for score in (None, 0.0)]
@@ -267,7 +267,7 @@ def rejudging_document(
     checked = sum(run.follows_rule is not None for run in contents.runs)
     warning = (
         f"warning: {len(off)} of {checked} recorded run scores are not what the rule gives, so the "
-        "reader does not know how the harness scores every task; runs that are scored likewise "
+        "reader does not know how the harness scores every task; runs scored the same way "
         "are left as they are."
     )
     section = ReportSection("Judging", ("Nothing to judge again: no judging failed.",))

@@ -77,7 +77,7 @@ def read_human_battles(path: Path, arena: HumanBattlesConfig) -> HumanBattles:
     while too_few := {name for name, count in entrants.items() if count < min_battles}:
         table = without_models(table, too_few)
         entrants = battles_per_model(table)
-        # An entrant without a battle left is no longer in the table.
+        # An entrant with no battle left is gone from the table.
     if not table.num_rows:
         raise InputError(
             f"{path}: no entrant has {min_battles} human battles with entrants that have as many; "

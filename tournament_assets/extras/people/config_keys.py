@@ -38,8 +38,8 @@ class LabelsConfig(Frozen):
 
     Attributes:
         about: Whose opinion is estimated: `these_raters`, those who labelled, on other prompts, or
-            `people`, of whom those are a random draw. About people, intervals also know how raters
-            differ, and there is none with fewer than five raters.
+            `people`, from whom the raters are a random draw. Intervals about people include how
+            raters differ, and there are none with fewer than five raters.
     """
 
     about: Opinion = "these_raters"

@@ -265,14 +265,14 @@ def _folds(
             (
                 "The share of its pairs that an entrant wins outright, as the judge says and "
                 "as people would: how often they say so where the judge does and where it does "
-                f"not, by how often it does. The {interval} interval knows that verdicts and "
-                f"labels are few{', and how people differ' if about == 'people' else ''}.",
+                f"not, by how often it does. The {interval} interval allows for few verdicts and "
+                f"labels{', and for how people differ' if about == 'people' else ''}.",
             ),
             _filled(wins),
         ),
         ReportSection(
             "Where the judge errs",
-            ("Pairs on which people say another thing, the worst first, each prompt once.",),
+            ("Pairs on which people disagree with the judge, the worst first, each prompt once.",),
             _filled(errors),
         ),
     )
@@ -337,8 +337,8 @@ def _ladder(rows: Sequence[RatingRow], dimension: str, interval: str) -> Ladder:
         caption=(
             f"Ratings on {dimension} (dot) with their {interval} intervals (bar) by people's "
             "labels alone, by the judge alone, and by both; shaded: the first one's interval. "
-            "Of two entrants that share a letter in a column neither is better there; whom the "
-            "judge tells apart is on the leaderboard."
+            "Two entrants that share a letter in a column are not told apart there; the "
+            "leaderboard shows whom the judge tells apart."
         ),
     )
 

@@ -166,7 +166,7 @@ class _Asked:
 
     Attributes:
         weight: How many labels it stands for; labels of one pair share the pair's.
-        right: The part of the verdict that has the property which is counted, from 0 to 1.
+        right: The part of the verdict that has the counted property, from 0 to 1.
     """
 
     prompt_id: str

@@ -50,8 +50,8 @@ def plan_command(
     """Compute how many prompts it takes to separate entrants 10, 20 and 50 Elo points apart.
 
     Two entrants are separated if one is better by the leaderboard's rule for all pairs of a
-    dimension together; the probability of that is to be 80 %. The plan also gives the
-    cost of judging everything or adaptively, in both orders or in one. It sends nothing.
+    dimension together, with a probability of 80 %. The plan also gives the cost of judging
+    everything or adaptively, in both orders or in one. It sends nothing.
     """
     plans = plan_tournament(
         config_path, mode, environment=os.environ, pilot=pilot, judge_model=judge_model

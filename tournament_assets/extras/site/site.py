@@ -162,7 +162,7 @@ def write_site(runs: Sequence[SiteRun], out: Path) -> list[Path]:
         The files, by name.
 
     Raises:
-        InputError: If the folder holds something that is no such site.
+        InputError: If the folder holds anything else.
     """
     _refuse_another_folder(out)
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -106,7 +106,7 @@ class OpenAiChat(ServiceAnswers):
 
         A request that is refused for the name of its cap, or for fields that it can do without, is
         sent again in a simpler dialect, which is kept for the model once it is understood. What was
-        left out stands in the raw row under `wire_format.NOT_SENT`.
+        left out is in the raw row, under `wire_format.NOT_SENT`.
 
         Raises:
             JudgeError: If no reply came; if the failure is ambiguous, a reply may have been paid

@@ -78,7 +78,7 @@ def open_client(
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The variant of the protocol that a server understands; it is no part of the request key.
+    """The variant of the protocol that a server understands; it is not part of the request key.
 
     Attributes:
         cap: Its name for a reply's token cap; OpenAI's own models refuse the old name, and several
