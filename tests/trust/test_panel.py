@@ -387,4 +387,4 @@ def test_where_no_control_is_judged_nothing_is_known() -> None:
         injection_share([unread], confidence=0.95),
     ):
         assert found.value is None
-        assert "nothing is known" in str(found.note)
+        assert "so this is unknown" in str(found.note)
