@@ -387,11 +387,11 @@ def diagnose_project(
             plans.append(build_plan(load_config(path), environment))
         except InputError as error:
             for problem in error.problems:
-                yield preflight.Finding(str(path), preflight.Health.ILL, problem)
+                yield preflight.Finding(str(path), preflight.Health.BROKEN, problem)
     if not paths:
         yield preflight.Finding(
             "configs",
-            preflight.Health.ILL,
+            preflight.Health.BROKEN,
             f"{project / 'configs'} holds no .yaml file",
             "start in a project's folder, or write a project here: `tournament init`",
         )

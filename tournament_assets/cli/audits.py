@@ -3,13 +3,11 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from tournament_assets.audits.fair_comparison import COMPARED, is_in_ratings
 from tournament_assets.cli.options import (
-    Later,
     config_option,
     json_option,
     markdown_option,
@@ -45,11 +43,6 @@ from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import short
 from tournament_assets.trust.measures import LIGHT_TABLES, lights_of
-
-if TYPE_CHECKING:
-    from tournament_assets import definitions, launching
-else:
-    definitions, launching = Later("definitions"), Later("launching")
 
 
 @click.command("audit")
@@ -98,6 +91,8 @@ def audit_command(
 
 def _read_audit(config_path: Path, mode: Mode) -> AuditReport:
     """Read both stored audits, without computing anything again."""
+    from tournament_assets import definitions, launching
+
     plan = definitions.build_plan(load_config(config_path), os.environ)
     stored = launching.StoredTables(plan, mode, environment=os.environ)
     coverage = stored.of_mode(reports.audit.__name__)
@@ -169,6 +164,8 @@ def load_fair_report(
         InputError: If the config cannot be used, nothing is stored, or these entrants cannot be
             left out.
     """
+    from tournament_assets import definitions, launching
+
     plan = definitions.build_plan(load_config(config_path), environment)
     stored = launching.StoredTables(plan, mode, environment=environment)
     left_out = tuple(dict.fromkeys(excluded))

@@ -202,5 +202,5 @@ def diagnose(config_paths: Sequence[Path], *, as_json: bool) -> None:
         as_json=as_json,
         width=140,
     )
-    if any(each.health is Health.ILL for each in findings):
+    if any(each.health is Health.BROKEN for each in findings):
         click.get_current_context().exit(1)

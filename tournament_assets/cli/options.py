@@ -4,7 +4,6 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +17,6 @@ from tournament_assets.reports.report_tables import (
 )
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError
-
-
-class Later:
-    """A module of this package that is imported when a name of it is first used.
-
-    What is wrong with a command's options is said before the seconds that Dagster takes to load.
-
-    Args:
-        name: Such as `launching`.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(f"tournament_assets.{self._name}"), name)
 
 
 def say_loading() -> None:

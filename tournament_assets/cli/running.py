@@ -1,24 +1,20 @@
-"""The options and the help of `tournament run`, `rejudge`, `estimate` and `doctor`."""
+"""The options and the help of `tournament run`, `rejudge`, `estimate` and `doctor`.
+
+Dagster takes seconds to load, so a command imports what needs it after it has checked its options.
+"""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tournament_assets.cli.options import (
-    Later,
     config_option,
     json_option,
     mode_option,
     named_mode_option,
     say_loading,
 )
-
-if TYPE_CHECKING:
-    from tournament_assets.cli import command_work
-    from tournament_assets.project import config_files
-else:
-    command_work, config_files = Later("cli.command_work"), Later("project.config_files")
 
 
 @click.command("run")
@@ -72,6 +68,8 @@ def run_command(config_path: Path, mode: str, **options: Any) -> None:
     stored are skipped and listed as fresh.
     """
     _refuse_config(config_path, mode)
+    from tournament_assets.cli import command_work
+
     command_work.run(config_path, mode, **options)
 
 
@@ -81,7 +79,9 @@ def _refuse_config(path: Path, mode: str) -> None:
     Raises:
         InputError: With every problem of the config.
     """
-    config_files.load_config(path).config.mode(mode)
+    from tournament_assets.project.config_files import load_config
+
+    load_config(path).config.mode(mode)
     say_loading()
 
 
@@ -101,6 +101,8 @@ def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_r
     everything is rated again.
     """
     _refuse_config(config_path, mode)
+    from tournament_assets.cli import command_work
+
     command_work.rejudge(config_path, mode, judge_model, dry_run=dry_run)
 
 
@@ -123,6 +125,8 @@ def estimate_command(
     ledger answers are left out. The command needs no weights, GPU or key and sends nothing, unless
     --count-tokens lets the service count a sample: that needs the key and costs nothing.
     """
+    from tournament_assets.cli import command_work
+
     command_work.estimate(
         config_path, mode, judge_model, count_tokens=count_tokens, as_json=as_json
     )
@@ -146,4 +150,6 @@ def doctor_command(config_paths: tuple[Path, ...], as_json: bool) -> None:
 
     The exit code is 1 if something is broken, and 0 if not.
     """
+    from tournament_assets.cli import command_work
+
     command_work.diagnose(config_paths, as_json=as_json)

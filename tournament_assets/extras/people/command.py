@@ -3,12 +3,12 @@
 import os
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 import click
 
-from tournament_assets.cli.options import Later, config_option, find_config
+from tournament_assets.cli.options import config_option, find_config
 from tournament_assets.extras.people.assets import label_worths
 from tournament_assets.extras.people.label_records import LabelRecords, LabelSample, clean_rater
 from tournament_assets.extras.people.labelling.page import LabelDesk, write_label_page
@@ -35,11 +35,6 @@ from tournament_assets.project.web_access import require_access
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.errors import Problems
-
-if TYPE_CHECKING:
-    from tournament_assets import launching
-else:
-    launching = Later("launching")
 
 _PORT = 8791
 _SAMPLE = 120
@@ -120,6 +115,8 @@ def label_group(
     given: close the page or kill the server at any time, and begin again where you stopped.
     Several raters can work at once, each under a name of their own.
     """
+    from tournament_assets import launching
+
     context = click.get_current_context()
     if context.invoked_subcommand is not None:
         return
@@ -234,6 +231,8 @@ def _draw_next(
 
 
 def _verdicts(plan: TournamentPlan, mode: str, dimension: str) -> AnyTable:
+    from tournament_assets import launching
+
     stored = launching.StoredTables(plan, mode, environment=os.environ)
     tables = stored.by_name(judge_verdicts.__name__, [dimension])
     stored.raise_if_missing()
@@ -301,6 +300,8 @@ def label_import_command(
     Other tools' labels count for pairs of the sample that was drawn here. If none was drawn,
     --random says that the labelled pairs are a random draw, and they become the sample.
     """
+    from tournament_assets import launching
+
     problems = Problems()
     with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
         records = LabelRecords.of(ledger)

@@ -4,21 +4,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from tournament_assets.cli.options import Later, config_option, json_option, show_report
+from tournament_assets.cli.options import config_option, json_option, show_report
 from tournament_assets.extras.planning.planner import plan_prompts
 from tournament_assets.extras.planning.tables import DimensionPlan, plan_document, plan_files
 from tournament_assets.run_comparison.run_reading import read_finished_runs
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.config import Mode
-
-if TYPE_CHECKING:
-    from tournament_assets import launching
-else:
-    launching = Later("launching")
 
 
 @click.command("plan")
@@ -84,6 +78,8 @@ def plan_tournament(
     Raises:
         InputError: If the config, the bank, a rubric, a recorded file or the pilot cannot be used.
     """
+    from tournament_assets import launching
+
     (run,) = read_finished_runs([pilot]) if pilot else (None,)
     estimate = launching.estimate_tournament(
         config_path, mode, environment=environment, judge_model=judge_model

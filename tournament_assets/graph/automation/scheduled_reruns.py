@@ -443,7 +443,7 @@ def diagnose_automation(
     if not _has_daemon(instance):
         yield Finding(
             "daemon",
-            Health.LOOK,
+            Health.WARNING,
             "none has reported in the last five minutes, so no schedule or sensor fires",
             "start `tournament ui`, or `tournament ui --daemon` without pages",
         )
@@ -460,11 +460,11 @@ def _diagnose_automation(plan: TournamentPlan, instance: dg.DagsterInstance) -> 
     needed[SENSOR] = any(mode.rerun_after_edits for mode in plan.config.modes.values())
     for name in (name for name, is_wanted in needed.items() if is_wanted):
         if name in running:
-            yield Finding(name, Health.WELL, "on")
+            yield Finding(name, Health.OK, "on")
         else:
             yield Finding(
                 name,
-                Health.LOOK,
+                Health.WARNING,
                 "the config names it and it is off",
                 "start `tournament ui` and switch it on under Automation",
             )
