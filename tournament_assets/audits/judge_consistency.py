@@ -33,7 +33,7 @@ from tournament_assets.audits.agreement import measure_by_prompt
 from tournament_assets.ratings.bradley_terry import PromptResamples, find_groups, log_strengths
 from tournament_assets.ratings.intervals import expanded_percentile_interval
 from tournament_assets.ratings.matches import Matches, require_count
-from tournament_assets.tournament.estimates import Estimate, Resampling
+from tournament_assets.tournament.estimates import CELLS_AT_ONCE, Estimate, Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 
@@ -208,7 +208,6 @@ def _share(parts: NDArray[np.float64]) -> NDArray[np.float64]:
 _WORK = 3e9
 """Limit on multiplications over all simulations; about two seconds."""
 _FEWEST = 99
-_CHUNK = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +275,7 @@ def measure_transitivity(
     within, majority = observed.count((won.first == low)[None])
     generator = np.random.default_rng(seed)
     simulated: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-    step = max(1, _CHUNK // max(1, n_prompts * n * n))
+    step = max(1, CELLS_AT_ONCE // max(1, n_prompts * n * n))
     for start in range(0, n_simulations, step):
         size = min(step, n_simulations - start)
         simulated.append(observed.count(generator.random((size, chance.size)) < chance))

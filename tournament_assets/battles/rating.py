@@ -38,15 +38,13 @@ from tournament_assets.ratings.significance import shares_above
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.formatting import format_confidence
+from tournament_assets.tournament.formatting import format_confidence, list_first
 from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.prompts import AnswerKey
 
 USUAL_METHODS = ("elo", "bradley-terry")
 Responses = Mapping[tuple[str, AnswerKey], str]
 """What each model wrote, by model and prompt."""
-
-_LISTED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +291,6 @@ def _rank_notes(
     ]
     if not turned:
         return []
-    more = f" and {len(turned) - _LISTED} more pairs" if len(turned) > _LISTED else ""
     met, _ = _met(coded.apart)
     counts = met[np.triu_indices(len(met), 1)]
     tied = f"{coded.n_ties} ties, which Elo leaves out and Bradley–Terry counts as half wins"
@@ -307,10 +304,7 @@ def _rank_notes(
             "trust Bradley–Terry: models did not meet equally often, and Elo depends on who met "
             "whom and when" + (f"; there are {tied}" if coded.n_ties else "")
         )
-    return [
-        "Elo and Bradley–Terry rank differently: Elo puts "
-        f"{', '.join(turned[:_LISTED])}{more}; {which}"
-    ]
+    return [f"Elo and Bradley–Terry rank differently: Elo puts {list_first(turned)}; {which}"]
 
 
 def _notes(coded: CodedBattles, preferences: Preferences) -> list[str]:

@@ -55,7 +55,6 @@ _SPREADSHEET_ERRORS = frozenset(
     ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#SPILL!", "#CALC!")
 )
 _ONE_SOURCE = "all"
-_LISTED_PROBLEMS = 50
 _SAY_WHICH = "name it with --columns, such as --columns prompt=COLUMN"
 
 
@@ -151,7 +150,7 @@ def frame_answers(frame: pd.DataFrame, *, columns: Columns | None = None) -> Ans
         raise InputError(f"the frame has column {', '.join(map(repr, twice))} twice; rename one")
     named = frame.rename(columns=str)
     rows: list[tuple[str, JsonObject]] = []
-    problems = Problems(listed=_LISTED_PROBLEMS)
+    problems = Problems(of_file=True)
     for number, record in enumerate(named.to_dict("records"), start=1):
         row = {str(name): _without_nan(value) for name, value in record.items()}
         with problems.collected():
@@ -362,7 +361,7 @@ class _Gathered:
 
     def __init__(self, layout: _Layout, title: str) -> None:
         self._layout, self._title = layout, title
-        self._problems = Problems(listed=_LISTED_PROBLEMS)
+        self._problems = Problems(of_file=True)
         self._prompts: dict[str, _Row] = {}
         self._answers: dict[str, dict[str, tuple[str, str]]] = {}
         self._n_again = 0

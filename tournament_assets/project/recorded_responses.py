@@ -84,7 +84,7 @@ def match_responses(
         InputError: As `load_recorded_responses`.
     """
     _refuse_other_models(file, entrant, title=title)
-    problems = Problems(listed=50)
+    problems = Problems(of_file=True)
     bank = _Bank(prompts)
     found: dict[str, Sample] = {}
     missing: dict[str, str] = {}

@@ -38,7 +38,6 @@ _FINISH_REASONS = {
     **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length"), "length"),
     **dict.fromkeys((RECORDED, "unknown"), RECORDED),
 }
-_LISTED_PROBLEMS = 50
 _RESPONSE_KEYS = ("response", "response_text", "text")
 _TEXT_PARTS = frozenset(
     {"text", "input_text", "output_text", "reasoning", "thinking", "redacted_thinking", "refusal"}
@@ -180,7 +179,7 @@ def parse_samples(
     """
     if not rows:
         raise InputError(f"{title}: the file holds no row; expected at least one")
-    problems = Problems(listed=_LISTED_PROBLEMS)
+    problems = Problems(of_file=True)
     for where, row in rows:
         with problems.collected():
             refuse_half_characters(dict(row), where)
@@ -218,7 +217,7 @@ def _choose(
 
 
 def _parse(chosen: SampleFormat, rows: Iterable[tuple[str, Any]]) -> list[Sample]:
-    problems = Problems(listed=_LISTED_PROBLEMS)
+    problems = Problems(of_file=True)
     samples = []
     for where, row in rows:
         try:

@@ -29,7 +29,7 @@ from tournament_assets.ratings.sandwich import (
     no_spread_note,
 )
 from tournament_assets.tournament.errors import InputError, Problems, RatingError
-from tournament_assets.tournament.estimates import Estimate, Rating
+from tournament_assets.tournament.estimates import CELLS_AT_ONCE, Estimate, Rating
 
 _MAX_STEPS = 200
 
@@ -37,8 +37,6 @@ _MAX_LOG_ODDS = 30.0
 """Odds of e^30 to 1 count as certainty; where a maximum exists, battles stay far below. From
 e^37 on rounding makes a chance 1 and the slope 0, so that an endless climb would look like a
 maximum."""
-
-_CELLS_AT_ONCE = 4_000_000
 
 
 def n_discriminations(data: Matches) -> int:
@@ -216,7 +214,7 @@ def sandwich_covariance(
     order = np.argsort(unit, kind="stable")
     unit = unit[order]
     n_units = int(unit[-1]) + 1
-    at_once = max(1, _CELLS_AT_ONCE // total)
+    at_once = max(1, CELLS_AT_ONCE // total)
     meat = np.zeros((total, total))
     for start in range(0, n_units, at_once):
         stop = min(n_units, start + at_once)

@@ -21,7 +21,7 @@ from tournament_assets.tournament.asset_rows import WinRateRow
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
-_SHOWN = 3
+_MOST_EXAMPLES = 3
 _ROUNDING = 1e-12
 """A mean share this near to a half is a tie."""
 
@@ -395,10 +395,10 @@ def _report(
 ) -> None:
     rows = np.flatnonzero(is_wrong)
     problems.extend(
-        f"match {row}: {text.format(repr(values[row].item()))}" for row in rows[:_SHOWN]
+        f"match {row}: {text.format(repr(values[row].item()))}" for row in rows[:_MOST_EXAMPLES]
     )
-    if rows.size > _SHOWN:
-        problems.add(f"the same is wrong with {rows.size - _SHOWN} more matches")
+    if rows.size > _MOST_EXAMPLES:
+        problems.add(f"the same is wrong with {rows.size - _MOST_EXAMPLES} more matches")
 
 
 _SEEN_FROM_B = {Outcome.A_WINS: Outcome.B_WINS, Outcome.B_WINS: Outcome.A_WINS}

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import Matches, require_confidence
-from tournament_assets.tournament.estimates import Rating
-
-_CELLS_AT_ONCE = 4_000_000
+from tournament_assets.tournament.estimates import CELLS_AT_ONCE, Rating
 
 
 class SamplingUnit(StrEnum):
@@ -261,7 +259,7 @@ def _spread(
     # Their units, sorted and numbered without gaps.
     compact = np.cumsum(np.diff(units[rows], prepend=units[rows[:1]]) != 0)
     n_shared = int(compact[-1]) + 1 if rows.size else 0
-    at_once = max(1, _CELLS_AT_ONCE // n_entrants)
+    at_once = max(1, CELLS_AT_ONCE // n_entrants)
     for start in range(0, n_shared, at_once):
         stop = min(n_shared, start + at_once)
         here = slice(*np.searchsorted(compact, [start, stop]))

@@ -26,6 +26,7 @@ from tournament_assets.tournament.formatting import (
     format_count_of,
     format_plural,
     format_share,
+    list_first,
 )
 
 KIND_TITLES: Mapping[str, str] = {
@@ -41,7 +42,6 @@ KIND_TITLES: Mapping[str, str] = {
 }
 """Display names of the kinds of findings, in order."""
 
-_NAMED_PROMPTS = 3
 """The most prompts, and strata, that one row names."""
 
 
@@ -317,18 +317,15 @@ def _finding_table(folded: Iterable[AlikeFindings]) -> ReportTable:
         {
             "dimension": lambda each: each.dimension,
             "what": lambda each: KIND_TITLES[each.kind],
-            "prompt": lambda each: _listed([row.prompt_id or ABSENT for row in each.rows]),
-            "stratum": lambda each: _listed(list(dict.fromkeys(row.stratum for row in each.rows))),
+            "prompt": lambda each: list_first([row.prompt_id or ABSENT for row in each.rows]),
+            "stratum": lambda each: list_first(
+                list(dict.fromkeys(row.stratum for row in each.rows))
+            ),
             "finding": lambda each: each.sentence,
         },
         n_labels=4,
         subject=(2,),
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED_PROMPTS
-    return ", ".join(names[:_NAMED_PROMPTS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _top_movers(rows: Iterable[PromptFindingRow], limit: int) -> list[PromptFindingRow]:

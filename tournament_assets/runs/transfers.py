@@ -309,7 +309,7 @@ def _match_responses(path: Path, name: str, plan: TournamentPlan) -> MatchedRows
 
 
 _IMPORTED = "imported"
-_CHUNK = 2_000
+_RECORDS_AT_ONCE = 2_000
 _NOT_ASKED = frozenset({"identical", "pending"})
 
 
@@ -423,7 +423,7 @@ def import_judgments(paths: Sequence[Path], *, ledger: "Ledger") -> list[ImportR
         added = failures = 0
         # One transaction for many rows: the disk is waited for once in each.
         records = (record for record in file if record.result_type not in _NOT_ASKED)
-        while chunk := list(islice(records, _CHUNK)):
+        while chunk := list(islice(records, _RECORDS_AT_ONCE)):
             replies = [stored_reply(record) for record in chunk]
             added += ledger.import_replies(filter(is_final, replies))
             failed = [(each.request_key, each) for each in replies if not is_final(each)]

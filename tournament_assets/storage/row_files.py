@@ -29,7 +29,6 @@ from tournament_assets.tournament.json_lines import (
     refuse_half_characters,
 )
 
-_LISTED_PROBLEMS = 50
 FileKind = Literal["parquet", "json lines", "json list", "json object", "csv"]
 
 
@@ -127,7 +126,7 @@ def read_rows(path: Path, kind: FileKind) -> list[tuple[str, JsonObject]]:
         items = read_json_list(path)
     else:
         items = [(path.name, _load_as("a JSON object", path))]
-    problems = Problems(listed=_LISTED_PROBLEMS)
+    problems = Problems(of_file=True)
     objects: list[tuple[str, JsonObject]] = []
     for where, item in items:
         if not isinstance(item, dict):
@@ -268,7 +267,7 @@ def csv_rows(path: Path, *, needed: Sequence[str] = ()) -> Iterator[tuple[str, J
             f"{path}: the header has {', '.join(map(repr, twice))} more than once; expected every "
             "column's name once; rename one"
         )
-    problems = Problems(listed=_LISTED_PROBLEMS)
+    problems = Problems(of_file=True)
     with _csv_text(path, layout.encoding) as text:
         for _ in range(layout.skipped):
             text.readline()

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+CELLS_AT_ONCE = 2_000_000
+"""Most cells of an array that resamples, simulations or units fill at once: 16 MB."""
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:

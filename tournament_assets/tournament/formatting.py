@@ -146,3 +146,9 @@ def name_some(names: Sequence[str], instead: str = "") -> str:
 
 _MOST_NAMES = 4
 """Most names that a short sentence holds."""
+
+
+def list_first(texts: Sequence[str], most: int = 3, *, separator: str = ", ") -> str:
+    """Return the first texts, and how many more there are."""
+    rest = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return f"{separator.join(texts[:most])}{rest}"

@@ -15,7 +15,6 @@ from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.json_lines import JsonObject
 
 QuestionFormat = Literal["medmcqa", "medqa"]
-_LISTED_PROBLEMS = 20
 
 _LETTERS = "ABCD"
 
@@ -60,7 +59,7 @@ def parse_medmcqa(
         InputError: With the first problems of the file and the number of the others; or if
             `cop_base` is None and the file does not show it.
     """
-    problems = Problems(listed=_LISTED_PROBLEMS)
+    problems = Problems(of_file=True)
     cops = [_read_cop(where, row, problems) for where, row in rows]
     if cop_base is None:
         cop_base = _detect_cop_base(rows, cops, problems)
@@ -154,7 +153,7 @@ def parse_medqa(rows: Sequence[tuple[str, JsonObject]]) -> list[MultipleChoiceQu
     Raises:
         InputError: With the first problems of the file and the number of the others.
     """
-    problems = Problems(listed=_LISTED_PROBLEMS)
+    problems = Problems(of_file=True)
     questions = [_parse_medqa_row(where, row, problems) for where, row in rows]
     problems.raise_if_any()
     return questions

@@ -34,7 +34,6 @@ from tournament_assets.tournament.json_lines import JsonObject, parse_object, pa
 VOTES_FORMAT = "tournament-votes"
 MAX_FILE_BYTES = 8 * 2**20
 MAX_VOTES = 20_000
-_LISTED_PROBLEMS = 50
 _ORIGIN = "lmsys"
 _HEX = re.compile("[0-9a-f]{16,64}")
 _SAID = {"A": "a", "B": "b", "tie": "tie", "both_bad": "both_bad", "undo": "undo"}
@@ -210,7 +209,7 @@ def read_votes(
     if len(rows) > MAX_VOTES:
         raise InputError(f"there are {len(rows)} votes; expected at most {MAX_VOTES}")
     now = now or datetime.now(UTC)
-    problems = Problems(listed=_LISTED_PROBLEMS)
+    problems = Problems(of_file=True)
     votes: list[LabelVote] = []
     for number, row in enumerate(rows, start=1):
         row_problems = list(_row_problems(row, pairs))

@@ -37,11 +37,11 @@ from tournament_assets.ratings.intervals import can_tell
 from tournament_assets.ratings.matches import Matches, require_confidence
 from tournament_assets.ratings.sequential import StoppingRule, aimed_capital, decide
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import CELLS_AT_ONCE
 
 ELO_PER_NAT = 400.0 / math.log(10.0)
 _LARGEST_SIMULATION = 1000
 """The most prompts that are simulated; from here on, errors shrink as 1 / sqrt(prompts)."""
-_CELLS_AT_ONCE = 2_000_000
 
 
 @cache
@@ -260,7 +260,7 @@ class PowerCurve:
     def _ratios(self, n_prompts: int) -> NDArray[np.float64]:
         """Simulate the difference of the two over its error, shape (n_tournaments,)."""
         generator = np.random.default_rng((self.seed, n_prompts))
-        at_once = max(1, _CELLS_AT_ONCE // (n_prompts * self.noise.n_pairs))
+        at_once = max(1, CELLS_AT_ONCE // (n_prompts * self.noise.n_pairs))
         parts = []
         for begin in range(0, self.n_tournaments, at_once):
             count = min(at_once, self.n_tournaments - begin)

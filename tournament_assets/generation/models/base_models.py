@@ -26,6 +26,7 @@ from tournament_assets.generation.models.entrant_weights import (
     is_gguf,
 )
 from tournament_assets.tournament.errors import GenerationError, InputError
+from tournament_assets.tournament.formatting import list_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,22 +307,18 @@ def _refuse_gaps(report: Any, *, name: str, folder: Path) -> None:
         raise InputError(problems)
 
 
-_SHOWN = 3
-
-
 def _shape_problems(mismatched: Any, *, name: str, folder: Path) -> list[str]:
     """Name the tensors whose shapes differ from those in `config.json`."""
     if not mismatched:
         return []
-    lines = [
-        f"{tensor!r} is {tuple(loaded)} and should be {tuple(expected)}"
-        for tensor, loaded, expected in sorted(mismatched)[:_SHOWN]
+    shapes = [
+        f"{tensor!r} is {tuple(stored)} and should be {tuple(expected)}"
+        for tensor, stored, expected in sorted(mismatched)
     ]
-    more = f" and {len(mismatched) - _SHOWN} more" if len(mismatched) > _SHOWN else ""
     return [
         f"{name}: {len(mismatched)} tensors in {str(folder)!r} have another shape than its "
-        f"config.json says: {'; '.join(lines)}{more}; expected the config.json that these weights "
-        "were saved with"
+        f"config.json says: {list_first(shapes, separator='; ')}; expected the config.json that "
+        "these weights were saved with"
     ]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.formatting import list_first
 from tournament_assets.tournament.hydra_entrants import NeededShards
 
 LFS_PREFIX = b"version https://git-lfs"
@@ -298,7 +299,6 @@ def _listed(names: list[str]) -> str:
 
 
 _WILDCARDS = frozenset("*?[")
-_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,11 +375,10 @@ def find_shards(needed: NeededShards, folder: Path, *, what: str) -> list[Path]:
         else:
             shards.append(present[0])
     if missing:
-        names = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
         source = f"; get them from {needed.folder.source}" if needed.folder.source else ""
         problems.append(
-            f"{what}: {str(folder)!r} lacks {len(missing)} of {len(needed.names)} files, {names}; "
-            f"expected one a head{source}, or correct 'files'"
+            f"{what}: {str(folder)!r} lacks {len(missing)} of {len(needed.names)} files, "
+            f"{list_first(missing)}; expected one a head{source}, or correct 'files'"
         )
     if problems:
         raise InputError(problems)

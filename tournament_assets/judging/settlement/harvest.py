@@ -16,8 +16,9 @@ from tournament_assets.judging.settlement.sessions import (
 )
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
-_CHUNK = 500
-_CHUNK_CHARACTERS = 16_000_000
+RESULTS_AT_ONCE = 500
+"""How many results of a batch are read before they are kept."""
+_CHARACTERS_AT_ONCE = 16_000_000
 UNPARSABLE_TIMES = 2
 """How often a request may come back in a line that is not JSON before it is given up."""
 INVALID_ERRORS = frozenset({"invalid_request_error", "request_too_large"})
@@ -167,7 +168,7 @@ def _read_results(
                 key = request_key_of(row.custom_id, nonce=batch.nonce) or ""
                 part.append((key, row))
                 size += len(row.raw)
-                if len(part) == _CHUNK or size >= _CHUNK_CHARACTERS:
+                if len(part) == RESULTS_AT_ONCE or size >= _CHARACTERS_AT_ONCE:
                     is_over = False
                     break
         except JudgeError as error:

@@ -20,8 +20,8 @@ time, one in a thousand gets so far; asking fifty outside a batch would cost a s
 _MAX_REFUSED = 3
 """So many refusals before the first reply end a trial: a refusal costs nothing, and may be about
 one prompt alone."""
-_SHOWN = 3
-_SHOWN_CHARACTERS = 100
+_MOST_EXAMPLES = 3
+_EXAMPLE_CHARACTERS = 100
 
 
 @dataclass(slots=True)
@@ -67,10 +67,10 @@ class Trial:
         return verdict
 
     def _show(self, reply: Reply) -> None:
-        if len(self.examples) == _SHOWN:
+        if len(self.examples) == _MOST_EXAMPLES:
             return
         said = reply.text if reply.error_message is None else reply.error_message
-        end = (said or "").strip()[-_SHOWN_CHARACTERS:]
+        end = (said or "").strip()[-_EXAMPLE_CHARACTERS:]
         why = reply.stop_reason or reply.error_type or reply.result_type
         self.examples.append(f"{end!r} ({why})")
 

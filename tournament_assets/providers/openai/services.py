@@ -55,6 +55,7 @@ from tournament_assets.providers.service_words import (
 )
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json
+from tournament_assets.tournament.formatting import list_first
 from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.judge_services import ServiceConnection
 from tournament_assets.tournament.places import origin_of
@@ -153,9 +154,7 @@ class OpenAiChat(ServiceAnswers):
         names = self.list_models()
         if model in names:
             return None
-        few = ", ".join(map(repr, names[:_LISTED_MODELS]))
-        more = len(names) - _LISTED_MODELS
-        listed = f"; it lists {few}{f' and {more} more' if more > 0 else ''}" if names else ""
+        listed = f"; it lists {list_first([*map(repr, names)], _LISTED_MODELS)}" if names else ""
         return self._tidy(self._unlisted(model, status) + listed)
 
     def list_models(self) -> list[str]:
