@@ -4,10 +4,10 @@ The figure shows the evidence by prompt, as a fraction of what a decision needs:
 the upper edge decides for the entrant named first, the lower edge for the other.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import groupby
 
+from tournament_assets.ratings.decisions import DecisionRow, last_rounds
 from tournament_assets.reports.claims import mark
 from tournament_assets.reports.figures.canvas import (
     DARK,
@@ -25,7 +25,7 @@ from tournament_assets.reports.report_tables import (
     ReportTable,
     ThemedPicture,
 )
-from tournament_assets.tournament.asset_rows import DecisionRow, LeaderboardRow, by_dimension
+from tournament_assets.tournament.asset_rows import LeaderboardRow, by_dimension
 from tournament_assets.tournament.formatting import (
     format_confidence,
     format_count_of,
@@ -51,12 +51,6 @@ _MOST_LINES = 45
 _EDGE = 1.15
 _CERTAIN = 99_999
 """Larger capital adds no information; it is infinite once nothing could undo a lead."""
-
-
-def last_rounds(rows: Iterable[DecisionRow]) -> list[DecisionRow]:
-    """Return the last row of every two entrants on every dimension."""
-    groups = groupby(rows, key=lambda row: (row.dimension, row.entrant_a, row.entrant_b))
-    return [list(of_two)[-1] for _, of_two in groups]
 
 
 def stopping_section(

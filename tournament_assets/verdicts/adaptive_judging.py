@@ -33,6 +33,7 @@ from tournament_assets.judging.requests.verdict_parsing import (
     settle_panel,
 )
 from tournament_assets.ratings import sequential
+from tournament_assets.ratings.decisions import DecisionRow, last_rounds
 from tournament_assets.ratings.sequential import (
     PairDecision,
     PairEvidence,
@@ -41,7 +42,7 @@ from tournament_assets.ratings.sequential import (
     tail_prompts,
 )
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
-from tournament_assets.tournament.asset_rows import DecisionRow, JudgeReplyRow, VerdictRow
+from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.judges import AdaptiveConfig, JudgingConfig, Rubric
 from tournament_assets.verdicts.table_rows import reply_rows, settled_rows
 
@@ -79,16 +80,9 @@ class Course:
         """Return the shares on prompts with a verdict by the two entrants, without pending ones."""
         return {
             (row.entrant_a, row.entrant_b): own[~np.isnan(own)].tolist()
-            for row, own in zip(last_rows(self.rows), self.shares, strict=True)
+            for row, own in zip(last_rounds(self.rows), self.shares, strict=True)
             if not row.pending
         }
-
-
-def last_rows(rows: Iterable[DecisionRow]) -> Iterator[DecisionRow]:
-    """Yield the last row of every two entrants."""
-    for _, of_two in groupby(rows, key=lambda row: (row.entrant_a, row.entrant_b)):
-        *_, last = of_two
-        yield last
 
 
 def decide(
@@ -185,7 +179,7 @@ def expected_share(
     Returns:
         A share from 0 to 1; None if a pair has no share in the pilot, or nothing is left.
     """
-    rows = list(last_rows(course.rows))
+    rows = last_rounds(course.rows)
     names = [(row.entrant_a, row.entrant_b) for row in rows]
     settled = [row.looked_at - row.pending for row in rows]
     left = sum(row.prompts - done for row, done in zip(rows, settled, strict=True))
@@ -517,7 +511,7 @@ class Unasked:
     @classmethod
     def of(cls, decisions: pd.DataFrame | None) -> Unasked | None:
         """Count them in the table `judging_decisions`; None where no pair stops."""
-        rows = [] if decisions is None else list(last_rows(rows_of(DecisionRow, decisions)))
+        rows = [] if decisions is None else last_rounds(rows_of(DecisionRow, decisions))
         if all(row.goal == EVERYTHING for row in rows):
             return None
         return cls(
@@ -536,7 +530,7 @@ Weigh = Callable[[PairKey], float]
 
 def weights_of(decisions: pd.DataFrame) -> Weigh | None:
     """Return the weight of verdicts by table `judging_decisions`; None if all weigh 1."""
-    rows = list(last_rows(rows_of(DecisionRow, decisions)))
+    rows = last_rounds(rows_of(DecisionRow, decisions))
     if all(row.goal == EVERYTHING for row in rows):
         return None
     tails = {(name, row.entrant_a, row.entrant_b): row.weight for row in rows for name in row.tail}
@@ -548,7 +542,7 @@ def sides_of(decisions: pd.DataFrame) -> frozenset[tuple[str, str]] | None:
 
     All decisions are right together at the configured confidence.
     """
-    rows = list(last_rows(rows_of(DecisionRow, decisions)))
+    rows = last_rounds(rows_of(DecisionRow, decisions))
     if all(row.goal == EVERYTHING for row in rows):
         return None
     return frozenset(

@@ -16,6 +16,7 @@ from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import Tally
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import load_rubric
+from tournament_assets.ratings.decisions import DecisionRow, last_rounds
 from tournament_assets.reports.cost_estimate import (
     budget_sentence,
     caching_problems,
@@ -28,7 +29,6 @@ from tournament_assets.runs.estimates import course_so_far, estimate_pairs, requ
 from tournament_assets.runs.provenance import Bill, LargeTables
 from tournament_assets.storage.tables import StoredTable, WrittenTable, write_table
 from tournament_assets.tournament.asset_rows import (
-    DecisionRow,
     JudgeReplyRow,
     RequestsRow,
 )
@@ -39,7 +39,6 @@ from tournament_assets.tournament.judges import Judge, Rubric, label_judges, par
 from tournament_assets.verdicts.adaptive_judging import (
     decide,
     is_free_with,
-    last_rows,
     verdicts_in_table,
 )
 from tournament_assets.verdicts.judge_requests import (
@@ -394,7 +393,7 @@ def judging_decisions(
         count_shown=count_shown(config.judges_of(step.mode)),
     )
     rows = list(course.rows)
-    last = list(last_rows(rows))
+    last = last_rounds(rows)
     columns = ("entrant_a", "entrant_b", "round", "looked_at", "prompts", "evidence", "side")
     return Made(
         rows,
