@@ -128,7 +128,7 @@ def _live(
 ) -> int:
     # A few requests are several batches, and a few rows several parts.
     submission.MAX_BATCH_REQUESTS = BATCH_REQUESTS
-    harvesting._CHUNK = recovery._CHUNK = CHUNK_ROWS
+    harvesting.RESULTS_AT_ONCE = recovery.RESULTS_AT_ONCE = CHUNK_ROWS
     # The order of the results, and so that of the boundaries, follows from the nonces.
     secrets.token_hex = _NumberedNames(number).token_hex
     progress = Progress()

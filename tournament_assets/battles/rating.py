@@ -25,7 +25,9 @@ from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.rating_evidence import Evidence
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
+    ELO,
     METHODS,
+    STYLE,
     compared_methods,
     rating_rows,
 )
@@ -196,16 +198,11 @@ def _rate(
         # Where weights say that pairs stopped early, resampling ignores when they did.
         tells_apart=bool((coded.matches.weight == 1).all()),
     )
-    asked = {name for each, name in battle_methods().items() if each in methods}
-    ratings = rating_rows(
-        evidence,
-        [
-            name
-            for name, each in METHODS.items()
-            if (name in asked or each.needs == "responses") and each.can_rate(evidence)
-        ],
-        dimension=named,
-    )
+    names = {name for word, name in battle_methods().items() if word in methods and name != ELO}
+    if responses is not None:
+        names.add(STYLE)
+    in_order = [name for name in METHODS if name in names]
+    ratings = rating_rows(evidence, in_order, dimension=named)
     return BattleRatings(
         dimension=dimension,
         elo=tuple(elo),

@@ -361,7 +361,7 @@ def _build_reported_check(
         latest = context.instance.get_latest_materialization_event(key)
         made = latest.asset_materialization if latest else None
         if made is None or name not in made.metadata:
-            job = f"{plan.tournament_id}_test_judge"
+            job = plan.job("test_judge")
             words = f"nothing was found yet; the job {job} looks, and costs money"
             return dg.AssetCheckResult(
                 passed=False, severity=dg.AssetCheckSeverity.WARN, description=words

@@ -57,6 +57,10 @@ class TournamentPlan:
         purpose = verdicts_of(judge.model) if self.config.has_jury(mode) else VERDICTS
         return JudgingScope(self.tournament_id, mode, dimension, purpose)
 
+    def job(self, name: str) -> str:
+        """Return the name that one of the tournament's jobs has in Dagster."""
+        return f"{self.tournament_id}_{name}"
+
     def group(self, stage: str) -> str:
         """Return the asset group of one of the tournament's stages."""
         return f"{self.tournament_id}_{stage}"

@@ -88,7 +88,7 @@ def measures(step: Step, inputs: MeasureInputs) -> Made[list[MeasureRow]]:
 
 
 def _evidence(step: Step, inputs: MeasureInputs) -> JudgeEvidence:
-    job = f"{step.plan.tournament_id}_test_judge"
+    job = step.plan.job("test_judge")
     lengths, config = longer_responses(inputs.match_list), step.plan.config
     verdicts, pairs = inputs.judge_verdicts, _judged_pairs(inputs.judge_verdicts, lengths)
     unasked = Unasked.of(inputs.judging_decisions)

@@ -95,7 +95,7 @@ def _stage(plan: TournamentPlan, job: JobRow) -> Stage:
     is_hidden = job.part_of != "request"
     return Stage(
         name=job.name,
-        job_name=f"{_HIDDEN if is_hidden else ''}{plan.tournament_id}_{job.name}",
+        job_name=f"{_HIDDEN if is_hidden else ''}{plan.job(job.name)}",
         title=title,
         assets=tuple(row.name for row in rows),
         # Inputs are always observed as a whole.
@@ -169,7 +169,7 @@ def build_rejudge_job(plan: TournamentPlan) -> Any:
     """Build the job that resends failed requests; Dagster has no public name for its type."""
     stage = stage_making(plan, judge_replies.__name__)
     return dg.define_asset_job(
-        f"{plan.tournament_id}_rejudge",
+        plan.job("rejudge"),
         selection=_selection(plan, stage.assets),
         config=op_configs(plan, stage.assets, {"rejudge": True}),
         description=(

@@ -192,7 +192,7 @@ def _build_beginning_job(plan: TournamentPlan, scope: Scope, does: str) -> dg.Jo
 
 def beginning_job(plan: TournamentPlan, scope: Scope) -> str:
     """Return the name of the job that begins a rerun."""
-    return f"{plan.tournament_id}_{'run' if scope == 'all' else 'rerun'}"
+    return plan.job("run" if scope == "all" else "rerun")
 
 
 def _begin_by_hand(context: dg.OpExecutionContext, plan: TournamentPlan, scope: Scope) -> None:
