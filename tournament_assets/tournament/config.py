@@ -24,7 +24,7 @@ from tournament_assets.tournament.judges import (
     jury_problem,
     label_judges,
 )
-from tournament_assets.tournament.places import FROM_LIST, Frozen, Location
+from tournament_assets.tournament.places import FROM_LIST, FilePlace, Frozen
 
 _OWNER = r"^(team:.+|[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7})$"
 """The names that Dagster accepts as an owner."""
@@ -315,7 +315,7 @@ class TournamentConfig(_KeysOfExtras):
 
     tournament_id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
     description: str = ""
-    prompt_bank: Location
+    prompt_bank: FilePlace
     modes: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], ModeConfig]
     dimensions: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], DimensionConfig] = Field(
         min_length=1
