@@ -158,7 +158,7 @@ def test_a_line_that_is_no_json_besides_all_the_rows_does_not_matter() -> None:
 
 
 def test_long_rows_are_written_down_before_many_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(harvest, "_CHUNK_CHARACTERS", 25)
+    monkeypatch.setattr(harvest, "_CHARACTERS_AT_ONCE", 25)
     bench = Bench(answer=lambda request: reply_row(request.custom_id, raw="x" * 10))
     bench.settle(requests_for(4))
     assert bench.events.count("ledger: rows") == 3
