@@ -78,9 +78,6 @@ def read_columns(
 
     Returns:
         The battles, and how many rows were left out, by the reason.
-
-    Raises:
-        InputError: With the first problems of the rows and the number of the others.
     """
     parts = _parquet_parts if sample.kind == "parquet" else _json_parts
     try:
@@ -326,9 +323,6 @@ def write_columns(
         path: A name that ends in .parquet or .jsonl.
         names: What the file calls each field that it keeps.
         settings: Kept in the file.
-
-    Raises:
-        InputError: If the file is there already, or its name ends in something else.
     """
     writers = {".parquet": write_parquet, ".jsonl": write_lines}
     writer = writers.get(path.suffix.lower())

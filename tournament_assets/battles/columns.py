@@ -196,9 +196,6 @@ def code_battles(
         entrants: Everyone who may appear, in the order of the tables; all of the battles, sorted,
             if empty.
         preferences: What a preference that is finer than the winner does.
-
-    Raises:
-        InputError: With every model that is not among the entrants.
     """
     found = {*different_names(table, "model_a"), *different_names(table, "model_b")}
     names = tuple(entrants) or tuple(sorted(found))

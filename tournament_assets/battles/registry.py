@@ -45,10 +45,6 @@ def read_battles(
         path: The file; a judge's folder for arena-hard.
         format_name: The format; found out from the file if None.
         options: What the file does not say itself.
-
-    Raises:
-        InputError: If the format is unknown or cannot be told, the file holds no battle, or any
-            row is wrong.
     """
     battle_format = _named(format_name) if format_name else detect_format(path)
     battles = battle_format.read(path, options or FormatOptions())
@@ -223,9 +219,6 @@ def read_responses(path: Path) -> dict[tuple[str, AnswerKey], str]:
     """Read what models wrote: JSON lines with `model`, `question_id`, `response` and `sample`.
 
     The sample is 1 where a line does not say it.
-
-    Raises:
-        InputError: With every line that lacks one of them or repeats another one's.
     """
     found: dict[tuple[str, AnswerKey], str] = {}
 

@@ -159,10 +159,6 @@ def load_fair_report(
 
     Args:
         excluded: Entrants to leave out.
-
-    Raises:
-        InputError: If the config cannot be used, nothing is stored, or these entrants cannot be
-            left out.
     """
     from tournament_assets import definitions, launching
 

@@ -99,9 +99,6 @@ def show_report(
         values: Returns the values to print as JSON.
         markdown_path: Where to write the page; None for nowhere.
         width: Width of the tables in characters, if there is no terminal.
-
-    Raises:
-        InputError: If the page cannot be written.
     """
     if markdown_path is not None:
         try:

@@ -74,11 +74,7 @@ def run_command(config_path: Path, mode: str, **options: Any) -> None:
 
 
 def _refuse_config(path: Path, mode: str) -> None:
-    """Refuse a config or mode that cannot be run, and then say that loading takes seconds.
-
-    Raises:
-        InputError: With every problem of the config.
-    """
+    """Refuse a config or mode that cannot be run, and then say that loading takes seconds."""
     from tournament_assets.project.config_files import load_config
 
     load_config(path).config.mode(mode)

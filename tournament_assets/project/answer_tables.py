@@ -106,11 +106,7 @@ Columns = Mapping[ColumnRole, Sequence[str]]
 
 
 def parse_columns(written: Iterable[str]) -> dict[ColumnRole, list[str]]:
-    """Read the command line's `ROLE=COLUMN` options.
-
-    Raises:
-        InputError: With every one that is malformed.
-    """
+    """Read the command line's `ROLE=COLUMN` options."""
     problems = Problems()
     columns: dict[ColumnRole, list[str]] = {}
     for option in written:
@@ -216,9 +212,6 @@ def arrange_answers(
         rows: Where each row is, and the row; None is a missing cell.
         title: What the rows are, for messages.
         columns: What the columns hold, if their names do not say so.
-
-    Raises:
-        InputError: With every problem of the rows.
     """
     names = list(dict.fromkeys(name for _, row in rows for name in row))
     filled = [

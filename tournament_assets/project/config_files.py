@@ -65,10 +65,6 @@ def write_config(values: Mapping[str, Any], folder: Path) -> Path:
     Args:
         values: Its keys.
         folder: The project.
-
-    Raises:
-        InputError: With every problem of it; or if a file of that name is there that this function
-            did not write, or it cannot be written.
     """
     try:
         text = yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True)

@@ -59,11 +59,7 @@ def known_responses(
     *,
     ledger: "Ledger",
 ) -> dict[AnswerKey, str]:
-    """Return an entrant's existing responses to the given prompts, by prompt and sample.
-
-    Raises:
-        InputError: If a recorded file cannot be used. Missing weights are no problem.
-    """
+    """Return an entrant's existing responses to the given prompts, by prompt and sample."""
     if answers_once(entrant) and any(each.sample > 1 for each in prompts):
         firsts = first_samples(prompts)
         once = known_responses(plan, entrant, bank, firsts, ledger=ledger)
@@ -100,11 +96,7 @@ def pairs_of_dimension(
 def existing_requests(
     plan: TournamentPlan, mode: Mode, judge: Judge, *, ledger: "Ledger"
 ) -> dict[str, JudgeRequests]:
-    """Return a judge's requests about the existing responses, by dimension.
-
-    Raises:
-        InputError: If the bank, a rubric or a recorded file cannot be used.
-    """
+    """Return a judge's requests about the existing responses, by dimension."""
     config = plan.config
     bank, prompts = load_bank_and_selection(plan, mode)
     responses = {
@@ -148,11 +140,7 @@ class FailedPresentation:
 def find_failed_presentations(
     plan: TournamentPlan, mode: Mode, *, ledger: "Ledger", judge_model: str | None = None
 ) -> list[FailedPresentation]:
-    """Return what could be judged again, by dimension and pair, without asking a judge.
-
-    Raises:
-        InputError: If the bank, a rubric or a recorded file cannot be used.
-    """
+    """Return what could be judged again, by dimension and pair, without asking a judge."""
     found: list[FailedPresentation] = []
     asked = [
         (plan.verdict_scope(mode, dimension, judge), of_dimension)

@@ -110,10 +110,6 @@ def write_new_project(
         folder: May be missing or hold other files. Its own `.gitignore` is kept.
         tournament: What it is made from; the sample by default.
         replaces: Existing files are overwritten if the first line of their config contains this.
-
-    Raises:
-        InputError: With every file that would be overwritten, if the judge is unknown, or if a file
-            cannot be written; only in the last case may files have been written.
     """
     made = sample_tournament() if tournament is None else tournament
     tournament_id = as_identifier(folder.resolve().name)

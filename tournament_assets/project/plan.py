@@ -87,11 +87,7 @@ def upstream_assets(plan: TournamentPlan) -> tuple[str, ...]:
 
 
 def refuse_upstream_assets(plan: TournamentPlan) -> None:
-    """Refuse responses that are assets, which need a surrounding project.
-
-    Raises:
-        InputError: With every such entrant.
-    """
+    """Refuse responses that are assets, which need a surrounding project."""
     problems = Problems()
     for entrant in plan.config.entrants:
         if isinstance(entrant, RecordedEntrant) and entrant.responses.asset is not None:

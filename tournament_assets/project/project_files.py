@@ -96,11 +96,7 @@ class Project:
 
 
 def load_prompt_bank(path: Path) -> list[Prompt]:
-    """Read a prompt bank from a JSONL file, without a tournament.
-
-    Raises:
-        InputError: With every problem of every line.
-    """
+    """Read a prompt bank from a JSONL file, without a tournament."""
     return parse_prompt_bank(read_json_lines(path))
 
 
@@ -226,11 +222,7 @@ def places_of(entrant: AnyEntrant, project: Project) -> list[Path]:
 
 
 def find_entrant_files(entrant: LocalEntrant, project: Project) -> EntrantFiles:
-    """Return the files of an entrant whose responses are generated here.
-
-    Raises:
-        InputError: With everything that is not where the config says.
-    """
+    """Return the files of an entrant whose responses are generated here."""
     weights: list[Path] = []
     shards: dict[str, list[Path]] = {}
     problems = Problems()

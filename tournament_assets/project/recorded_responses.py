@@ -79,9 +79,6 @@ def match_responses(
     Args:
         title: Where the responses are from, for messages.
         prompts: The whole bank.
-
-    Raises:
-        InputError: As `load_recorded_responses`.
     """
     _refuse_other_models(file, entrant, title=title)
     problems = Problems(of_file=True)

@@ -138,9 +138,6 @@ def read_samples(
         format_name: The format; detected from the file if None.
         columns: The column of each field of `COLUMN_FIELDS`, instead of a format; a dot leads into
             a column that is an object.
-
-    Raises:
-        InputError: If the format is unknown or cannot be detected; with every problem of the rows.
     """
     sample = sample_file(path)
     chosen = _choose(sample, str(path), format_name, columns)
@@ -173,9 +170,6 @@ def parse_samples(
         title: What the rows are, for messages.
         format_name: The format; detected from the first row if None.
         columns: The column of each field.
-
-    Raises:
-        InputError: As `read_samples`; or if there is no row.
     """
     if not rows:
         raise InputError(f"{title}: the file holds no row; expected at least one")

@@ -149,11 +149,7 @@ def serve(start: ServerStart, pages: tuple[str, int] | None) -> int:
 
 
 def refuse_place(host: str, port: int, environment: Mapping[str, str]) -> None:
-    """Refuse to serve pages where other machines need no token, or on a port that is taken.
-
-    Raises:
-        InputError: In both cases.
-    """
+    """Refuse to serve pages where other machines need no token, or on a port that is taken."""
     require_access(host, environment.get(TOKEN_VARIABLE) or None, variable=TOKEN_VARIABLE)
     listen(host, port).close()
 

@@ -325,9 +325,6 @@ def code_judgments(judgments: Iterable[Judgment], *, entrants: Sequence[str]) ->
     Args:
         judgments: Settled pairs.
         entrants: Everyone who may appear, in the order of the tables.
-
-    Raises:
-        InputError: With every entrant that is unknown, listed twice, or judged against itself.
     """
     return code_samples(judgments, entrants=entrants).averaged_over_samples()
 
@@ -338,9 +335,6 @@ def code_samples(judgments: Iterable[Judgment], *, entrants: Sequence[str]) -> M
     Args:
         judgments: Settled pairs.
         entrants: Everyone who may appear, in the order of the tables.
-
-    Raises:
-        InputError: With every entrant that is unknown, listed twice, or judged against itself.
     """
     judgments = list(judgments)
     index_of = _index_entrants(judgments, entrants=entrants)

@@ -165,9 +165,6 @@ def judged_differences(
 
     Args:
         responses: Every response, by entrant and what it answers.
-
-    Raises:
-        InputError: With every judged response that is missing.
     """
     samples = matches.sample_numbers.tolist()
     first, second = (

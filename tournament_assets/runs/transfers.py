@@ -335,8 +335,7 @@ def export_judgments(
 ) -> dict[Path, int]:
     """Write every reply to a mode's requests, one file a dimension; return their records.
 
-    Raises:
-        InputError: If the bank, a rubric or a recorded file cannot be used.
+    Files are left behind only where one of them could not be written.
     """
     written: dict[Path, int] = {}
     folder.mkdir(parents=True, exist_ok=True)
@@ -386,11 +385,7 @@ def _records(
 def import_files(
     paths: Sequence[Path], plan: TournamentPlan, *, ledger: "Ledger"
 ) -> list[ImportReport]:
-    """Import files into the ledger: exports of a ledger, and files of an earlier cache.
-
-    Raises:
-        InputError: With every problem of the first file that has any.
-    """
+    """Import files into the ledger: exports of a ledger, and files of an earlier cache."""
     cached = [path for path in paths if _is_cache_file(path)]
     reports = import_judgments([path for path in paths if path not in cached], ledger=ledger)
     # Responses first: today's requests are made of them.
@@ -413,9 +408,6 @@ def import_judgments(paths: Sequence[Path], *, ledger: "Ledger") -> list[ImportR
 
     What a file holds instead of a reply, a gateway's words for example, is kept as a failure,
     which can be judged again and never becomes a verdict.
-
-    Raises:
-        InputError: With every problem of every file.
     """
     files = make_each(read_judgments, paths)
     reports: list[ImportReport] = []
@@ -507,11 +499,7 @@ def recover_replies(
 
 
 def missing_responses(plan: TournamentPlan, *, ledger: "Ledger") -> dict[str, int]:
-    """Return the number of missing responses, by entrant; their pairs cannot be planned.
-
-    Raises:
-        InputError: If the bank or a recorded file cannot be used.
-    """
+    """Return the number of missing responses, by entrant; their pairs cannot be planned."""
     bank, _ = load_bank_and_selection(plan, "headline")
     missing = {
         entrant.entrant_id: len(bank)

@@ -281,9 +281,6 @@ def parse_judgment(line: str | bytes, *, where: str) -> JudgmentRecord:
     Args:
         line: A JSON object.
         where: `file:line`, for messages.
-
-    Raises:
-        InputError: With every problem of the line.
     """
     return _record(parse_object(line, where), where)
 

@@ -45,11 +45,7 @@ class FileSample:
 
 
 def sample_file(path: Path) -> FileSample:
-    """Look at the beginning of a file, whatever its name.
-
-    Raises:
-        InputError: If the file cannot be read, is empty, or has an unknown format.
-    """
+    """Look at the beginning of a file, whatever its name."""
     with _opened(path) as file:
         beginning = file.read(4)
     if beginning == b"PAR1":
@@ -110,10 +106,6 @@ def read_rows(path: Path, kind: FileKind) -> list[tuple[str, JsonObject]]:
 
     Args:
         kind: The format from `sample_file`; a JSON object is one row.
-
-    Raises:
-        InputError: If it cannot be read, a row is not a JSON object, or a text has a lone
-            surrogate.
     """
     if kind == "json lines":
         return read_json_lines(path)

@@ -16,11 +16,7 @@ Result = TypeVar("Result")
 
 
 def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Refuse arguments of another type than is declared, before anything is done with them.
-
-    Raises:
-        InputError: When called, with every argument that is refused.
-    """
+    """Refuse arguments of another type than is declared, before anything is done with them."""
 
     @wraps(function)
     def refusing(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:

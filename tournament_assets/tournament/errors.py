@@ -193,9 +193,6 @@ class Problems:
 
         Args:
             placed: Adds to problems where they are.
-
-        Raises:
-            InputError: If any problem was noted.
         """
         if self._n_others:
             raise InputError(

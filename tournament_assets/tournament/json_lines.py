@@ -118,9 +118,6 @@ def read_json_lines(path: Path | UPath) -> list[tuple[str, JsonObject]]:
     """Read a whole file: where each row stands (`file:line`), and the row.
 
     Of a key that appears twice in an object, the last one counts.
-
-    Raises:
-        InputError: With every line that is not a JSON object, or holds half a character.
     """
     problems = Problems(of_file=True)
     rows = []

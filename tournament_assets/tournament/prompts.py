@@ -106,9 +106,6 @@ def parse_prompt_bank(
         rows: Where each row stands (`file:line`) and the row itself, in bank order.
         gold_dimensions: The dimensions that compare with a gold answer. Where there are any, a
             prompt has a gold answer, or an expected behaviour and is left out of them.
-
-    Raises:
-        InputError: With every problem of every row.
     """
     problems = Problems()
     prompts: list[Prompt] = []

@@ -85,9 +85,6 @@ class YamlDocument:
             model: What the file describes.
             what: What it is, where it is wrong as a whole.
             others: Problems that no field alone can show, each with where it stands.
-
-        Raises:
-            InputError: With every problem, in the order of the lines.
         """
         problems = [
             (self.line_of(place), _with_key(".".join(map(str, place)), message))
@@ -115,9 +112,6 @@ def read_yaml(path: Path | Traversable, *, what: str) -> YamlDocument:
 
     Args:
         what: What it is, to begin messages with, such as `the config`.
-
-    Raises:
-        InputError: If it cannot be read, is no YAML or no mapping, or a key appears twice.
     """
     try:
         text = path.read_text(encoding="utf-8")

@@ -209,11 +209,7 @@ def archive_report_values(comparison: ArchiveComparison) -> dict[str, Any]:
 
 
 def write_archive_tables(page: Path, comparison: ArchiveComparison) -> str:
-    """Write the report's tables as CSV into a folder beside the page; return the folder's name.
-
-    Raises:
-        InputError: If they cannot be written.
-    """
+    """Write the report's tables as CSV into a folder beside the page; return the folder's name."""
     folder = page.with_name(f"{re.sub(r'[.](md|markdown)$', '', page.name)}_tables")
     try:
         for name, table in archive_tables(comparison).items():

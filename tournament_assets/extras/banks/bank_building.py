@@ -81,9 +81,6 @@ def build_bank_rows(
         questions: From any number of files.
         counts: How many prompts to draw from each source, from 0.
         seed: From 0.
-
-    Raises:
-        InputError: With every source that has too few questions.
     """
     read: Counter[str] = Counter(question.source for question in questions)
     left_out: dict[str, Counter[WhyLeftOut]] = defaultdict(Counter)
@@ -211,11 +208,7 @@ class BankRecipe:
 
 
 def build_bank_file(recipe: BankRecipe, out: Path) -> BankBuild:
-    """Draw questions, append the curated rows, validate everything, and write the bank.
-
-    Raises:
-        InputError: If a file cannot be used, a source is too small, or `out` already exists.
-    """
+    """Draw questions, append the curated rows, validate everything, and write the bank."""
     _refuse_existing(out)
     questions = []
     if recipe.medmcqa is not None:
@@ -299,10 +292,6 @@ def import_bank_file(recipe: ImportRecipe, out: Path) -> ImportedBank:
 
     A prompt without a source gets the file's name as its source. A prompt without an id gets one
     that depends only on its source and text.
-
-    Raises:
-        InputError: If the file cannot be used or holds no prompt, `out` already exists, or a prompt
-            is not valid.
     """
     _refuse_existing(out)
     left_out: Counter[str] = Counter()

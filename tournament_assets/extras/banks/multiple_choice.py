@@ -54,10 +54,6 @@ def parse_medmcqa(
     Args:
         rows: Each row's location (`file:line`), and the row.
         cop_base: The number of option a in `cop`; None detects it from the file.
-
-    Raises:
-        InputError: With the first problems of the file and the number of the others; or if
-            `cop_base` is None and the file does not show it.
     """
     problems = Problems(of_file=True)
     cops = [_read_cop(where, row, problems) for where, row in rows]
@@ -149,9 +145,6 @@ def parse_medqa(rows: Sequence[tuple[str, JsonObject]]) -> list[MultipleChoiceQu
 
     Args:
         rows: Each row's location (`file:line`), and the row.
-
-    Raises:
-        InputError: With the first problems of the file and the number of the others.
     """
     problems = Problems(of_file=True)
     questions = [_parse_medqa_row(where, row, problems) for where, row in rows]
@@ -252,10 +245,6 @@ def read_questions(
         path: A `.jsonl`, `.json` or `.parquet` file.
         question_format: The set that the file belongs to.
         cop_base: The number of option a in MedMCQA's `cop`; None detects it from the file.
-
-    Raises:
-        InputError: If the file cannot be read, holds no row or is not of that set; with the first
-            problems of its rows and the number of the others.
     """
     rows = read_rows(path, sample_file(path).kind)
     if not rows:

@@ -60,10 +60,6 @@ def read_human_battles(path: Path, arena: HumanBattlesConfig) -> HumanBattles:
 
     Args:
         path: Where `arena.file` is.
-
-    Raises:
-        InputError: If the file cannot be used, no entrant has enough battles, or a new name is for
-            an unknown entrant or is another's in the file.
     """
     min_battles = arena.min_battles
     file = read_battles(path, format_name=arena.format, options=FormatOptions(source="human"))
@@ -281,11 +277,7 @@ def _ratings_of(fit: BattleRatings) -> dict[str, float]:
 
 
 def load_human_battles(plan: TournamentPlan) -> HumanBattles | None:
-    """Read the human battles that a config names, if any.
-
-    Raises:
-        InputError: With everything that is wrong with the file or with the config's names for it.
-    """
+    """Read the human battles that a config names, if any."""
     arena = people_keys(plan.config).human_battles
     if arena is None:
         return None

@@ -89,11 +89,7 @@ class ReadingOptions:
 
 
 def read_foreign_votes(path: Path, options: ReadingOptions) -> list[ForeignVote]:
-    """Read another tool's file.
-
-    Raises:
-        InputError: With every problem, the first 50 in full.
-    """
+    """Read another tool's file."""
     try:
         size = path.stat().st_size
     except OSError as error:

@@ -74,9 +74,6 @@ def plan_tournament(
     Args:
         mode: The mode whose prompts and judge are planned.
         pilot: A finished run directory to learn from; None for assumed values.
-
-    Raises:
-        InputError: If the config, the bank, a rubric, a recorded file or the pilot cannot be used.
     """
     from tournament_assets import launching
 

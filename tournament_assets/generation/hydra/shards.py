@@ -249,9 +249,6 @@ def check_adapters(shape: HeadShape, adapters: Sequence[HeadShards]) -> None:
     Args:
         shape: The sizes of the model's heads; see `head_shape`.
         adapters: The changes of the heads.
-
-    Raises:
-        InputError: With everything that does not fit.
     """
     problems = Problems()
     for shards in adapters:

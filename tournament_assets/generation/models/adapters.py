@@ -106,9 +106,6 @@ def load_adapter(base: LoadedBase, folder: Path, *, name: str) -> LoadedAdapter:
     Args:
         folder: The adapter's folder, with `adapter_config.json` and `adapter_model.safetensors`.
         name: Begins every message, e.g. `entrant 'base'`.
-
-    Raises:
-        InputError: With all problems of the folder, and all that does not fit the model.
     """
     if problems := check_adapter(folder, name=name):
         raise InputError(problems)

@@ -76,9 +76,6 @@ def encode_chat(
         chat_template: Replaces the tokenizer's own, if given; `NO_TEMPLATE` for the text alone.
         arguments: Further variables for the chat template.
         name: Begins every message, e.g. `entrant 'base'`.
-
-    Raises:
-        InputError: If the chat template does not support these roles, or cannot be read.
     """
     if chat_template == NO_TEMPLATE:
         return _encode_alone(tokenizer, text)
@@ -127,10 +124,6 @@ def encode_prompts(
         seed: The entrant's seed.
         is_padded: Whether they are padded so that they can share batches.
         name: Begins every message, e.g. `entrant 'base'`.
-
-    Raises:
-        InputError: With every prompt that does not fit the model, or if the chat template never
-            reads an argument.
     """
     refuse_unread_arguments(tokenizer, arguments or {}, chat_template=chat_template, name=name)
     problems = Problems()
@@ -186,9 +179,6 @@ def refuse_unread_arguments(
         arguments: Variables by name.
         chat_template: Replaces the tokenizer's own, if given.
         name: Begins every message, e.g. `entrant 'base'`.
-
-    Raises:
-        InputError: With all of them.
     """
     if not arguments:
         return

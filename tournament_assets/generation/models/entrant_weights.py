@@ -350,9 +350,6 @@ def find_shards(needed: NeededShards, folder: Path, *, what: str) -> list[Path]:
         needed: Their names.
         folder: Their folder.
         what: Begins every message.
-
-    Raises:
-        InputError: With every file that is missing, present twice, or a Git-LFS pointer.
     """
     shards: list[Path] = []
     missing: list[str] = []

@@ -185,9 +185,6 @@ def write_label_page(
 
     Returns:
         How many pairs the rater is asked about.
-
-    Raises:
-        InputError: If the file cannot be written.
     """
     state = desk.rater_state(rater, ledger.iterate_votes(desk.sample.sample_id), raters)
     state = {**state, "others": []}

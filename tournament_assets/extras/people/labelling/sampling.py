@@ -42,12 +42,7 @@ from tournament_assets.tournament.fingerprints import fingerprint
 def pairs_to_label(
     plan: TournamentPlan, mode: Mode, dimension: str | None, *, ledger: Ledger
 ) -> list[PairToJudge]:
-    """Return the pairs of a mode whose responses exist, as they are judged on a dimension.
-
-    Raises:
-        InputError: If there is no such mode or dimension, no pair, or the bank or a recorded file
-            cannot be used.
-    """
+    """Return the pairs of a mode whose responses exist, as they are judged on a dimension."""
     names = plan.config.dimension_names
     if dimension is not None and dimension not in names:
         raise InputError(f"the dimension is {dimension!r}; expected one of {', '.join(names)}")
