@@ -14,7 +14,7 @@ from tests.torture.boundaries import Life, MortalLedger, MortalService
 from tests.torture.scenarios import BATCH_REQUESTS, CHUNK_ROWS, SCENARIOS, Scenario
 from tournament_assets.judging.batch_service import AsksDirectly, TakesBatches
 from tournament_assets.judging.settlement import harvest as harvesting
-from tournament_assets.judging.settlement import recovery, submission
+from tournament_assets.judging.settlement import submission
 from tournament_assets.judging.settlement.records import JudgingLedger
 from tournament_assets.judging.settlement.recovery import (
     PlannedRequest,
@@ -128,7 +128,7 @@ def _live(
 ) -> int:
     # A few requests are several batches, and a few rows several parts.
     submission.MAX_BATCH_REQUESTS = BATCH_REQUESTS
-    harvesting.RESULTS_AT_ONCE = recovery.RESULTS_AT_ONCE = CHUNK_ROWS
+    harvesting.RESULTS_AT_ONCE = CHUNK_ROWS
     # The order of the results, and so that of the boundaries, follows from the nonces.
     secrets.token_hex = _NumberedNames(number).token_hex
     progress = Progress()

@@ -8,7 +8,7 @@ who judged, and one entry for each model.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import (
     AfterValidator,
@@ -145,7 +145,8 @@ class Battle:
         if missing := [name for name in _NEEDED if name not in values]:
             needed = {name: values[name] for name in _NEEDED if name in values}
             raise InputError(f"the battle {needed!r:.200} has no {', '.join(missing)}")
-        return _read(cls, values)
+        battle: Battle = _read(cls, values)
+        return battle
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values; rarely used keys are left out where they are empty.
@@ -163,12 +164,13 @@ class Battle:
         }
 
 
-Record = TypeVar("Record")
-_adapter = cache(TypeAdapter)
+@cache
+def _adapter(record: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(record)
 
 
-def _read(record: type[Record], values: Mapping[str, Any], what: str = "") -> Record:
-    """Return values as a record.
+def _read(record: type[Any], values: Mapping[str, Any], what: str = "") -> Any:
+    """Return values as an object of a class.
 
     Raises:
         InputError: With every value that is wrong, and what it must be.
@@ -301,8 +303,9 @@ class RatingSettings:
         Raises:
             InputError: With every value that is wrong.
         """
-        settings = {name: values[name] for name in cls.__slots__ if values.get(name) is not None}
-        return _read(cls, settings, "the rating setting ")
+        present = {name: values[name] for name in cls.__slots__ if values.get(name) is not None}
+        settings: RatingSettings = _read(cls, present, "the rating setting ")
+        return settings
 
     def to_dict(self) -> dict[str, Any]:
         """Return them as JSON values, in the order of the fields."""

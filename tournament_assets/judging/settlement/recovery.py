@@ -33,7 +33,8 @@ from tournament_assets.judging.requests.verdict_parsing import (
     ReplyFormat,
     classify_reply,
 )
-from tournament_assets.judging.settlement.harvest import RESULTS_AT_ONCE, is_final
+from tournament_assets.judging.settlement import harvest
+from tournament_assets.judging.settlement.harvest import is_final
 from tournament_assets.judging.settlement.records import (
     JudgingLedger,
     JudgingScope,
@@ -429,7 +430,7 @@ class _Recovery:
         n_new, n_rows = 0, 0
         batch = SubmittedBatch(begun.nonce, batch_id, begun.begun_at)
         rows = self.service.iterate_results(batch_id)
-        while part := list(islice(rows, RESULTS_AT_ONCE)):
+        while part := list(islice(rows, harvest.RESULTS_AT_ONCE)):
             n_new += _keep(batch, _final(batch, part), self.ledger)[0]
             n_rows += len(part)
         if n_rows < begun.n_requests:
@@ -455,12 +456,12 @@ class _Recovery:
         while not is_over:
             part: list[ReplyRow] = []
             try:
-                for row in islice(rows, RESULTS_AT_ONCE):
+                for row in islice(rows, harvest.RESULTS_AT_ONCE):
                     part.append(row)  # noqa: PERF402  # what came before a failure is kept
             finally:
                 self._keep(batch, [row for row in part if row.custom_id not in seen])
                 seen.update(row.custom_id for row in part)
-            is_over = len(part) < RESULTS_AT_ONCE
+            is_over = len(part) < harvest.RESULTS_AT_ONCE
 
     def _keep(self, batch: SubmittedBatch, part: Sequence[ReplyRow]) -> None:
         final = _final(batch, part)
