@@ -165,11 +165,11 @@ class Battle:
 
 
 @cache
-def _adapter(record: type[Any]) -> TypeAdapter[Any]:
+def _adapter(record: type) -> TypeAdapter[Any]:
     return TypeAdapter(record)
 
 
-def _read(record: type[Any], values: Mapping[str, Any], what: str = "") -> Any:
+def _read(record: type, values: Mapping[str, Any], what: str = "") -> Any:
     """Return values as an object of a class.
 
     Raises:
