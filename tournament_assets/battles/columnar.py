@@ -103,20 +103,20 @@ def read_frame(frame: pd.DataFrame, columns: Columns) -> tuple[pa.Table, dict[st
         InputError: If a column stands there twice; with the first problems of the rows and the
             number of the others.
     """
-    wanted = frame[[name for name in frame.columns if name in set(columns.wanted)]]
-    if repeated := sorted(set(wanted.columns[wanted.columns.duplicated()])):
+    battles = frame[[name for name in frame.columns if name in set(columns.wanted)]]
+    if repeated := sorted(set(battles.columns[battles.columns.duplicated()])):
         raise InputError(
             f"the frame has the column {name!r} more than once; expected it once; rename or drop "
             "the others"
             for name in repeated
         )
     # Without a value somewhere, whole numbers come as floats.
-    whole = [name for name in ("question_id", "sample", "turn") if name in wanted.columns]
-    wanted = wanted.assign(**{name: wanted[name].convert_dtypes() for name in whole})
+    whole = [name for name in ("question_id", "sample", "turn") if name in battles.columns]
+    battles = battles.assign(**{name: battles[name].convert_dtypes() for name in whole})
     try:
-        return _encode_parts([pa.Table.from_pandas(wanted, preserve_index=False)], columns)
+        return _encode_parts([pa.Table.from_pandas(battles, preserve_index=False)], columns)
     except (_DoubtfulError, pa.ArrowException):
-        present = wanted.astype(object).where(wanted.notna(), None)
+        present = battles.astype(object).where(battles.notna(), None)
         rows = zip(
             (f"row {label!r}" for label in present.index.tolist()),
             present.to_dict("records"),
@@ -218,17 +218,17 @@ def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else column.type.empty()
     array.validate(full=True)  # Arrow reads bytes that are no UTF-8 as if they were
-    plain, found = plain_type(field.type), plain_type(array.type)
-    if pa.types.is_null(found):
+    plain, kind = plain_type(field.type), plain_type(array.type)
+    if pa.types.is_null(kind):
         return pa.nulls(len(array), field.type)
     kinds = {
-        "question_id": _is_text(found) or pa.types.is_integer(found),
-        "sample": pa.types.is_integer(found),
-        "turn": pa.types.is_integer(found),
-        "inconsistent": pa.types.is_boolean(found),
+        "question_id": _is_text(kind) or pa.types.is_integer(kind),
+        "sample": pa.types.is_integer(kind),
+        "turn": pa.types.is_integer(kind),
+        "inconsistent": pa.types.is_boolean(kind),
     }
-    is_number = pa.types.is_integer(found) or pa.types.is_floating(found)
-    if not kinds.get(field.name, _is_text(found) if _is_text(plain) else is_number):
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if not kinds.get(field.name, _is_text(kind) if _is_text(plain) else is_number):
         raise _DoubtfulError
     if _is_name(field.name):
         encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
@@ -289,11 +289,11 @@ def _doubt(battles: pa.Table) -> None:
     ]
     if pref.null_count < len(pref):
         has_pref = pref.is_valid().to_numpy()
-        known, of_winner = pref.to_numpy()[has_pref], outcome[has_pref]
+        preference, of_winner = pref.to_numpy()[has_pref], outcome[has_pref]
         doubts += [
-            not ((known >= 0.0) & (known <= 1.0)).all(),
-            ((of_winner == 1) & (known > 0.5)).any(),
-            ((of_winner == 2) & (known < 0.5)).any(),
+            not ((preference >= 0.0) & (preference <= 1.0)).all(),
+            ((of_winner == 1) & (preference > 0.5)).any(),
+            ((of_winner == 2) & (preference < 0.5)).any(),
         ]
     if any(doubts):
         raise _DoubtfulError
@@ -342,9 +342,9 @@ def write_parquet(
     import pyarrow.parquet as pq
 
     metadata = {SETTINGS_KEY: json.dumps(settings.to_dict())} if settings else None
-    kept = table.select(list(names)).rename_columns(list(names.values()))
+    columns = table.select(list(names)).rename_columns(list(names.values()))
     pq.write_table(
-        kept.replace_schema_metadata(metadata),
+        columns.replace_schema_metadata(metadata),
         file,
         compression="zstd",
         row_group_size=_ROWS_PER_GROUP,

@@ -128,9 +128,9 @@ def rate_battles(
             is impossible.
         RatingError: If a likelihood could not be maximised.
     """
-    known = _dimensions(table, settings)
-    if unknown := sorted(set(dimensions) - set(known)):
-        listed = ", ".join(str(each) for each in known if each is not None) or "none"
+    all_dimensions = _dimensions(table, settings)
+    if unknown := sorted(set(dimensions) - set(all_dimensions)):
+        listed = ", ".join(str(each) for each in all_dimensions if each is not None) or "none"
         raise InputError(
             f"no battle is on the dimension {name!r}; the battles have {listed}" for name in unknown
         )
@@ -144,7 +144,7 @@ def rate_battles(
             pairs=pairs,
             responses=responses,
         )
-        for each in known
+        for each in all_dimensions
         if not dimensions or each in dimensions
     ]
 
@@ -166,8 +166,8 @@ def require_resamples(settings: RatingSettings) -> None:
 
 
 def _dimensions(table: pa.Table, settings: RatingSettings) -> list[str | None]:
-    found = different_names(table, "dimension")
-    named: list[str | None] = list(dict.fromkeys([*settings.dimensions, *found]))
+    of_battles = different_names(table, "dimension")
+    named: list[str | None] = list(dict.fromkeys([*settings.dimensions, *of_battles]))
     return [*named, None] if table.column("dimension").null_count or not named else named
 
 

@@ -68,17 +68,17 @@ def known_responses(
             for each in prompts
             if (each.prompt_id, 1) in once
         }
-    wanted = {answer_key(prompt) for prompt in prompts}
+    keys = {answer_key(prompt) for prompt in prompts}
     if isinstance(entrant, RecordedEntrant):
         path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
         recorded = load_recorded_responses(path, entrant, prompts=bank).responses
-        return {answer_key(row): row.text for row in recorded if answer_key(row) in wanted}
+        return {answer_key(row): row.text for row in recorded if answer_key(row) in keys}
     try:
         identity = entrant_fingerprint(entrant, plan.project)
     except InputError:
         return {}
-    kept = ledger.responses(identity, [prompt.fingerprint for prompt in prompts])
-    return {answer_key(response): response.text for response in kept.values()}
+    stored = ledger.responses(identity, [prompt.fingerprint for prompt in prompts])
+    return {answer_key(response): response.text for response in stored.values()}
 
 
 def pairs_of_dimension(
@@ -141,13 +141,13 @@ def find_failed_presentations(
     plan: TournamentPlan, mode: Mode, *, ledger: "Ledger", judge_model: str | None = None
 ) -> list[FailedPresentation]:
     """Return what could be judged again, by dimension and pair, without asking a judge."""
-    found: list[FailedPresentation] = []
-    asked = [
+    presentations: list[FailedPresentation] = []
+    scopes = [
         (plan.verdict_scope(mode, dimension, judge), of_dimension)
         for judge in plan.config.judges_of(mode, model=judge_model)
         for dimension, of_dimension in existing_requests(plan, mode, judge, ledger=ledger).items()
     ]
-    for scope, of_dimension in asked:
+    for scope, of_dimension in scopes:
         dimension = scope.dimension
         failed = find_failed_requests(
             (request.request_key for request in of_dimension),
@@ -155,7 +155,7 @@ def find_failed_presentations(
             ledger=ledger,
             reply_format=plan.config.judging.reply_format,
         )
-        found.extend(
+        presentations.extend(
             FailedPresentation(
                 dimension=dimension,
                 prompt_id=request.prompt_id,
@@ -167,4 +167,4 @@ def find_failed_presentations(
             for request in of_dimension
             if request.request_key in failed
         )
-    return found
+    return presentations

@@ -155,15 +155,15 @@ def _style(evidence: Evidence) -> list[RatingRow] | None:
         initial_rating=evidence.settings.initial_rating,
     )
     n_prompts = len(samples.prompts)
-    rows = rows_of_ratings((replace(each, n=n_prompts) for each in fit.ratings), STYLE)
-    for each in fit.effects:
-        size = format_share(each.scale, decimals=0)
-        feature = each.name.replace("_", " ")
+    rows = rows_of_ratings((replace(rating, n=n_prompts) for rating in fit.ratings), STYLE)
+    for effect in fit.effects:
+        size = format_share(effect.scale, decimals=0)
+        feature = effect.name.replace("_", " ")
         note = f"a usual difference is {size} of the {feature} of both responses together"
-        if each.standard_error is None:
+        if effect.standard_error is None:
             note += "; no spread between prompts, so the error cannot be measured"
-        effect = replace(each, n=n_prompts, note=note)
-        rows.append(_effect(EFFECT, each.name, effect, each.standard_error))
+        noted = replace(effect, n=n_prompts, note=note)
+        rows.append(_effect(EFFECT, effect.name, noted, effect.standard_error))
     for refused in fit.refused:
         rows.append(_effect(EFFECT, refused.name, Estimate(n=n_prompts, note=refused.reason)))
     return rows

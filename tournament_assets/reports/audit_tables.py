@@ -82,7 +82,7 @@ def audit_doubts(
         left_out: Pairs that a limit left out, by dimension.
     """
     outages = find_outages(audit, checks)
-    found = [
+    doubts = [
         Doubt(each.short, each.sentence, is_red=True, is_first=each.kind == "answers")
         for each in outages
     ]
@@ -91,17 +91,17 @@ def audit_doubts(
             "PARTIAL: these ratings were asked for before every reply had come. "
             f"Presentations without a reply yet: {_by_dimension(pending)}."
         )
-        found.append(Doubt("PARTIAL: replies are still to come", sentence, is_red=True))
+        doubts.append(Doubt("PARTIAL: replies are still to come", sentence, is_red=True))
     if any(left_out.values()):
         sentence = (
             f"This run was limited to the first pairs. Pairs left out: {_by_dimension(left_out)}."
         )
-        found.append(Doubt("limited to the first pairs", sentence))
+        doubts.append(Doubt("limited to the first pairs", sentence))
     copies = copy_sentences(audit)
-    found += [Doubt("most pairs have identical responses", each) for each in copies]
+    doubts += [Doubt("most pairs have identical responses", each) for each in copies]
     named = {name for each in outages if each.kind == "answers" for name in each.entrants}
     rest = [row for row in audit if row.entrant_id not in named]
-    return [*found, *_unjudged_doubts(audit), *_unanswered_doubts(rest)]
+    return [*doubts, *_unjudged_doubts(audit), *_unanswered_doubts(rest)]
 
 
 _MISSING_REPLIES = (
@@ -118,16 +118,18 @@ def _by_dimension(counts: Mapping[str, int]) -> str:
 
 
 def _unjudged_doubts(audit: Sequence[CoverageRow]) -> list[Doubt]:
-    missing, shown = Counter[str](), Counter[str]()
+    missing, presentations = Counter[str](), Counter[str]()
     for row in audit:
         missing[row.entrant_id] += sum(getattr(row, name) for name in _MISSING_REPLIES)
-        shown[row.entrant_id] += row.replies_asked
+        presentations[row.entrant_id] += row.replies_asked
     if not missing.total():
         return []
     # Every presentation shows two entrants, so two rows count it.
-    total = format_count_of(math.ceil(missing.total() / 2), shown.total() // 2)
+    total = format_count_of(math.ceil(missing.total() / 2), presentations.total() // 2)
     by_entrant = "; ".join(
-        f"{name} {format_count_of(count, shown[name])}" for name, count in missing.items() if count
+        f"{name} {format_count_of(count, presentations[name])}"
+        for name, count in missing.items()
+        if count
     )
     short = f"{total} presentations have no verdict"
     sentence = f"{short}; they count as nothing, not as ties. By entrant: {by_entrant}."
@@ -211,8 +213,8 @@ def choose_findings(folded: Sequence[AlikeFindings], limit: int) -> list[AlikeFi
         limit: The most to return.
     """
     groups: dict[tuple[str, str], list[int]] = {}
-    for index, each in enumerate(folded):
-        groups.setdefault((each.kind, each.dimension), []).append(index)
+    for index, finding in enumerate(folded):
+        groups.setdefault((finding.kind, finding.dimension), []).append(index)
     rounds = zip_longest(*groups.values())
     in_turn = [index for round_ in rounds for index in round_ if index is not None]
     return [folded[index] for index in sorted(in_turn[:limit])]
@@ -230,8 +232,8 @@ def prompts_section(prompt_audit: Sequence[PromptFindingRow], *, limit: int) -> 
     measured = [row for row in rows if row.kind == "signal_to_noise"]
     sentences = [_summary(findings, len({row.prompt_id for row in measured}))]
     folded = fold_findings(rows)
-    shown = choose_findings(folded, limit)
-    hidden = len(findings) - sum(len(each.rows) for each in shown)
+    worst = choose_findings(folded, limit)
+    hidden = len(findings) - sum(len(each.rows) for each in worst)
     if folded:
         sentences.append(
             "They are ordered by what they can change: the ranking first. Identical findings share "
@@ -239,11 +241,11 @@ def prompts_section(prompt_audit: Sequence[PromptFindingRow], *, limit: int) -> 
         )
     if hidden:
         sentences.append(
-            f"Shown are the worst of each kind and dimension, {len(shown)} of {len(folded)} rows; "
+            f"Shown are the worst of each kind and dimension, {len(worst)} of {len(folded)} rows; "
             f"{hidden} more findings are in the table prompt_audit."
         )
     tables = [
-        ("Prompts to look at, worst first", _finding_table(shown)),
+        ("Prompts to look at, worst first", _finding_table(worst)),
         (
             "Prompts without which ratings move most",
             _deciding_table(rows, limit),
@@ -330,8 +332,8 @@ def _finding_table(folded: Iterable[AlikeFindings]) -> ReportTable:
 
 def _top_movers(rows: Iterable[PromptFindingRow], limit: int) -> list[PromptFindingRow]:
     """Return the prompts that move ratings furthest; none that moves them by +0.0."""
-    found = (row for row in rows if row.kind == "moves_rating")
-    moves = [row for row in found if abs(row.value or 0.0) >= 0.05]
+    movers = (row for row in rows if row.kind == "moves_rating")
+    moves = [row for row in movers if abs(row.value or 0.0) >= 0.05]
     moves.sort(key=lambda row: (-abs(row.value or 0.0), row.dimension, row.prompt_id or ""))
     return moves[:limit]
 

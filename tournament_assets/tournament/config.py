@@ -404,13 +404,13 @@ class TournamentConfig(_KeysOfExtras):
         judges = judges if names else self.judges
         if model is None:
             return judges
-        known = [each for each in (*judges, *self.judges) if each.model == model]
-        if not known and len(judges) > 1:
+        of_model = [each for each in (*judges, *self.judges) if each.model == model]
+        if not of_model and len(judges) > 1:
             raise InputError(
                 f"the judge model is {model!r} and the judges of {mode} are "
                 f"{', '.join(each.model for each in judges)}; expected one of these"
             )
-        return (known[0] if known else judges[0].asking(model),)
+        return (of_model[0] if of_model else judges[0].asking(model),)
 
     def lead(self, mode: Mode, *, model: str | None = None) -> Judge:
         """Return the first judge of a mode, or another model in its place; see `judges_of`."""

@@ -208,10 +208,10 @@ def make_each(make: Callable[[Item], Made], items: Iterable[Item]) -> list[Made]
     Raises:
         InputError: With every problem of every item.
     """
-    made: list[Made] = []
+    results: list[Made] = []
     problems = Problems()
     for item in items:
         with problems.collected():
-            made.append(make(item))
+            results.append(make(item))
     problems.raise_if_any()
-    return made
+    return results

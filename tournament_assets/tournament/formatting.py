@@ -70,11 +70,11 @@ def format_ends(
     return ABSENT if low is None or high is None else f"{spell(low)} to {spell(high)}"
 
 
-def format_estimate(found: Estimate) -> str:
+def format_estimate(estimate: Estimate) -> str:
     """Return a number with its interval where it has one: `0.40 (0.12 to 0.67)`."""
-    if found.low is None or found.high is None:
-        return format_number(found.value)
-    return f"{format_number(found.value)} ({format_ends(found.low, found.high)})"
+    if estimate.low is None or estimate.high is None:
+        return format_number(estimate.value)
+    return f"{format_number(estimate.value)} ({format_ends(estimate.low, estimate.high)})"
 
 
 def format_kappa(kappa: Estimate, confidence: float | None = None) -> str:

@@ -154,10 +154,10 @@ def refuse_half_characters(row: object, where: str) -> None:
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> JsonObject:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    values = dict(pairs)
+    if len(values) != len(pairs):
         raise ValueError("a key occurs twice")
-    return found
+    return values
 
 
 def _refuse(word: str) -> None:
