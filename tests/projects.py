@@ -18,6 +18,9 @@ from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.launching import StageListener, run_tournament
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import plan_of
+from tournament_assets.reports.csv_tables import read_csv_table
+from tournament_assets.storage.tables import to_arrow
+from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.extras import installed_extras
 
@@ -171,6 +174,13 @@ def finish_pilot(folder: Path) -> FinishedPilot:
         finished.with_suffix(".tmp").write_bytes(pickle.dumps(summary))
         finished.with_suffix(".tmp").replace(finished)
     return FinishedPilot(project, pickle.loads(finished.read_bytes()))  # noqa: S301  # our own
+
+
+def leaderboard_of(directory: Path) -> list[dict[str, Any]]:
+    """Return the leaderboard that a run directory holds, as plain values."""
+    frame = read_csv_table(LeaderboardRow, directory / "leaderboard.csv")
+    rows: list[dict[str, Any]] = to_arrow(LeaderboardRow, frame).to_pylist()
+    return rows
 
 
 def bank_rows() -> list[dict[str, Any]]:

@@ -180,7 +180,7 @@ def test_this_run_deleted_is_no_failure(damaged: SmallProject) -> None:
     ("file", "content", "said"),
     [
         ("verdicts/calibration.jsonl", "no json\n", "calibration.jsonl:1: "),
-        ("leaderboard.parquet", None, "leaderboard.parquet"),
+        ("leaderboard.csv", None, "leaderboard.csv"),
     ],
 )
 def test_a_run_before_that_cannot_be_read_is_named_with_the_reason(

@@ -14,7 +14,7 @@ from tests.rows import table_of, table_rows
 from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.run.method_sections import glossary
-from tournament_assets.reports.run.page import iterate_pages
+from tournament_assets.reports.run.page import FIRST_SCREEN, iterate_pages
 from tournament_assets.reports.sections import Doubt, Page, SectionRow
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.config import ReportConfig
@@ -156,9 +156,9 @@ def test_title_and_question_come_first_and_without_them_the_id(render: Renderer)
     assert re.search(r"(<h1>|# )demo, pilot", render(page_of(STANDINGS)))
 
 
-def test_programs_read_the_first_screen_from_a_file() -> None:
+def test_programs_read_the_first_screen() -> None:
     given = page_of(STANDINGS, judge_is_language_model=False)
-    screen = json.loads(dict(iterate_pages(given))["report.json"])
+    screen = json.loads(dict(iterate_pages(given))[FIRST_SCREEN])
     assert screen["title"] == "demo, pilot"
     assert screen["headline"].startswith("ada is best on factuality")
     assert [(each["section"], each["is_red"]) for each in screen["doubts"]] == [("method", True)]

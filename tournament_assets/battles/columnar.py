@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import pandas as pd
@@ -359,45 +359,17 @@ def write_lines(
     Whoever ignores unknown keys reads such a file as any other. Without a battle there is no line
     to keep the settings in.
     """
-    is_first = True
+    encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+    more = {} if settings is None else {SETTINGS_KEY: settings.to_dict()}
     for batch in table.select(list(names)).to_batches(max_chunksize=_WRITTEN_AT_ONCE):
-        if not batch.num_rows:
-            continue
-        lines = _lines(batch, names)
-        if is_first and settings is not None:
-            more = json.dumps({SETTINGS_KEY: settings.to_dict()}, ensure_ascii=False)
-            lines[0] = f"{lines[0][:-1]}, {more[1:]}"
-        is_first = False
-        file.write("\n".join([*lines, ""]).encode())
-
-
-def _lines(batch: pa.RecordBatch, names: Mapping[str, str]) -> list[str]:
-    pieces = [pa.scalar("{")]
-    for number, (field, name) in enumerate(names.items()):
-        comma = ", " if number else ""
-        pieces.append(_pieces(batch.column(field), field, f"{comma}{json.dumps(name)}: "))
-    lines: list[str] = pc.binary_join_element_wise(*pieces, pa.scalar("}"), "").to_pylist()
-    return lines
-
-
-def _pieces(column: pa.Array, field: str, key: str) -> pa.Array:
-    """Write a column's values as JSON, each different value once."""
-    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    values = encoded.dictionary.to_pylist()
-    is_rare = field in RARE_FIELDS
-    texts = ["" if is_rare and _is_default(v, field) else key + text for v, text in _dump(values)]
-    absent = "" if is_rare else f"{key}null"
-    codes = encoded.indices.fill_null(len(values))
-    return pa.array([*texts, absent], pa.string()).take(codes)
-
-
-def _dump(values: list[Any]) -> Iterator[tuple[Any, str]]:
-    dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-    return ((value, dump(value)) for value in values)
-
-
-def _is_default(value: object, field: str) -> bool:
-    return value == DEFAULTS.get(field)
+        for battle in batch.to_pylist():
+            record = {
+                names[field]: value
+                for field, value in battle.items()
+                if field not in RARE_FIELDS or value not in (None, DEFAULTS.get(field))
+            }
+            file.write(f"{encode({**record, **more})}\n".encode())
+            more = {}
 
 
 ALL_FIELDS: Mapping[str, str] = {name: name for name in BATTLE_SCHEMA.names}

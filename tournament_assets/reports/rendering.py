@@ -81,6 +81,11 @@ def escape_csv(value: Any) -> Any:
     return f"'{text}" if text.lstrip(" \n").startswith(_FORMULA_SIGNS) else text
 
 
+def unescape_csv(text: str) -> str:
+    """Return a text without the apostrophe that `escape_csv` put in front."""
+    return text[1:] if text == escape_csv(text[1:]) else text
+
+
 def escape_latex(text: str) -> str:
     """Return text that LaTeX sets literally, without line breaks, which could end a paragraph."""
     return show_controls(" ".join(text.split())).translate(_LATEX)

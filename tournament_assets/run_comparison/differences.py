@@ -497,9 +497,12 @@ _NO_INPUTS = frozenset(
         "missing",
         "length_gains",
         "prompts_planned",
+        "economies",
+        "first_screen",
+        "rubrics",
     }
 )
-"""Manifest fields about the run itself and its results; a commit's content is in its hashes."""
+"""Manifest fields about the run itself and its results; commits and rubrics have their hashes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tournament_assets.audits.missingness import broken_entrants, find_outages
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.playing_judges import playing_judges
+from tournament_assets.reports.economies import entrant_economies
+from tournament_assets.reports.run.page import FIRST_SCREEN
 from tournament_assets.reports.run.run_files import FactTables, RunTables
 from tournament_assets.runs.provenance import (
     InputHashes,
@@ -30,7 +33,12 @@ from tournament_assets.runs.provenance import (
     version_values,
 )
 from tournament_assets.storage.tables import AnyTable, content_version, rows_of
-from tournament_assets.tournament.asset_rows import CoverageRow, MeasureRow, PromptRow
+from tournament_assets.tournament.asset_rows import (
+    CoverageRow,
+    MeasureRow,
+    PromptRow,
+    ReportPageRow,
+)
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.fingerprints import fingerprint_text
 from tournament_assets.trust.evidence import length_gains
@@ -127,6 +135,7 @@ def run_manifest(
     *,
     tables: RunTables,
     lights: Sequence[MeasureRow],
+    rubrics: Mapping[str, str],
     waste: Waste,
     started_at: str,
     finished_at: datetime,
@@ -137,6 +146,7 @@ def run_manifest(
     Args:
         facts: What its results rest on.
         lights: What the lights on the judge show, all dimensions.
+        rubrics: The rubrics' texts by dimension, where known.
         waste: Spending without use.
         started_at: When the work began, ISO 8601.
         finished_at: When it ended.
@@ -199,7 +209,20 @@ def run_manifest(
             "waste": judging_waste(waste),
         },
         "command": facts.command,
+        "rubrics": dict(rubrics),
+        "economies": [
+            asdict(economy) for economy in entrant_economies(config, tables.entrant_responses)
+        ],
+        FIRST_SCREEN: _first_screen(tables),
     }
+
+
+def _first_screen(tables: RunTables) -> dict[str, Any]:
+    pages = rows_of(ReportPageRow, tables.report)
+    screen: dict[str, Any] = json.loads(
+        next(page.content for page in pages if page.format == FIRST_SCREEN)
+    )
+    return screen
 
 
 def _made_again_by(

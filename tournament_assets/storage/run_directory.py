@@ -73,35 +73,16 @@ def write_run_directory(
 def _write_file(path: Path, content: FileContent) -> tuple[str, int]:
     """Return the file's SHA-256 and how many bytes it has."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        hashed = _HashedFile(file)
+    with path.open("w+b") as file:
         if isinstance(content, bytes):
-            hashed.write(content)
+            file.write(content)
         else:
-            content(hashed)  # type: ignore[arg-type]  # it is only written to
+            content(file)
         file.flush()
         os.fsync(file.fileno())
-        return hashed.digest.hexdigest(), file.tell()
-
-
-class _HashedFile:
-    """A write-only sequential file that is hashed as it is written."""
-
-    closed = False
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.digest = hashlib.sha256()
-
-    def write(self, content: Any) -> int:
-        self.digest.update(content)
-        return self._file.write(content)
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def tell(self) -> int:
-        return self._file.tell()
+        size = file.tell()
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest(), size
 
 
 def _rename_to_free_name(temporary: Path, parent: Path, name: str) -> Path:

@@ -18,11 +18,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from tournament_assets.reports.figures.canvas import short_label
 from tournament_assets.reports.figures.figures import spread
 from tournament_assets.reports.rendering import render_template
+from tournament_assets.run_comparison.run_reading import read_standings
 from tournament_assets.storage.run_directory import read_manifest
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Estimate, Rating
@@ -217,33 +216,18 @@ def _read_run(folder: Path) -> SiteRun:
     for name in (tournament, mode):
         if not _SAFE_NAME.fullmatch(name):
             raise ValueError(f"{name!r} is not the name of a tournament or mode")
-    for name in ("report.html", "report.json"):
-        if not (folder / name).is_file():
-            raise ValueError(f"{name} is missing")
-    standings: dict[str, list[Rating]] = {}
-    for row in pq.read_table(folder / "leaderboard.parquet").to_pylist():
-        standings.setdefault(str(row["dimension"]), []).append(_standing(row))
+    if not (folder / "report.html").is_file():
+        raise ValueError("report.html is missing")
     return SiteRun(
         folder=folder,
         tournament=tournament,
         mode=mode,
-        screen=json.loads((folder / "report.json").read_text(encoding="utf-8")),
+        screen=manifest["first_screen"],
         finished_at=datetime.fromisoformat(str(manifest["finished_at"])),
         judge=f"{manifest['judge_model']}, {manifest['judge']}",
         facts=tuple(_facts(manifest)),
-        standings={name: tuple(rows) for name, rows in standings.items()},
+        standings=read_standings(folder),
         inputs=_fingerprints(manifest),
-    )
-
-
-def _standing(row: Mapping[str, Any]) -> Rating:
-    return Rating(
-        row["rating"],
-        low=row["low"],
-        high=row["high"],
-        rank=row["rank"],
-        entrant=str(row["entrant_id"]),
-        group=row["group"],
     )
 
 

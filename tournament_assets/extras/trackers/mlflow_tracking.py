@@ -22,7 +22,7 @@ _SETTINGS = (
     *("mode", "judge", "judge_model", "entrants", "dimensions", "bank_size", "selected_prompts"),
     *("n_perms", "n_bootstraps", "shuffle_seed", "bootstrap_seed", "draw_seed", "is_partial"),
 )
-_FILES = ("manifest.json", "elo_results.json", "leaderboard.parquet", "report.html", "report.md")
+_FILES = ("manifest.json", "elo_results.json", "leaderboard.csv", "report.html", "report.md")
 
 
 def track_in_mlflow(run: FinishedRun, uri: str) -> str:

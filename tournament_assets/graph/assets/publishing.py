@@ -31,7 +31,6 @@ from tournament_assets.runs.provenance import (
     provenance_lines,
 )
 from tournament_assets.storage.run_directory import (
-    FileContent,
     find_runs,
     run_directory_name,
     write_run_directory,
@@ -157,7 +156,8 @@ def run_artifacts(
     )
     parent = step.plan.project.folder / Path(options.output_dir or "runs").expanduser()
     name = run_directory_name(step.mode, finished_at)
-    files = _run_files(step, inputs, facts, manifest)
+    settings = settings_of_run(step.plan.config, mode=step.mode, n_permutations=manifest["n_perms"])
+    files = build_run_files(inputs, manifest=manifest, settings=settings)
     written = write_run_directory(parent, name, files)
     return Made(
         None,
@@ -171,25 +171,6 @@ def run_artifacts(
         },
         checks=_hold_gate(step, written.folder),
         version=_directory_version(written.fingerprints, inputs.report),
-    )
-
-
-def _run_files(
-    step: Step,
-    inputs: RunTables,
-    facts: RunFacts,
-    manifest: Mapping[str, Any],
-) -> Iterator[tuple[str, FileContent]]:
-    plan, mode = step.plan, step.mode
-    settings = settings_of_run(plan.config, mode=mode, n_permutations=manifest["n_perms"])
-    return build_run_files(
-        inputs,
-        manifest=manifest,
-        settings=settings,
-        rubrics=rubric_texts(
-            facts.inputs, _recorded(step, judge_replies, plan.config.dimension_names)
-        ),
-        economies=entrant_economies(plan.config, inputs.entrant_responses),
     )
 
 
@@ -256,6 +237,9 @@ def _manifest(
         facts,
         tables=inputs,
         lights=lights,
+        rubrics=rubric_texts(
+            facts.inputs, _recorded(step, judge_replies, step.plan.config.dimension_names)
+        ),
         waste=waste,
         started_at=times[0],
         finished_at=times[1],

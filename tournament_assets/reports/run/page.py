@@ -40,6 +40,8 @@ from tournament_assets.tournament.formatting import (
     join_names,
 )
 
+FIRST_SCREEN = "first_screen"
+"""What the report's first screen says, as JSON, for the manifest."""
 DATE_MARK = "<!-- date -->"
 """Placeholder for the day of the run, which must not affect the page's version."""
 _PARTS: Mapping[Part, str] = {
@@ -57,7 +59,7 @@ def iterate_pages(page: Page) -> Iterator[tuple[str, str]]:
     """Yield the report's files with their names, with only one in memory at a time.
 
     First `report.html`, which opens without any other file and any network, then `report.md`, one
-    page of what it finds, and `report.json`, the first screen for programs. Where
+    page of what it finds, and `FIRST_SCREEN`, the first screen for programs. Where
     battles would make the first too large (see `battle_pages`), it links to
     `report_battles_<dimension>.html` beside it, each of which holds its own battles.
     """
@@ -65,7 +67,7 @@ def iterate_pages(page: Page) -> Iterator[tuple[str, str]]:
     values = _values(replace(page, links=_battle_links(battles)))
     yield "report.html", render_page("report.html.jinja", "report", **values, battles=battles)
     yield "report.md", render_template("report.md.jinja", **values, battles=battles)
-    yield "report.json", _first_screen_json(values)
+    yield FIRST_SCREEN, _first_screen_json(values)
     if battles is not None:
         for own in battles.pages.values():
             for each in own:
@@ -79,7 +81,7 @@ def _first_screen_json(values: Mapping[str, Any]) -> str:
     shown = ("title", "question", "facts", "doubts", "headline", "scope", "answers", "next_steps")
     screen = {name: values[name] for name in shown}
     doubts = [asdict(doubt) for doubt in screen["doubts"]]
-    return f"{json.dumps({**screen, 'doubts': doubts}, indent=2, ensure_ascii=False)}\n"
+    return json.dumps({**screen, "doubts": doubts}, ensure_ascii=False)
 
 
 def _battle_links(battles: BattlePages | None) -> BattleLinks:

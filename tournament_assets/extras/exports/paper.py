@@ -72,7 +72,7 @@ def paper_files(
         "figure1.pdf": to_pdf(draw_ladders(leaderboard)),
         **{
             f"{name}.tex": "\n".join(
-                [*render_sentences(f"{name}.tex.jinja", **values), ""]
+                [*render_sentences(f"exports/templates/{name}.tex.jinja", **values), ""]
             ).encode()
             for name in _TEXTS
         },

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.reports.builders import LOOPBACK, leader_row
+from tournament_assets.extras.exports.paper import paper_files
 from tournament_assets.reports.claims import STOPS_EARLY
-from tournament_assets.reports.run.paper import paper_files
 from tournament_assets.tournament.battles import RatingSettings
 
 NAMES = [
