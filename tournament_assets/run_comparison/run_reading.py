@@ -58,7 +58,7 @@ class FinishedRun:
         return [pair for pairs in self.verdicts.values() for pair in pairs]
 
 
-_Shown = Mapping[tuple[str, str, int, str], str]
+_Hashes = Mapping[tuple[str, str, int, str], str]
 """Fingerprints by dimension, prompt and entrant; without an entrant, of the question.
 
 Each is kept once, since a large run has a million pairs.
@@ -102,11 +102,11 @@ class _Reader:
         ):
             self._note("manifest.json", f"names the dimensions {dimensions!r}; expected names")
             return None
-        shown = self._read_shown()
+        hashes = self._read_hashes()
         verdicts, requests = {}, {}
         standings = self._read_standings(dimensions)
         for name in dimensions:
-            verdicts[name], requests[name] = self._read_verdicts(name, shown)
+            verdicts[name], requests[name] = self._read_verdicts(name, hashes)
         return FinishedRun(
             self._folder,
             manifest,
@@ -151,10 +151,10 @@ class _Reader:
                 for problem in error.problems
             )
 
-    def _read_shown(self) -> _Shown:
+    def _read_hashes(self) -> _Hashes:
         if not (self._folder / _MATCHES).exists():
             return {}
-        shown: dict[tuple[str, str, int, str], str] = {}
+        hashes: dict[tuple[str, str, int, str], str] = {}
         texts: Texts = {}
         for place, record in self._read_rows(_MATCHES):
             try:
@@ -163,23 +163,27 @@ class _Reader:
                     sys.intern(str(row[name])) for name in ("dimension", "prompt_id")
                 )
                 where = dimension, prompt_id, int(row["sample"])
-                asked = [row["prompt_text"], row.get("gold_answer"), row.get("expected_behavior")]
-                shown[*where, ""] = sys.intern(fingerprint(asked))
+                question = [
+                    row["prompt_text"],
+                    row.get("gold_answer"),
+                    row.get("expected_behavior"),
+                ]
+                hashes[*where, ""] = sys.intern(fingerprint(question))
                 for side in ("a", "b"):
                     entrant = sys.intern(str(row[f"entrant_{side}"]))
                     text = str(row[f"response_{side}"])
-                    shown[*where, entrant] = sys.intern(fingerprint_text(text))
+                    hashes[*where, entrant] = sys.intern(fingerprint_text(text))
             except KeyError as error:
                 self._note(place, f"has no {error}; expected a pair's texts")
                 return {}
-        return shown
+        return hashes
 
     def _read_verdicts(
-        self, dimension: str, shown: _Shown
+        self, dimension: str, hashes: _Hashes
     ) -> tuple[tuple[SettledPair, ...], frozenset[str]]:
         file = f"verdicts/{dimension}.jsonl"
         pairs: list[SettledPair] = []
-        known: set[tuple[str, int, str, str]] = set()
+        keys: set[tuple[str, int, str, str]] = set()
         requests: set[str] = set()
         for place, row in self._read_rows(file):
             try:
@@ -189,9 +193,9 @@ class _Reader:
                 pair = SettledPair.of(
                     {**row, "dimension": dimension, "sample": sample},
                     source=None if row.get("source") is None else sys.intern(str(row["source"])),
-                    question=shown.get((*where, "")),
-                    response_a=shown.get((*where, a)),
-                    response_b=shown.get((*where, b)),
+                    question=hashes.get((*where, "")),
+                    response_a=hashes.get((*where, a)),
+                    response_b=hashes.get((*where, b)),
                     asked=_asked(row),
                 )
                 requests.update(_answered(row))
@@ -201,10 +205,10 @@ class _Reader:
             except ValueError as error:
                 self._note(place, f"{error}; expected one of {[*map(str, Outcome)]}")
                 break
-            if key in known:
+            if key in keys:
                 self._note(place, f"has the pair of {a!r} and {b!r} a second time")
                 break
-            known.add(key)
+            keys.add(key)
             pairs.append(pair)
         return tuple(pairs), frozenset(requests)
 

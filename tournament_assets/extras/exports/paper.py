@@ -47,8 +47,8 @@ def paper_files(
         "judge": manifest["judge"],
         "judge_model": manifest["judge_model"] or "none",
         "is_language_model": all(
-            each.is_language_model or each.label not in manifest["judge"]
-            for each in SERVICES.values()
+            service.is_language_model or service.label not in manifest["judge"]
+            for service in SERVICES.values()
         ),
         "stops_early": any(
             STOPS_EARLY in (row.judge or "") for rows in leaderboard.values() for row in rows

@@ -46,7 +46,7 @@ def track_in_mlflow(run: FinishedRun, uri: str) -> str:
 
 def _tell(run: FinishedRun, client: MlflowClient) -> str:
     began, ended = (
-        _milliseconds(run.manifest.get(f"{each}_at")) for each in ("started", "finished")
+        _milliseconds(run.manifest.get(f"{moment}_at")) for moment in ("started", "finished")
     )
     run_id = _find_or_create(run, client, began)
     client.log_batch(

@@ -69,17 +69,19 @@ def iterate_pages(page: Page) -> Iterator[tuple[str, str]]:
     yield "report.md", render_template("report.md.jinja", **values, battles=battles)
     yield FIRST_SCREEN, _first_screen_json(values)
     if battles is not None:
-        for own in battles.pages.values():
-            for each in own:
+        for siblings in battles.pages.values():
+            for sibling in siblings:
                 yield (
-                    each.name,
-                    render_page("battles.html.jinja", "report", **values, page=each, siblings=own),
+                    sibling.name,
+                    render_page(
+                        "battles.html.jinja", "report", **values, page=sibling, siblings=siblings
+                    ),
                 )
 
 
 def _first_screen_json(values: Mapping[str, Any]) -> str:
-    shown = ("title", "question", "facts", "doubts", "headline", "scope", "answers", "next_steps")
-    screen = {name: values[name] for name in shown}
+    names = ("title", "question", "facts", "doubts", "headline", "scope", "answers", "next_steps")
+    screen = {name: values[name] for name in names}
     doubts = [asdict(doubt) for doubt in screen["doubts"]]
     return json.dumps({**screen, "doubts": doubts}, ensure_ascii=False)
 
