@@ -215,7 +215,7 @@ def test_a_manifest_that_cannot_be_read_is_passed_over_and_named(damaged: SmallP
 
 
 def test_a_flip_rate_counts_every_pair_by_its_weight_and_not_by_what_was_asked() -> None:
-    first = SettledPair("p1", "facts", "ada", "bob", Outcome.A_WINS, source="s", asked=("k", "l"))
+    first = SettledPair("p1", "facts", "ada", "bob", Outcome.A_WINS, source="s", requests=("k", "l"))
     then = [
         first,
         replace(first, entrant_b="cyd"),

@@ -25,6 +25,7 @@ from tournament_assets.judging.settlement.sessions import (
     Clock,
     JudgingSession,
     Piece,
+    SettlementTerms,
     Sleep,
     Tally,
     run_together,
@@ -70,11 +71,13 @@ def settle(
                 ledger=cast("JudgingLedger", ledger),
                 service=cast("AsksDirectly", services[part.judge.service]),
                 progress=progress,
-                waiting=part.judge.waiting,
-                grace_seconds=chosen.grace_seconds,
-                prewarms=True,
                 clock=Clock(sleep=sleep),
-                max_in_flight=part.judge.max_in_flight,
+                terms=SettlementTerms(
+                    waiting=part.judge.waiting,
+                    grace_seconds=chosen.grace_seconds,
+                    prewarms=True,
+                    max_in_flight=part.judge.max_in_flight,
+                ),
                 places=places[part.judge.door],
             )
             return settle_requests(session, part.requests)

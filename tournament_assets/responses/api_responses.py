@@ -27,6 +27,7 @@ from tournament_assets.judging.settlement.recovery import PlannedRequest, refuse
 from tournament_assets.judging.settlement.sessions import (
     Clock,
     JudgingSession,
+    SettlementTerms,
     Sleep,
     Tally,
 )
@@ -309,7 +310,7 @@ def complete_by_service(
                     judges,
                     may_pay_again=may_pay_again,
                     log=log,
-                    terms=terms,
+                    budget=terms,
                     sleep=sleep,
                 )
         except JudgeError as error:
@@ -399,11 +400,28 @@ def _buy(
     *,
     may_pay_again: bool,
     log: Callable[[str], None],
-    terms: BudgetTerms,
+    budget: BudgetTerms,
     sleep: Sleep,
 ) -> Tally:
     entrant = purchase.entrant
-    as_judge = asked_as_a_judge(entrant, judges)
+    judge = asked_as_a_judge(entrant, judges)
+    terms = SettlementTerms(
+        waiting=judge.waiting,
+        grace_seconds=judge.grace_seconds,
+        may_pay_again=may_pay_again,
+        reply_format=None,
+        remedy=_REMEDY,
+        budget=budget,
+    )
+    if isinstance(entrant, OpenAiApiEntrant):
+        terms = replace(
+            terms,
+            remedy=_SERVER_REMEDY,
+            max_in_flight=entrant.max_concurrency,
+            max_tries=entrant.max_retries + 1,
+            refusals_are_final=False,
+            has_answered=bool(purchase.responses()),
+        )
     requests = purchase.left()
     with JudgingBar(f"{entrant.entrant_id} responds", total=len(requests), log=log) as progress:
         refuse_to_repay(
@@ -419,22 +437,11 @@ def _buy(
             ledger=purchase.ledger,
             service=service,
             progress=progress,
-            waiting=as_judge.waiting,
-            grace_seconds=as_judge.grace_seconds,
-            clock=Clock(sleep=sleep),
-            approve=build_approval(terms, ledger=purchase.ledger),
             terms=terms,
-            may_pay_again=may_pay_again,
-            reply_format=None,
+            clock=Clock(sleep=sleep),
+            approve=build_approval(budget, ledger=purchase.ledger),
             on_rows=purchase.keep,
-            remedy=_REMEDY,
         )
-        if isinstance(entrant, OpenAiApiEntrant):
-            session.remedy = _SERVER_REMEDY
-            session.max_in_flight = entrant.max_concurrency
-            session.max_tries = entrant.max_retries + 1
-            session.refusals_are_final = False
-            session.has_answered = bool(purchase.responses())
         return settle_requests(session, requests)
 
 

@@ -196,7 +196,7 @@ class _Reader:
                     question=hashes.get((*where, "")),
                     response_a=hashes.get((*where, a)),
                     response_b=hashes.get((*where, b)),
-                    asked=_asked(row),
+                    requests=_requests(row),
                 )
                 requests.update(_answered(row))
             except KeyError as error:
@@ -239,7 +239,7 @@ def _answered(row: Mapping[str, Any]) -> Iterator[str]:
             yield key if attempt == 1 else f"{key} {attempt}"
 
 
-def _asked(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _requests(row: Mapping[str, Any]) -> tuple[str, ...]:
     if row["outcome"] == Outcome.SAME_TEXT:
         return ()
     return tuple(sorted({sys.intern(str(row[f"request_key_{side}"])) for side in ("ab", "ba")}))

@@ -13,7 +13,12 @@ from tests.loopback.faults.servers import FaultyServer
 from tournament_assets.judging.batch_service import TakesBatches
 from tournament_assets.judging.requests.verdict_parsing import parse_verdict, read_reply
 from tournament_assets.judging.settlement.records import StoredReply
-from tournament_assets.judging.settlement.sessions import Clock, JudgingSession, Tally
+from tournament_assets.judging.settlement.sessions import (
+    Clock,
+    JudgingSession,
+    SettlementTerms,
+    Tally,
+)
 from tournament_assets.judging.settlement.settlement import find_work_left, settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.lexical_judge import judge_lexically
@@ -50,9 +55,8 @@ class Run:
             ledger=self.ledger,
             service=self.service,
             progress=self.progress,
-            may_pay_again=may_pay_again,
             clock=Clock(sleep=self._sleep),
-            **quick(**policy),
+            terms=SettlementTerms(may_pay_again=may_pay_again, **quick(**policy)),
         )
         return settle_requests(session, REQUESTS)
 

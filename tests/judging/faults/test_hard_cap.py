@@ -27,6 +27,7 @@ from tournament_assets.judging.requests.requests import JudgeRequests
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import (
     JudgingSession,
+    SettlementTerms,
     Tally,
     hold_lease,
 )
@@ -107,8 +108,10 @@ class Payer:
                 ledger=ledger,
                 service=service,
                 progress=Progress(),
-                terms=replace(terms(limit_usd, self.prices), is_tight=is_tight),
-                **quick(**policy),
+                terms=SettlementTerms(
+                    budget=replace(terms(limit_usd, self.prices), is_tight=is_tight),
+                    **quick(**policy),
+                ),
             )
             return settle_requests(session, requests)
 
@@ -123,8 +126,7 @@ class Payer:
                 ledger=ledger,
                 service=service,
                 progress=Progress(),
-                terms=terms(limit_usd),
-                **quick(),
+                terms=SettlementTerms(budget=terms(limit_usd), **quick()),
             )
             with hold_lease(session):
                 ask_directly(session, requests, attempt=1)

@@ -31,6 +31,7 @@ from tournament_assets.judging.requests.verdict_parsing import Members
 from tournament_assets.judging.settlement.records import JudgingLedger, JudgingScope, StoredReply
 from tournament_assets.judging.settlement.sessions import (
     JudgingSession,
+    SettlementTerms,
     hold_lease,
 )
 from tournament_assets.judging.settlement.settlement import ask_directly
@@ -227,7 +228,7 @@ def ask_judge(
         purpose="scores",
         subject=f"the archive {archive.config.archive_id}",
     )
-    terms = BudgetTerms(
+    budget = BudgetTerms(
         prices=load_newest_prices(rejudging.prices),
         limit_usd=None if SERVICES[rejudging.service].is_free else rejudging.budget_usd,
         period="run",
@@ -243,11 +244,10 @@ def ask_judge(
             ledger=ledger,
             service=service,
             progress=progress,
-            waiting=waiting,
-            approve=build_approval(terms, ledger=ledger),
-            terms=terms,
-            reply_format=None,
-            remedy=_REMEDY,
+            terms=SettlementTerms(
+                waiting=waiting, reply_format=None, remedy=_REMEDY, budget=budget
+            ),
+            approve=build_approval(budget, ledger=ledger),
         )
         with hold_lease(session):
             _settle_scores(session, requests, ceiling=archive.config.harness.ceiling)

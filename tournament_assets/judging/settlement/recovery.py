@@ -558,7 +558,7 @@ def rejudge_requests(session: JudgingSession, requests: Sequence[JudgeRequest]) 
         BudgetError: If asking would cost more than may be spent; nothing was sent then.
         ValueError: If the replies are no verdicts.
     """
-    if session.reply_format is None:
+    if session.terms.reply_format is None:
         raise ValueError("these replies are not verdicts; expected a format to read them in")
     positions = KeyPositions(requests)
     with hold_lease(session):
@@ -567,7 +567,7 @@ def rejudge_requests(session: JudgingSession, requests: Sequence[JudgeRequest]) 
             positions,
             scope=session.scope,
             ledger=session.ledger,
-            reply_format=session.reply_format,
+            reply_format=session.terms.reply_format,
         ).values()
         session.tally.answered = len(positions) - len(failed)
         if failed:

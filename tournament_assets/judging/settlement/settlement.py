@@ -96,7 +96,12 @@ class WorkLeft:
     @property
     def is_done(self) -> bool:
         """Whether nothing is left."""
-        return not (self.unanswered or self.asked_again or self.open_batches)
+        return not (self.asks or self.open_batches)
+
+    @property
+    def asks(self) -> bool:
+        """Whether something is to be asked."""
+        return bool(self.unanswered or self.asked_again)
 
     @property
     def asked_again(self) -> Mapping[str, StoredReply]:
@@ -202,7 +207,7 @@ def ask_directly(
     session.tally.direct += len(requests)
     session.tally.submitted += len(requests)
     waits = session.waits()
-    for trial in range(session.max_tries):
+    for trial in range(session.terms.max_tries):
         if trial:
             waits.sleep()
         lost = _ask_in_slices(session, requests, attempt=attempt)
@@ -274,13 +279,13 @@ def _ask_all(
                 trial.add(answer)
                 trial.check(session, intent.judge_model)
             if not takes_batches(session.service) and n_in_vain >= max(
-                _IN_VAIN, 2 * session.max_in_flight
+                _IN_VAIN, 2 * session.terms.max_in_flight
             ):
                 is_refused = answer.error_type in (REFUSED, *INVALID_ERRORS)
                 raise JudgeError(
                     f"the last {n_in_vain} requests failed one after another, the latest because "
                     f"{answer.error_message}; nothing more is sent; "
-                    f"{session.remedy if is_refused else SERVER_REMEDY}"
+                    f"{session.terms.remedy if is_refused else SERVER_REMEDY}"
                 )
         except JudgeError as error:
             # Those under way are still waited for: their replies are being paid for.
@@ -299,16 +304,16 @@ def _at_once(session: JudgingSession, trial: Trial | None) -> int:
     A key, a model or a schema that is refused then costs few requests.
     """
     if trial is not None and trial.is_open:
-        return min(session.max_in_flight, FIRST_SLICE) if trial.n_read else 1
+        return min(session.terms.max_in_flight, FIRST_SLICE) if trial.n_read else 1
     is_first = not (session.tally.harvested or session.tally.failed)
-    return 1 if is_first and not takes_batches(session.service) else session.max_in_flight
+    return 1 if is_first and not takes_batches(session.service) else session.terms.max_in_flight
 
 
 def _is_in_vain(session: JudgingSession, row: ReplyRow) -> bool:
     """Whether a row shows that the service answers nothing."""
     if row.result_type == "succeeded":
         return False
-    has_answered = session.has_answered or bool(session.tally.answered)
+    has_answered = session.terms.has_answered or bool(session.tally.answered)
     return row.error_type != REFUSED or not has_answered
 
 
@@ -344,7 +349,7 @@ def asked_ahead(
     session.tally.submitted += 1
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(_ask_ahead, session, intent, ahead[0])
-        if not wait([asking], session.waiting.prewarm_wait_seconds).done:
+        if not wait([asking], session.terms.waiting.prewarm_wait_seconds).done:
             session.progress.note("the pre-warming request is slow; the others go out without it")
             try:
                 yield {keys[0]}
@@ -411,10 +416,10 @@ def _ask_patiently(
         with session.places():
             if not (n_tries and is_over.is_set()):
                 # A service that answers nothing refuses what all requests have in common.
-                is_final = session.refusals_are_final and (trial is None or trial.n_read > 0)
+                is_final = session.terms.refusals_are_final and (trial is None or trial.n_read > 0)
                 row, retry_after = _ask_once(session, asked, refusals_are_final=is_final)
                 n_tries += 1
-            if retry_after is None or n_tries == session.max_tries or is_over.is_set():
+            if retry_after is None or n_tries == session.terms.max_tries or is_over.is_set():
                 # However slow the ledger is, no more are paid for and not written down than there
                 # are places: so many replies, at the most, are lost with the process.
                 record_part(session, nonce, [(request.request_key, row)])
@@ -515,7 +520,9 @@ class _Settlement:
         left = self._take_stock()
         first, second = self._select_questions(left)
         if first:
-            self._ask(first, attempt=_FIRST, trial=left.trial if self._session.prewarms else None)
+            self._ask(
+                first, attempt=_FIRST, trial=left.trial if self._session.terms.prewarms else None
+            )
             left = self._find_work_left()
             _, second = self._select_questions(left)
         if left.unreadable and left.trial.has_failed:
@@ -532,13 +539,13 @@ class _Settlement:
         """Resume what is under way; return what is then to be asked."""
         session = self._session
         left = self._find_work_left()
-        session.seen = left.seen
+        session.state.seen = left.seen
         session.tally.total = left.total
         session.tally.answered = left.answered
         session.progress.advance(session.tally.answered, session.tally.total)
-        if not session.may_pay_again:
+        if not session.terms.may_pay_again:
             withhold_unparsable(session, {*left.unanswered, *left.unreadable})
-        if (since := session.failed_since) is not None:
+        if (since := session.terms.failed_since) is not None:
             self._given_up = session.ledger.failed_keys(self._positions, since=since).keys()
         left = left.without(session.tally.withheld | self._given_up)
         if left.open_batches:
@@ -553,7 +560,7 @@ class _Settlement:
             self._positions,
             scope=self._session.scope,
             ledger=self._session.ledger,
-            reply_format=self._session.reply_format,
+            reply_format=self._session.terms.reply_format,
             max_tokens=self._requests[0].params["max_tokens"] if self._requests else 0,
         )
         return left.without(self._session.tally.withheld | self._given_up)
@@ -609,16 +616,17 @@ class _Settlement:
         if not has_batches:
             self._send(requests, attempt=attempt, trial=trial)
             return
-        for round_number in range(session.waiting.max_rounds):
+        waiting = session.terms.waiting
+        for round_number in range(waiting.max_rounds):
             if round_number:
                 session.progress.note(f"asking {len(requests)} requests that failed again")
             self._send(requests, attempt=attempt, trial=None if round_number else trial)
             requests = self._unanswered(requests, attempt=attempt)
             if not requests:
                 return
-        if len(requests) > session.waiting.max_direct:
+        if len(requests) > waiting.max_direct:
             session.progress.note(
-                f"{len(requests)} requests failed {session.waiting.max_rounds} times; they stay "
+                f"{len(requests)} requests failed {waiting.max_rounds} times; they stay "
                 "without a reply until the next run"
             )
             return
@@ -647,8 +655,8 @@ class _Settlement:
             part = next(
                 cut_batches(
                     requests,
-                    max_requests=session.max_batch_requests,
-                    max_bytes=session.max_batch_bytes,
+                    max_requests=session.terms.max_batch_requests,
+                    max_bytes=session.terms.max_batch_bytes,
                 )
             )
             if session.lower_cap is not None and attempt == _FIRST:

@@ -115,7 +115,7 @@ class Trial:
             )
             raise JudgeError(
                 f"the service refused the first {self.n_refused} requests to {model} as "
-                f"invalid: {shown}; nothing more is sent; {schema}{session.remedy}",
+                f"invalid: {shown}; nothing more is sent; {schema}{session.terms.remedy}",
                 failure=JudgeFailure.INVALID,
             )
         if self.has_failed:
