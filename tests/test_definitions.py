@@ -79,7 +79,7 @@ def test_every_config_has_every_asset_of_the_graph(definitions: dg.Definitions) 
         "report",
         "run_artifacts",
         "run_comparison",
-        *(row.name for row in rows_of_extras("assets") if row.when(demo)),
+        *(row.name for row in rows_of_extras("assets") if row.is_in(demo)),
     }
     assert keys == {f"{tid}/{name}" for tid in ("demo", "tournament1") for name in names}
 

@@ -9,7 +9,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -187,7 +187,7 @@ def run_plainly(
             rows = [row for row in needed if row.job == job.name]
             for name in engine.names_of(rows[0]) if rows else ():
                 engine.run(job, rows, name, on_done)
-            if not any(row.pool(plan) for row in rows):
+            if not any(row.machine_of(plan).pool for row in rows):
                 # The judge can take hours; nobody should wait for the GPU meanwhile.
                 release_models()
     return engine.done
@@ -297,8 +297,8 @@ class _Engine:
         done(title, label)
 
     def _make(self, row: AssetRow, name: str) -> None:
-        result: Made[Any] = row.make(**self._arguments(row, name))
-        stored = as_stored(result, row)
+        made = self._call(row, name)
+        stored = as_stored(made, row)
         place = (row.name, name)
         self.done.values[place] = self._kept(row, name, stored.value)
         self.done.metadata[place] = {
@@ -335,14 +335,14 @@ class _Engine:
         folder = (self._folder or self._temporary) / self._plan.tournament_id / row.name / name
         return folder / f"{mode}{'.npz' if row.stored_as == 'arrays' else '.parquet'}"
 
-    def _arguments(self, row: AssetRow, name: str) -> dict[str, Any]:
-        """Return what a row's function asks for."""
-        inputs = {
+    def _call(self, row: AssetRow, name: str) -> Made[Any]:
+        """Call a row's function with what it asks for."""
+        assets = {
             asset: self._input(row, self._rows[asset], how, name)
             for asset, how in row.input_rows().items()
             if asset in self._rows
         }
-        readers: dict[str, Callable[[], Any]] = {
+        supplies: dict[str, Callable[[], Any]] = {
             "plan": lambda: self._plan,
             "config": lambda: self._plan.config,
             "mode": lambda: self._options.mode,
@@ -350,20 +350,13 @@ class _Engine:
             "step": lambda: self._step(name),
             "started_at": lambda: self._started_at,
             "upstream": dict,
-            "options": lambda: row.wanted["options"](**row.told(self._told)),
+            "options": lambda: row.told(self._told),
             "resources": lambda: self._resources,
             "ledger": lambda: self._resources.ledger,
             "judge": lambda: self._resources.judge,
-            "generator": lambda: self._resources.generator,
         }
-        types = row.wanted
-        arguments = {argument: read() for argument, read in readers.items() if argument in types}
-        if is_dataclass(types.get("inputs")):
-            members = {asset: inputs.pop(asset) for asset in row.input_types if asset in inputs}
-            arguments["inputs"] = types["inputs"](**members)
-        if "tables" in types:
-            return {**arguments, "tables": inputs}
-        return {**arguments, **inputs}
+        made: Made[Any] = row.call(supplies, assets)
+        return made
 
     def _step(self, name: str) -> Step:
         plan = replace(self._plan, no_budget=self._options.no_budget)

@@ -30,8 +30,10 @@ from tournament_assets.graph.rows import (
     MODE_BY_ENTRANT,
     AssetRow,
     JobRow,
+    Machine,
+    Presence,
 )
-from tournament_assets.project.plan import TournamentPlan, upstream_assets
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.run.section_table import SECTIONS
 from tournament_assets.runs.provenance import read_versions, version_values
 from tournament_assets.tournament.entrants import (
@@ -92,14 +94,18 @@ Other executors do not look at them.
 """
 
 
-def _generates(plan: TournamentPlan) -> bool:
-    """Whether any entrant is generated here; recorded and served ones need no GPU."""
-    return any(isinstance(entrant, LocalEntrant) for entrant in plan.config.entrants)
+def _generating_machine(plan: TournamentPlan) -> Machine:
+    """Return a machine with a GPU if any entrant is generated here, or else any machine."""
+    generates = any(isinstance(entrant, LocalEntrant) for entrant in plan.config.entrants)
+    return Machine("gpu", GPU_STEP_TAGS) if generates else Machine()
 
 
 _observed = partial(AssetRow, job="inputs", stored_as="file")
 _judge_test = partial(
-    AssetRow, stage="tests", axes=MODE_BY_DIMENSION, note="on request", on_request=True
+    AssetRow,
+    stage="tests",
+    axes=MODE_BY_DIMENSION,
+    presence=Presence(note="on request", on_request=True),
 )
 
 
@@ -163,15 +169,13 @@ _CORE = (
         axes=MODE,
         after=("entrants",),
         kinds=_entrant_kinds,
-        when=responses.has_served_entrants,
-        note="where an entrant is behind an API",
+        presence=Presence(responses.has_served_entrants, "where an entrant is behind an API"),
     ),
     AssetRow(
         responses.entrant_responses,
         stage="responses",
         job="responses",
         axes=MODE_BY_ENTRANT,
-        upstream=upstream_assets,
         after=("entrants", "entrant_requests"),
         untold=_BOUGHT_BEFORE,
         checks={
@@ -179,8 +183,7 @@ _CORE = (
             "no_empty_response": "Every response says something.",
         },
         kinds=_entrant_kinds,
-        pool=lambda plan: "gpu" if _generates(plan) else None,
-        op_tags=lambda plan: GPU_STEP_TAGS if _generates(plan) else None,
+        machine=_generating_machine,
     ),
     AssetRow(
         prompts.match_list,
@@ -232,8 +235,7 @@ _CORE = (
         job="judging",
         axes=MODE_BY_DIMENSION,
         settings=settings.stopping_settings,
-        when=judging.is_adaptive,
-        note="with `adaptive` in a mode",
+        presence=Presence(judging.is_adaptive, "with `adaptive` in a mode"),
     ),
     AssetRow(
         verdicts.jury,
@@ -241,8 +243,7 @@ _CORE = (
         job="judging",
         axes=MODE_BY_DIMENSION,
         settings=settings.jury_settings,
-        when=verdicts.has_jury,
-        note="of several judges",
+        presence=Presence(verdicts.has_jury, "of several judges"),
     ),
     AssetRow(
         verdicts.judge_verdicts,
@@ -311,7 +312,7 @@ _CORE = (
         publishing.run_comparison,
         after=("run_artifacts",),
         kinds={"parquet", "markdown"},
-        note="this run and the one before",
+        presence=Presence(note="this run and the one before"),
     ),
     _judge_test(
         judge_repeats.judge_repeats,
@@ -348,7 +349,7 @@ def row_of(name: str) -> AssetRow:
 
 def rows_of(plan: TournamentPlan) -> dict[str, AssetRow]:
     """Return the rows that a tournament has, by the assets' names."""
-    return {row.name: row for row in ASSETS if row.when(plan)}
+    return {row.name: row for row in ASSETS if row.is_in(plan)}
 
 
 def jobs_of(plan: TournamentPlan) -> list[JobRow]:

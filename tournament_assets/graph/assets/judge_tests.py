@@ -17,7 +17,7 @@ from tournament_assets.audits.judge_tests import (
     SettledControl,
 )
 from tournament_assets.graph.outputs import Made, Markdown, Metadata, known, markdown_table
-from tournament_assets.graph.rows import Step
+from tournament_assets.graph.rows import Options, Step
 from tournament_assets.judging.requests.controls import ControlKind, ControlPair, plant_controls
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest
@@ -123,7 +123,7 @@ class ControlOptions:
 def judge_controls(
     step: Step,
     match_list: StoredTable,
-    options: ControlOptions,
+    options: Options[ControlOptions],
     ledger: LedgerAccess,
     judge: JudgeAccess,
 ) -> Made[list[RetestRow]]:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from tournament_assets.graph.outputs import Check, Made, Metadata, Shown, known, markdown_table
-from tournament_assets.graph.rows import COLLECTS_TAG, Step
+from tournament_assets.graph.rows import COLLECTS_TAG, Options, StartedAt, Step, ThisDimension
 from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
 from tournament_assets.judging.requests.requests import JudgeRequests, KeyPositions, by_pair
@@ -70,7 +70,7 @@ class EstimateOptions:
 def judging_estimate(
     step: Step,
     match_list: LargeTables,
-    options: EstimateOptions,
+    options: Options[EstimateOptions],
     ledger: LedgerAccess,
 ) -> Made[list[RequestsRow]]:
     """The requests still to be sent to the judge on each dimension, and their cost.
@@ -138,7 +138,7 @@ def _estimate_checks(estimate: JudgingEstimate, step: Step, *, is_under_way: boo
 def judge_requests(
     step: Step,
     match_list: LargeTables,
-    options: AskingOptions,
+    options: Options[AskingOptions],
     ledger: LedgerAccess,
     judge: JudgeAccess,
 ) -> Made[list[RequestsRow]]:
@@ -173,7 +173,7 @@ def judge_requests(
 def _ask_in_rounds(
     look: "Callable[[], list[_DimensionWork]]",
     step: Step,
-    options: AskingOptions,
+    options: Options[AskingOptions],
     ledger: "Ledger",
     judge: JudgeAccess,
     failed_since: datetime | None = None,
@@ -282,10 +282,10 @@ class _DimensionWork:
 def judge_replies(
     step: Step,
     match_list: StoredTable,
-    options: AskingOptions,
+    options: Options[AskingOptions],
     ledger: LedgerAccess,
     judge: JudgeAccess,
-    started_at: datetime,
+    started_at: StartedAt,
 ) -> Made[WrittenTable[JudgeReplyRow]]:
     """The judges' replies, one row for each presentation of a pair and each reply to it.
 
@@ -329,9 +329,9 @@ def _write_replies(
 
 def _judging(
     step: Step,
-    dimension: str,
+    dimension: ThisDimension,
     pairs: list[PairToJudge],
-    options: AskingOptions,
+    options: Options[AskingOptions],
     ledger: "Ledger",
 ) -> _DimensionWork:
     config = step.plan.config
@@ -361,7 +361,7 @@ def _judging(
 def _ask(
     look: Callable[[], _DimensionWork],
     step: Step,
-    options: AskingOptions,
+    options: Options[AskingOptions],
     ledger: "Ledger",
     judge: JudgeAccess,
     failed_since: datetime,

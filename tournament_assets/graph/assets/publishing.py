@@ -10,7 +10,7 @@ from tournament_assets.graph.assets.judging import judge_replies
 from tournament_assets.graph.assets.ratings import elo_traces
 from tournament_assets.graph.assets.responses import entrant_responses
 from tournament_assets.graph.outputs import Check, Made, Markdown, known, report_table
-from tournament_assets.graph.rows import Step
+from tournament_assets.graph.rows import Inputs, Options, StartedAt, Step, Tables
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.reports.economies import entrant_economies
@@ -36,7 +36,6 @@ from tournament_assets.storage.run_directory import (
     write_run_directory,
 )
 from tournament_assets.storage.tables import (
-    LoadedTable,
     StoredTable,
     WrittenTable,
     parts_of,
@@ -64,7 +63,7 @@ def tables_of(sections: Iterable[SectionRow]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*READS, *tables_read(FactTables), *own)))
 
 
-def report(step: Step, tables: Mapping[str, LoadedTable]) -> Made[WrittenTable[ReportPageRow]]:
+def report(step: Step, tables: Tables) -> Made[WrittenTable[ReportPageRow]]:
     """The report, as Markdown and as one HTML file, with every battle in it.
 
     Many battles get separate pages, beside it in the run directory.
@@ -137,11 +136,11 @@ class ArtifactOptions:
 
 def run_artifacts(
     step: Step,
-    inputs: RunTables,
-    tables: Mapping[str, LoadedTable],
-    options: ArtifactOptions,
+    inputs: Inputs[RunTables],
+    tables: Tables,
+    options: Options[ArtifactOptions],
     ledger: LedgerAccess,
-    started_at: datetime,
+    started_at: StartedAt,
 ) -> Made[None]:
     """The run directory `runs/<mode>_<time>/`, written completely or not at all.
 

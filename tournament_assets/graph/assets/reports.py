@@ -32,7 +32,7 @@ from tournament_assets.graph.outputs import (
     markdown_table,
     report_table,
 )
-from tournament_assets.graph.rows import Step
+from tournament_assets.graph.rows import Inputs, Step, ThisMode
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.ratings.matches import code_judgments
@@ -69,7 +69,7 @@ from tournament_assets.tournament.asset_rows import (
     WinRateRow,
 )
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
-from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.errors import JudgeError
 from tournament_assets.tournament.prompts import GeneratedResponse, answer_key
 from tournament_assets.verdicts.table_rows import (
@@ -124,7 +124,7 @@ class LeaderboardInputs:
     audit: pd.DataFrame
 
 
-def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[LeaderboardRow]]:
+def leaderboard(step: Step, inputs: Inputs[LeaderboardInputs]) -> Made[list[LeaderboardRow]]:
     """Who is better on which dimension: ranks, ratings and both intervals.
 
     Losses that a reader must know about come first.
@@ -369,7 +369,7 @@ def prompt_audit(
 
 def fair_comparison(
     plan: TournamentPlan,
-    mode: Mode,
+    mode: ThisMode,
     selected_prompts: pd.DataFrame,
     entrant_responses: Frames,
     judge_verdicts: LargeTables,
@@ -404,7 +404,7 @@ def fair_comparison(
 
 def fair_rows(
     plan: TournamentPlan,
-    mode: Mode,
+    mode: ThisMode,
     *,
     selected: pd.DataFrame,
     responses: Frames,

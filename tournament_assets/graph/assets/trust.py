@@ -7,7 +7,7 @@ import pandas as pd
 
 from tournament_assets.audits.judge_consistency import JudgedPair
 from tournament_assets.graph.outputs import Check, Made, Metadata, report_table
-from tournament_assets.graph.rows import Step
+from tournament_assets.graph.rows import Inputs, Step
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.jury_tables import agreement_table
@@ -61,7 +61,7 @@ def trust_checks(plan: TournamentPlan) -> Mapping[str, str]:
     }
 
 
-def measures(step: Step, inputs: MeasureInputs) -> Made[list[MeasureRow]]:
+def measures(step: Step, inputs: Inputs[MeasureInputs]) -> Made[list[MeasureRow]]:
     """Whether the judge can be trusted on one dimension: a light for every measure.
 
     With several judges, their agreement (of every two, and of all) has no light: agreement among
