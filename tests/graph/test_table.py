@@ -51,7 +51,7 @@ def test_an_asset_is_a_short_function_of_a_module(row: AssetRow) -> None:
 
 @each_asset
 def test_a_function_asks_for_its_inputs_and_for_what_every_asset_can_have(row: AssetRow) -> None:
-    roles = {argument.role for argument in row.arguments}
+    roles = {role for role, _ in row.arguments.values()}
     assert (row.type_of("tables") is not None) == bool(row.tables)
     assert {*row.input_types, *row.tables} == set(row.input_rows()) <= NAMES
     assert row.optional <= row.input_types.keys()

@@ -49,6 +49,7 @@ from tournament_assets.responses.entrant_responses import Resources
 from tournament_assets.storage.tables import WrittenTable, columns_of
 from tournament_assets.tournament.errors import WorkError
 from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.json_lines import JsonObject
 
 _RESOURCES: Mapping[str, type] = {
     "ledger": LedgerResource,
@@ -78,6 +79,18 @@ _RESULTS: Mapping[str, Any] = {
     "arrays": dg.MaterializeResult[EloTraces],
     "folder": dg.MaterializeResult,
 }
+
+_GPU_POOL = "gpu"
+GPU_STEP_TAGS: JsonObject = {
+    "dagster-celery/queue": "gpu",
+    "dagster-k8s/config": {
+        "container_config": {"resources": {"limits": {"nvidia.com/gpu": "1"}}},
+    },
+}
+"""Sends a step to the Celery workers that listen on `gpu`, or gives its pod a GPU.
+
+Other executors do not look at them.
+"""
 
 RefuseRun = Callable[[dg.DagsterInstance, TournamentPlan, dg.DagsterRun], None]
 
@@ -155,7 +168,8 @@ class _Step:
         Args:
             types: The types of its context and inputs.
         """
-        options, roles = self.row.type_of("options"), {item.role for item in self.row.arguments}
+        options = self.row.type_of("options")
+        roles = {role for role, _ in self.row.arguments.values()}
         if options is not None:
             types["config"] = config_class(options)
         for name, resource in _RESOURCES.items():
@@ -244,7 +258,7 @@ def _build_asset(step: _Step, rows: Mapping[str, AssetRow]) -> dg.AssetsDefiniti
         kind = row.input_types.get(name)
         types[name] = kind if isinstance(kind, type) else inspect.Parameter.empty
     step.declare(compute, types, result=_RESULTS[row.stored_as])
-    manager, machine = _IO_MANAGERS[row.stored_as], row.machine_of(plan)
+    manager, needs_gpu = _IO_MANAGERS[row.stored_as], row.takes_gpu(plan)
     definition: dg.AssetsDefinition = dg.asset(
         key=key,
         description=inspect.getdoc(row.make),
@@ -273,9 +287,9 @@ def _build_asset(step: _Step, rows: Mapping[str, AssetRow]) -> dg.AssetsDefiniti
         ],
         kinds=set(row.kinds_of(plan)),
         owners=plan.config.owners,
-        pool=machine.pool,
+        pool=_GPU_POOL if needs_gpu else None,
         code_version=settings_version(plan, row),
-        op_tags=machine.tags,
+        op_tags=GPU_STEP_TAGS if needs_gpu else None,
         io_manager_key=manager and f"{step.prefix}{manager}",
         dagster_type=_STORED_TYPES.get(row.stored_as),
         check_specs=[
@@ -390,7 +404,7 @@ def build_reporting_op(
     return dg.op(
         name=f"{plan.tournament_id}__{row.name}",
         description=_one_line(row),
-        pool=row.machine_of(plan).pool,
+        pool=_GPU_POOL if row.takes_gpu(plan) else None,
     )(compute)
 
 

@@ -123,39 +123,12 @@ _SURROUNDINGS: Mapping[object, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """An argument of an asset's function.
-
-    Attributes:
-        role: What it is, by its type: one of the above, or `asset` for any other type.
-    """
-
-    name: str
-    role: str
-    type: Any
-
-    @classmethod
-    def of(cls, parameter: inspect.Parameter) -> "Argument":
-        """Read it off a parameter."""
-        annotation = parameter.annotation
-        if get_origin(annotation) is Annotated:
-            kind, role = get_args(annotation)
-            return cls(parameter.name, role, kind)
-        return cls(parameter.name, _SURROUNDINGS.get(annotation, "asset"), annotation)
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What a step needs of the machine that runs it.
-
-    Attributes:
-        pool: The concurrency pool it runs in.
-        tags: Tags that send it to a queue or give its pod resources.
-    """
-
-    pool: str | None = None
-    tags: Mapping[str, Any] | None = None
+def _role_and_type(annotation: Any) -> tuple[str, Any]:
+    """Return what an argument of a type is, one of the above or an asset, and its plain type."""
+    if get_origin(annotation) is Annotated:
+        kind, role = get_args(annotation)
+        return role, kind
+    return _SURROUNDINGS.get(annotation, "asset"), annotation
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +175,7 @@ class AssetRow:
             read as a whole: it holds a row or more per pair of entrants and prompt, or whole pages;
             npz arrays; a run's directory; or a file that people edit.
         kinds: Labels in the UI.
-        machine: What its step needs of the machine that runs it.
+        needs_gpu: Whether its step needs a GPU, of which there is one; None if it never does.
         presence: When a tournament has it.
         prepares: The asset that it is made for: it runs where that one does, and not where that
             one asks nothing or only what failed.
@@ -226,7 +199,7 @@ class AssetRow:
     blocking_checks: Mapping[str, str] = field(default_factory=dict)
     stored_as: Literal["table", "stream", "arrays", "folder", "file"] = "table"
     kinds: AbstractSet[str] | Callable[[TournamentPlan], AbstractSet[str]] = frozenset({"parquet"})
-    machine: Machine | Callable[[TournamentPlan], Machine] = Machine()
+    needs_gpu: Callable[[TournamentPlan], bool] | None = None
     presence: Presence = Presence()
     prepares: str = ""
     names: Callable[[TournamentPlan], list[Any]] | None = None
@@ -250,18 +223,19 @@ class AssetRow:
         return row_type
 
     @cached_property
-    def arguments(self) -> tuple[Argument, ...]:
-        """The arguments of the function."""
-        return tuple(map(Argument.of, inspect.signature(self.make).parameters.values()))
+    def arguments(self) -> Mapping[str, tuple[str, Any]]:
+        """The role and the type of each argument of the function."""
+        parameters = inspect.signature(self.make).parameters
+        return {name: _role_and_type(item.annotation) for name, item in parameters.items()}
 
     def type_of(self, role: str) -> Any:
         """Return the type of the argument that has a role; None if there is none."""
-        return next((argument.type for argument in self.arguments if argument.role == role), None)
+        return next((kind for name, kind in self.arguments.values() if name == role), None)
 
     @cached_property
     def input_types(self) -> Mapping[str, Any]:
         """The types of the inputs, by asset, whether they come one by one or together."""
-        types = {item.name: item.type for item in self.arguments if item.role == "asset"}
+        types = {name: kind for name, (role, kind) in self.arguments.items() if role == "asset"}
         inputs = self.type_of("inputs")
         return types | {item.name: item.type for item in (fields(inputs) if inputs else ())}
 
@@ -282,26 +256,21 @@ class AssetRow:
             supplies: Returns what is not an asset, by role; of the options their values, by name.
             assets: The assets that there are, by name.
         """
-
-        def build(argument: Argument) -> Any:
-            match argument.role:
-                case "inputs":
-                    names = {item.name for item in fields(argument.type)}
-                    return argument.type(**{name: assets[name] for name in names & assets.keys()})
-                case "tables":
-                    return {name: assets[name] for name in self.tables if name in assets}
-                case "options":
-                    return argument.type(**supplies["options"]())
-                case role:
-                    return supplies[role]()
-
-        return self.make(
-            **{
-                item.name: assets[item.name] if item.role == "asset" else build(item)
-                for item in self.arguments
-                if item.role != "asset" or item.name in assets
-            }
-        )
+        values: dict[str, Any] = {}
+        for name, (role, kind) in self.arguments.items():
+            if role == "asset":
+                if name in assets:
+                    values[name] = assets[name]
+            elif role == "inputs":
+                names = {item.name for item in fields(kind)} & assets.keys()
+                values[name] = kind(**{asset: assets[asset] for asset in names})
+            elif role == "tables":
+                values[name] = {asset: assets[asset] for asset in self.tables if asset in assets}
+            elif role == "options":
+                values[name] = kind(**supplies[role]())
+            else:
+                values[name] = supplies[role]()
+        return self.make(**values)
 
     def input_rows(self) -> Mapping[str, Input]:
         """Return how each asset that it reads is loaded; the edge follows from both ends' axes."""
@@ -319,9 +288,9 @@ class AssetRow:
         names = self.options.keys() - self.untold
         return {name: value for name, value in options.items() if name in names}
 
-    def machine_of(self, plan: TournamentPlan) -> Machine:
-        """Return what its step needs of a machine."""
-        return self.machine(plan) if callable(self.machine) else self.machine
+    def takes_gpu(self, plan: TournamentPlan) -> bool:
+        """Whether its step needs a GPU in a tournament."""
+        return self.needs_gpu is not None and self.needs_gpu(plan)
 
     def is_in(self, plan: TournamentPlan) -> bool:
         """Whether a tournament has it."""

@@ -30,7 +30,6 @@ from tournament_assets.graph.rows import (
     MODE_BY_ENTRANT,
     AssetRow,
     JobRow,
-    Machine,
     Presence,
 )
 from tournament_assets.project.plan import TournamentPlan
@@ -43,7 +42,6 @@ from tournament_assets.tournament.entrants import (
 )
 from tournament_assets.tournament.extras import rows_of_extras
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.trust.measures import LIGHT_TABLES
 
 JOBS = (
@@ -82,22 +80,9 @@ anything is asked, and a price that the budget does not allow ends the run there
 """
 
 
-GPU_STEP_TAGS: JsonObject = {
-    "dagster-celery/queue": "gpu",
-    "dagster-k8s/config": {
-        "container_config": {"resources": {"limits": {"nvidia.com/gpu": "1"}}},
-    },
-}
-"""Sends a step to the Celery workers that listen on `gpu`, or gives its pod a GPU.
-
-Other executors do not look at them.
-"""
-
-
-def _generating_machine(plan: TournamentPlan) -> Machine:
-    """Return a machine with a GPU if any entrant is generated here, or else any machine."""
-    generates = any(isinstance(entrant, LocalEntrant) for entrant in plan.config.entrants)
-    return Machine("gpu", GPU_STEP_TAGS) if generates else Machine()
+def _generates(plan: TournamentPlan) -> bool:
+    """Whether any entrant is generated here; recorded and served ones need no GPU."""
+    return any(isinstance(entrant, LocalEntrant) for entrant in plan.config.entrants)
 
 
 _observed = partial(AssetRow, job="inputs", stored_as="file")
@@ -183,7 +168,7 @@ _CORE = (
             "no_empty_response": "Every response says something.",
         },
         kinds=_entrant_kinds,
-        machine=_generating_machine,
+        needs_gpu=_generates,
     ),
     AssetRow(
         prompts.match_list,

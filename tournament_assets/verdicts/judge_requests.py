@@ -384,13 +384,8 @@ def ask_together(
         JudgeError: If a service refuses; what the other scopes were paid for is in the ledger.
         BudgetError: If asking would cost more than may be spent.
     """
-    asking = _Asking(
-        plan=plan,
-        ledger=ledger,
-        options=options,
-        log=one_at_a_time(log),
-        goes_on=options.allow_partial and len({part.judge.model for part in work}) > 1,
-    )
+    goes_on = options.allow_partial and len({part.judge.model for part in work}) > 1
+    asking = _Asking(plan, ledger, options, one_at_a_time(log), goes_on, failed_since)
     todo = {part.scope: asking.find(part) for part in work}
     totals = {scope: Tally(total=rest.total, answered=rest.total) for scope, rest in todo.items()}
     parts = [
@@ -399,7 +394,7 @@ def ask_together(
     if not parts:
         return totals
     with ExitStack() as stack:
-        sessions = asking.open(parts, todo, judge, stack, failed_since=failed_since)
+        sessions = asking.open(parts, todo, judge, stack)
         if options.rejudge:
             budget = asking.budget(parts)
         else:
@@ -408,17 +403,18 @@ def ask_together(
                 _refuse_unbudgeted((part for part in parts if todo[part.scope].asks), plan)
             budget = asking.afford(parts, todo, sessions)
         todo.clear()  # each settlement looks for itself, and keys are held for hours otherwise
-        tallies, failures = asking.settle(parts, sessions, budget)
+        failures = asking.settle(parts, sessions, budget)
     if len(failures) == len(totals):
         raise failures[0]
-    return totals | tallies
+    return totals | {scope: session.tally for scope, session in sessions.items()}
 
 
 Todo = dict[JudgingScope, WorkLeft]
 Sessions = Mapping[JudgingScope, JudgingSession]
+_SessionStep = tuple[JudgingSession, Callable[[JudgingSession], object]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Asking:
     """The steps of asking several judges together.
 
@@ -432,6 +428,7 @@ class _Asking:
     options: AskingOptions
     log: Callable[[str], None]
     goes_on: bool
+    failed_since: datetime | None
 
     def find(self, part: JudgeWork) -> WorkLeft:
         """Return what the ledger lacks."""
@@ -444,37 +441,30 @@ class _Asking:
         )
 
     def open(
-        self,
-        parts: Sequence[JudgeWork],
-        todo: Todo,
-        access: JudgeAccess,
-        stack: ExitStack,
-        *,
-        failed_since: datetime | None,
+        self, parts: Sequence[JudgeWork], todo: Todo, access: JudgeAccess, stack: ExitStack
     ) -> Sessions:
         """Connect to every service once, and begin a session for each scope."""
-        places = share_places([part.judge for part in parts])
-        services: dict[object, AsksDirectly] = {}
+        judges = [part.judge for part in parts]
+        places = share_places(judges)
+        by_door = {judge.door: judge for judge in reversed(judges)}
+        services = {door: stack.enter_context(access.service(by_door[door])) for door in places}
         sessions: dict[JudgingScope, JudgingSession] = {}
-        for judge in (part.judge for part in parts):
-            if judge.door not in services:
-                services[judge.door] = stack.enter_context(access.service(judge))
         for part in parts:
-            scope, judge, rest = part.scope, part.judge, todo[part.scope]
+            scope, door, rest = part.scope, part.judge.door, todo[part.scope]
             bar = JudgingBar(f"{scope.title} is judged", total=rest.total, log=self.log)
             sessions[scope] = JudgingSession(
                 scope=scope,
                 ledger=self.ledger,
-                service=services[judge.door],
+                service=services[door],
                 progress=stack.enter_context(bar),
-                terms=self._terms(part, failed_since),
-                places=places[judge.door],
+                terms=self._terms(scope, part.judge),
+                places=places[door],
                 tally=Tally(total=rest.total, answered=rest.answered),
             )
         return sessions
 
-    def _terms(self, part: JudgeWork, failed_since: datetime | None) -> SettlementTerms:
-        scope, judge, deadline = part.scope, part.judge, self.options.wait_seconds
+    def _terms(self, scope: JudgingScope, judge: Judge) -> SettlementTerms:
+        deadline = self.options.wait_seconds
         if deadline is None:
             deadline = judge.waiting.slot_seconds
         return SettlementTerms(
@@ -482,7 +472,7 @@ class _Asking:
             grace_seconds=judge.grace_seconds,
             prewarms=scope.is_of_verdicts and self.plan.config.mode(scope.mode).prewarm,
             may_pay_again=self.options.pay_again,
-            failed_since=failed_since,
+            failed_since=self.failed_since,
             reply_format=self.plan.config.judging.reply_format,
             max_batch_requests=judge.row.max_batch_requests,
             max_batch_bytes=judge.row.max_batch_bytes,
@@ -493,22 +483,11 @@ class _Asking:
         """Read what has ended, which needs no budget and shows what it cost; look again."""
         begun = [part for part in parts if todo[part.scope].open_batches]
         at_work = self.ledger.leased_scopes()
-        pieces = [
-            Piece(part.scope.title, partial(self._collect, sessions[part.scope]))
-            for part in begun
-            if part.scope not in at_work
-        ]
-        run_together(pieces, log=self.log)
+        idle = [sessions[part.scope] for part in begun if part.scope not in at_work]
+        self._together([(session, collect_ended) for session in idle])
         for part in begun:
             under_way = keys_under_way(self.ledger, part.scope)
             todo[part.scope] = self.find(part).without(under_way)
-
-    def _collect(self, session: JudgingSession, sleep: Sleep) -> None:
-        try:
-            collect_ended(replace(session, clock=Clock(sleep=sleep)))
-        except JudgeError:
-            if not self.goes_on:
-                raise
 
     def budget(self, parts: Sequence[JudgeWork]) -> BudgetTerms:
         """Return the terms of the budget that all share."""
@@ -539,42 +518,42 @@ class _Asking:
 
     def settle(
         self, parts: Sequence[JudgeWork], sessions: Sessions, budget: BudgetTerms
-    ) -> tuple[dict[JudgingScope, Tally], list[JudgeError]]:
-        """Get everything answered; return what was done, and why services failed."""
-        failures: list[JudgeError] = []
-        pieces = [
-            Piece(
-                part.scope.title,
-                partial(self._settle, sessions[part.scope], part.requests, budget, failures),
+    ) -> list[JudgeError]:
+        """Get everything answered; return why services failed where the others went on."""
+        settle = rejudge_requests if self.options.rejudge else settle_requests
+        steps: list[_SessionStep] = []
+        for part in parts:
+            session = sessions[part.scope]
+            terms = replace(session.terms, budget=budget)
+            session = replace(
+                session, terms=terms, approve=build_approval(budget, ledger=self.ledger)
             )
-            for part in parts
-        ]
-        tallies = run_together(pieces, log=self.log)
-        return {part.scope: tally for part, tally in zip(parts, tallies, strict=True)}, failures
+            steps.append((session, partial(settle, requests=part.requests)))
+        return self._together(steps, note="the other judges go on, and a later run asks again")
 
-    def _settle(
+    def _together(self, steps: Sequence[_SessionStep], *, note: str = "") -> list[JudgeError]:
+        pieces = [
+            Piece(session.scope.title, partial(self._try, session, step, note))
+            for session, step in steps
+        ]
+        return [error for error in run_together(pieces, log=self.log) if error is not None]
+
+    def _try(
         self,
         session: JudgingSession,
-        requests: Sequence[JudgeRequest],
-        budget: BudgetTerms,
-        failures: list[JudgeError],
+        step: Callable[[JudgingSession], object],
+        note: str,
         sleep: Sleep,
-    ) -> Tally:
-        session = replace(
-            session,
-            terms=replace(session.terms, budget=budget),
-            clock=Clock(sleep=sleep),
-            approve=build_approval(budget, ledger=self.ledger),
-        )
-        settle = rejudge_requests if self.options.rejudge else settle_requests
+    ) -> JudgeError | None:
         try:
-            return settle(session, requests)
+            step(replace(session, clock=Clock(sleep=sleep)))
         except JudgeError as error:
             if not self.goes_on:
                 raise
-            failures.append(error)
-            session.progress.note(f"{error}; the other judges go on, and a later run asks again")
-            return session.tally
+            if note:
+                session.progress.note(f"{error}; {note}")
+            return error
+        return None
 
 
 def keys_under_way(ledger: "Ledger", scope: JudgingScope) -> set[str]:
