@@ -162,8 +162,8 @@ def costs_nothing(entrant: ApiEntrant, environment: Mapping[str, str], prices: P
 
 def _address(entrant: OpenAiApiEntrant, environment: Mapping[str, str]) -> str:
     address = entrant.base_url
-    address_text = environment.get(address.env, "") if address.env is not None else address.url
-    return address_text or ""
+    variable = environment.get(address.env, "") if address.env is not None else address.url
+    return variable or ""
 
 
 def server_connection(
@@ -318,21 +318,25 @@ def complete_by_service(
         # Another run may have bought some while this one waited for its turn.
         purchase.keep_what_is_paid()
         work.seconds = time.monotonic() - began
-    by_key = purchase.responses()
+    by_prompt = purchase.responses()
     if SERVICES[entrant.service].channel == "direct":
         # A batch mostly waits its turn, so tokens per second would not be a speed.
-        work.tokens = sum(by_key[key].response_tokens or 0 for key in by_key.keys() - before.keys())
+        work.tokens = sum(
+            by_prompt[key].response_tokens or 0 for key in by_prompt.keys() - before.keys()
+        )
     reasons = purchase.reasons(withheld=tally.withheld)
-    if prompts and not by_key:
+    if prompts and not by_prompt:
         first = next(iter(reasons.values()))
         raise GenerationError(
             f"none of {len(prompts)} prompts has a response; expected some; the first one: {first}"
         )
-    responses = [by_key[prompt.fingerprint] for prompt in prompts if prompt.fingerprint in by_key]
+    responses = [
+        by_prompt[prompt.fingerprint] for prompt in prompts if prompt.fingerprint in by_prompt
+    ]
     refused = sorted({name for each in responses for name in each.diagnostics.get("not_sent", ())})
     return CompletedResponses(
         responses=responses,
-        generated=len(by_key) - len(before),
+        generated=len(by_prompt) - len(before),
         device=source,
         reasons=reasons,
         figures={**work.figures, **_work(tally), **purchase.bill(terms.prices)},
@@ -543,13 +547,13 @@ class _Purchase:
         """
         spendings = self.ledger.spending_on(self._requests)
         total = sum((spending.usage for spending in spendings), TokenUsage())
-        cost = prices.add_up(spendings)
+        sums = prices.add_up(spendings)
         bill: dict[str, float] = {
             "input_tokens": total.read_tokens,
             "output_tokens": total.output_tokens,
         }
-        if not cost.unpriced:
-            bill["cost_usd"] = round(cost.usd, 4)
+        if not sums.unpriced:
+            bill["cost_usd"] = round(sums.usd, 4)
         if is_free_model(self.entrant.model):
             return bill
         of_month = self.ledger.spending_since(month_start(datetime.now(UTC)), on_responses=True)

@@ -248,7 +248,7 @@ def _ask_all(
     lost: set[str] = set()
     n_in_vain = under_way = 0
     refused: JudgeError | None = None
-    left = iter(requests)
+    waiting = iter(requests)
     answers: SimpleQueue[tuple[str, ReplyRow | BaseException]] = SimpleQueue()
     is_over = threading.Event()
 
@@ -262,7 +262,7 @@ def _ask_all(
 
     while True:
         free = 0 if refused is not None else _at_once(session, trial) - under_way
-        for request in islice(left, free):
+        for request in islice(waiting, free):
             threading.Thread(target=ask, args=(request,), name="asking", daemon=True).start()
             under_way += 1
         if not under_way:
@@ -410,14 +410,14 @@ def _ask_patiently(
 ) -> ReplyRow:
     """Ask a request until there is something to write down; return it once it is written down."""
     waits = session.waits()
-    asked = SubmittedRequest(custom_id(nonce, request.request_key), request.params)
+    submitted = SubmittedRequest(custom_id(nonce, request.request_key), request.params)
     n_tries = 0
     while True:
         with session.places():
             if not (n_tries and is_over.is_set()):
                 # A service that answers nothing refuses what all requests have in common.
                 is_final = session.terms.refusals_are_final and (trial is None or trial.n_read > 0)
-                row, retry_after = _ask_once(session, asked, refusals_are_final=is_final)
+                row, retry_after = _ask_once(session, submitted, refusals_are_final=is_final)
                 n_tries += 1
             if retry_after is None or n_tries == session.terms.max_tries or is_over.is_set():
                 # However slow the ledger is, no more are paid for and not written down than there
@@ -483,9 +483,9 @@ def _take_up(
         else:
             session.progress.note(f"taking up batch {begun.batch_id} ({begun.n_requests} requests)")
             batches.append(SubmittedBatch(begun.nonce, begun.batch_id, begun.begun_at))
-    left = harvest_ended(session, batches, deadline_seconds=0.0)
-    session.tally.resumed += len(batches) - len(left)
-    return left, unconfirmed
+    pending = harvest_ended(session, batches, deadline_seconds=0.0)
+    session.tally.resumed += len(batches) - len(pending)
+    return pending, unconfirmed
 
 
 def settle_requests(session: JudgingSession, requests: Sequence[ModelRequest]) -> Tally:
@@ -517,17 +517,17 @@ class _Settlement:
 
     def run(self) -> None:
         # Positions are kept rather than keys, which would stay in memory throughout.
-        left = self._take_stock()
-        first, second = self._select_questions(left)
+        todo = self._take_stock()
+        first, second = self._select_questions(todo)
         if first:
             self._ask(
-                first, attempt=_FIRST, trial=left.trial if self._session.terms.prewarms else None
+                first, attempt=_FIRST, trial=todo.trial if self._session.terms.prewarms else None
             )
-            left = self._find_work_left()
-            _, second = self._select_questions(left)
-        if left.unreadable and left.trial.has_failed:
+            todo = self._find_work_left()
+            _, second = self._select_questions(todo)
+        if todo.unreadable and todo.trial.has_failed:
             self._session.progress.note(
-                f"{left.trial.n_silent} of {left.trial.n_read} replies hold no verdict: asking "
+                f"{todo.trial.n_silent} of {todo.trial.n_read} replies hold no verdict: asking "
                 "again would not help; `tournament rejudge` asks them once more all the same"
             )
         if second:
@@ -538,36 +538,36 @@ class _Settlement:
     def _take_stock(self) -> WorkLeft:
         """Resume what is under way; return what is then to be asked."""
         session = self._session
-        left = self._find_work_left()
-        session.state.seen = left.seen
-        session.tally.total = left.total
-        session.tally.answered = left.answered
+        todo = self._find_work_left()
+        session.state.seen = todo.seen
+        session.tally.total = todo.total
+        session.tally.answered = todo.answered
         session.progress.advance(session.tally.answered, session.tally.total)
         if not session.terms.may_pay_again:
-            withhold_unparsable(session, {*left.unanswered, *left.unreadable})
+            withhold_unparsable(session, {*todo.unanswered, *todo.unreadable})
         if (since := session.terms.failed_since) is not None:
             self._given_up = session.ledger.failed_keys(self._positions, since=since).keys()
-        left = left.without(session.tally.withheld | self._given_up)
-        if left.open_batches:
-            self._resume(left.open_batches)
-            left = self._find_work_left()
-            session.tally.answered = left.answered
+        todo = todo.without(session.tally.withheld | self._given_up)
+        if todo.open_batches:
+            self._resume(todo.open_batches)
+            todo = self._find_work_left()
+            session.tally.answered = todo.answered
         session.stop_if_cancelled()
-        return left
+        return todo
 
     def _find_work_left(self) -> WorkLeft:
-        left = find_work_left(
+        todo = find_work_left(
             self._positions,
             scope=self._session.scope,
             ledger=self._session.ledger,
             reply_format=self._session.terms.reply_format,
             max_tokens=self._requests[0].params["max_tokens"] if self._requests else 0,
         )
-        return left.without(self._session.tally.withheld | self._given_up)
+        return todo.without(self._session.tally.withheld | self._given_up)
 
-    def _select_questions(self, left: WorkLeft) -> tuple[Selection, Selection]:
+    def _select_questions(self, todo: WorkLeft) -> tuple[Selection, Selection]:
         """Return what is to be asked for the first time, and what for the second."""
-        return self._select(left.unanswered), self._select(left.asked_again, left.unreadable)
+        return self._select(todo.unanswered), self._select(todo.asked_again, todo.unreadable)
 
     def _select(
         self, keys: Iterable[str], replies: Mapping[str, StoredReply] = MappingProxyType({})
@@ -583,11 +583,11 @@ class _Settlement:
     def _resume(self, open_batches: Iterable[OpenBatch]) -> None:
         session = self._session
         # Batches that can be read now do not wait for unconfirmed ones.
-        left, unconfirmed = _take_up(session, open_batches)
+        pending, unconfirmed = _take_up(session, open_batches)
         adopted = [self._adopt(begun) for begun in unconfirmed]
-        left += [batch for batch in adopted if batch is not None]
-        session.tally.resumed += len(left)
-        collect_batches(session, left)
+        pending += [batch for batch in adopted if batch is not None]
+        session.tally.resumed += len(pending)
+        collect_batches(session, pending)
 
     def _adopt(self, begun: OpenBatch) -> SubmittedBatch | None:
         session = self._session
@@ -640,8 +640,8 @@ class _Settlement:
         if trial is None or len(requests) == 1:
             send(requests, attempt=attempt)
             return
-        with asked_ahead(session, requests, attempt=attempt, trial=trial) as asked:
-            others = requests.drop({self._positions[key] for key in asked})
+        with asked_ahead(session, requests, attempt=attempt, trial=trial) as answered:
+            others = requests.drop({self._positions[key] for key in answered})
             if others:
                 # Others may have spent something while these were waited for.
                 session.approve(others, "batch" if has_batches else "direct")

@@ -276,7 +276,7 @@ def write_intent(
     model = requests[0].params["model"]
     terms = session.terms.budget
     most = [session.most_usd(each, channel) for each in requests]
-    known = [dollars for dollars in most if dollars is not None]
+    priced = [dollars for dollars in most if dollars is not None]
     n_requests = session.ledger.record_intent(
         session.state.lease,
         BatchIntent(
@@ -286,7 +286,7 @@ def write_intent(
             channel=channel,
             begun_at=begun_at,
             request_keys=[request.request_key for request in requests],
-            most_usd=known if len(known) == len(most) else None,
+            most_usd=priced if len(priced) == len(most) else None,
             rates=None if terms is None else terms.prices.rates(model, channel=channel),
             at_once=session.terms.max_in_flight,
             effort=effort_of(requests[0].params),
@@ -313,8 +313,8 @@ def wait_for_room(
     model, cap = request.params["model"], request.params["max_tokens"]
     what = f"the next request of {model}, at max_tokens {cap:,},"
     # Nobody else will read what the service withholds from this very run.
-    own = {session.scope.holder} if session.tally.withheld else set[str]()
-    if own >= set(budget.waiting_for):
+    ours = {session.scope.holder} if session.tally.withheld else set[str]()
+    if ours >= set(budget.waiting_for):
         budget.check(most, what=what, model=model)
         return
     patience = session.terms.waiting.deadline_seconds

@@ -69,8 +69,8 @@ class Trial:
     def _show(self, reply: Reply) -> None:
         if len(self.examples) == _MOST_EXAMPLES:
             return
-        said = reply.text if reply.error_message is None else reply.error_message
-        end = (said or "").strip()[-_EXAMPLE_CHARACTERS:]
+        text = reply.text if reply.error_message is None else reply.error_message
+        end = (text or "").strip()[-_EXAMPLE_CHARACTERS:]
         why = reply.stop_reason or reply.error_type or reply.result_type
         self.examples.append(f"{end!r} ({why})")
 
@@ -106,7 +106,7 @@ class Trial:
         Raises:
             JudgeError: If the judge cannot be read, or refuses every request.
         """
-        shown = ", ".join(self.examples)
+        examples = ", ".join(self.examples)
         if not self.n_read and self.n_refused >= min(_MAX_REFUSED, self.n_requests):
             schema = (
                 "if it knows no JSON schema, set judging.reply_format: line; "
@@ -115,14 +115,14 @@ class Trial:
             )
             raise JudgeError(
                 f"the service refused the first {self.n_refused} requests to {model} as "
-                f"invalid: {shown}; nothing more is sent; {schema}{session.terms.remedy}",
+                f"invalid: {examples}; nothing more is sent; {schema}{session.terms.remedy}",
                 failure=JudgeFailure.INVALID,
             )
         if self.has_failed:
             raise JudgeError(
                 f"of {self.n_read} replies of {model} so far, {self.n_silent} hold no "
-                f"verdict, such as {shown}; expected one in {_ONE_IN} at the most; nothing more is "
-                "sent, and the replies are kept; correct the rubric, the judge or its max_tokens, "
-                "or name another judge; to ask all the same, set prewarm: false for the mode "
-                f"{session.scope.mode}"
+                f"verdict, such as {examples}; expected one in {_ONE_IN} at the most; nothing more "
+                "is sent, and the replies are kept; correct the rubric, the judge or its "
+                "max_tokens, or name another judge; to ask all the same, set prewarm: false for "
+                f"the mode {session.scope.mode}"
             )
