@@ -42,20 +42,11 @@ class Bench:
 
     def unbegun(self, **options: Any) -> JudgingSession:
         """Return a settlement that does not hold its lease yet, given its fields or waits."""
-        about_session = _take(JudgingSession, options)
-        about_terms = _take(SettlementTerms, options)
+        session, terms = _take(JudgingSession, options), _take(SettlementTerms, options)
         waits = patience(self.clock, **options)
-        return JudgingSession(
-            **{
-                "scope": SCOPE,
-                "ledger": self.ledger,
-                "service": self.judge,
-                "progress": self.progress,
-                **_take(JudgingSession, waits),
-                **about_session,
-                "terms": SettlementTerms(**{**waits, **about_terms}),
-            }
-        )
+        usual = {"scope": SCOPE, "ledger": self.ledger, "service": self.judge}
+        session = {**usual, "progress": self.progress, **_take(JudgingSession, waits), **session}
+        return JudgingSession(**session, terms=SettlementTerms(**{**waits, **terms}))
 
 
 def _take(row_class: type[Any], options: dict[str, Any]) -> dict[str, Any]:

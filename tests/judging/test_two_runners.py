@@ -9,7 +9,7 @@ import pytest
 
 from tests.judging.builders import SCOPE, Progress, keys_of, quick, requests_for
 from tests.loopback.faults.servers import FaultyServer
-from tournament_assets.judging.settlement.sessions import JudgingSession, SettlementTerms, Tally
+from tournament_assets.judging.settlement.sessions import JudgingSession, Tally
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
@@ -37,11 +37,7 @@ def run_judging(ledger_url: str, judge_url: str, n_pairs: int, start: Barrier) -
     ):
         start.wait(60)
         session = JudgingSession(
-            scope=SCOPE,
-            ledger=ledger,
-            service=service,
-            progress=Progress(),
-            terms=SettlementTerms(**quick()),
+            scope=SCOPE, ledger=ledger, service=service, progress=Progress(), terms=quick()
         )
         return settle_requests(session, requests_for(n_pairs))
 

@@ -446,7 +446,7 @@ class _Asking:
         """Connect to every service once, and begin a session for each scope."""
         judges = [part.judge for part in parts]
         places = share_places(judges)
-        by_door = {judge.door: judge for judge in reversed(judges)}
+        by_door: dict[object, Judge] = {judge.door: judge for judge in reversed(judges)}
         services = {door: stack.enter_context(access.service(by_door[door])) for door in places}
         sessions: dict[JudgingScope, JudgingSession] = {}
         for part in parts:

@@ -4,6 +4,7 @@ import sqlite3
 import time
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,12 +14,7 @@ from tests.loopback.faults.servers import FaultyServer
 from tournament_assets.judging.batch_service import TakesBatches
 from tournament_assets.judging.requests.verdict_parsing import parse_verdict, read_reply
 from tournament_assets.judging.settlement.records import StoredReply
-from tournament_assets.judging.settlement.sessions import (
-    Clock,
-    JudgingSession,
-    SettlementTerms,
-    Tally,
-)
+from tournament_assets.judging.settlement.sessions import Clock, JudgingSession, Tally
 from tournament_assets.judging.settlement.settlement import find_work_left, settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.lexical_judge import judge_lexically
@@ -56,7 +52,7 @@ class Run:
             service=self.service,
             progress=self.progress,
             clock=Clock(sleep=self._sleep),
-            terms=SettlementTerms(may_pay_again=may_pay_again, **quick(**policy)),
+            terms=replace(quick(**policy), may_pay_again=may_pay_again),
         )
         return settle_requests(session, REQUESTS)
 

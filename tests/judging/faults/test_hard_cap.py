@@ -27,7 +27,6 @@ from tournament_assets.judging.requests.requests import JudgeRequests
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import (
     JudgingSession,
-    SettlementTerms,
     Tally,
     hold_lease,
 )
@@ -108,9 +107,9 @@ class Payer:
                 ledger=ledger,
                 service=service,
                 progress=Progress(),
-                terms=SettlementTerms(
+                terms=replace(
+                    quick(**policy),
                     budget=replace(terms(limit_usd, self.prices), is_tight=is_tight),
-                    **quick(**policy),
                 ),
             )
             return settle_requests(session, requests)
@@ -126,7 +125,7 @@ class Payer:
                 ledger=ledger,
                 service=service,
                 progress=Progress(),
-                terms=SettlementTerms(budget=terms(limit_usd), **quick()),
+                terms=replace(quick(), budget=terms(limit_usd)),
             )
             with hold_lease(session):
                 ask_directly(session, requests, attempt=1)

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.judging.builders import SCOPE, SETTINGS, Progress, quick, requests_for
 from tests.judging.faults.conftest import connect
 from tests.loopback.faults.servers import FaultyServer
-from tournament_assets.judging.settlement.sessions import JudgingSession, SettlementTerms, Tally
+from tournament_assets.judging.settlement.sessions import JudgingSession, Tally
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import JudgeError
@@ -58,7 +58,7 @@ def settle(server: FaultyServer, folder: Path) -> Tally:
             ledger=ledger,
             service=service,
             progress=Progress(),
-            terms=SettlementTerms(reply_format="json_schema", **quick(prewarm_wait_seconds=30.0)),
+            terms=replace(quick(prewarm_wait_seconds=30.0), reply_format="json_schema"),
         )
         return settle_requests(session, REQUESTS)
 
