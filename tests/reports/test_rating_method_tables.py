@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from tournament_assets.ratings.rating_methods import compared_methods
 from tournament_assets.reports.rating_method_tables import (
     CELLS,
     NO_DISAGREEMENT,
@@ -25,7 +24,8 @@ from tournament_assets.tournament.asset_rows import RatingRow
 
 from .builders import page_of, rating_row, ratings_table, render_html
 
-TITLES = ("Elo", "Bradley-Terry", "Davidson")
+METHODS = {"elo": "Elo", "bradley_terry": "Bradley-Terry", "davidson": "Davidson"}
+TITLES = tuple(METHODS.values())
 AGREED = {"ada": 1450.0, "bob": 1400.0, "cy": 1350.0}
 
 
@@ -36,7 +36,7 @@ def rated(means: Mapping[str, float]) -> list[RatingRow]:
 def turned(above: Mapping[str, str], names: Sequence[str] = ("ada", "bob")) -> list[RatingRow]:
     """Build rows of two entrants; `above` says whom a method puts above the other, if anybody."""
     rows = [rating_row("ties", "ties", 1.0, None)]
-    for method in (*compared_methods(), "sandwich"):
+    for method in (*METHODS, "sandwich"):
         first = above.get(method)
         for name in names:
             below = [other for other in names if other != name and first == name]
