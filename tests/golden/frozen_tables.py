@@ -36,7 +36,7 @@ WORDS = re.compile("detail|sentence|note|reason(_ab|_ba)?|findings|problem|outag
 """What holds sentences, of which the numbers are kept."""
 UNTOLD = re.compile(
     "request_key_(ab|ba)|rubric_hash|(started|finished)_at|versions|project_commit|inputs|command|"
-    "config|rerun|meaning|advice|(judge|entrant|same)_family|rubrics|economies|first_screen"
+    "config|rerun|meaning|advice|remedy|(judge|entrant|same)_family|rubrics|economies|first_screen"
 )
 LEFT_OUT = {
     "prompt_bank",

@@ -452,11 +452,11 @@ def _ordinal_alphas(tables: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(1 - (n - 1) * observed / by_chance, dtype=np.float64)
 
 
-def nothing_judged(n_asked: int, what: str) -> str:
-    """Return a message that nothing was judged, and what to do about it."""
+def nothing_judged(n_asked: int, what: str) -> Estimate:
+    """Return a missing number because nothing was judged, and what to do about it."""
     if n_asked == 0:
-        return f"No {what} was asked, so this is unknown; ask some."
-    return (
-        f"Not one {what} of {n_asked} is judged, so this is unknown; "
-        "see what the replies say, and run again."
+        return Estimate(note=f"no {what} was asked, so this is unknown", remedy="ask some")
+    return Estimate(
+        note=f"not one {what} of {n_asked} is judged, so this is unknown",
+        remedy="see what the replies say, and run again",
     )

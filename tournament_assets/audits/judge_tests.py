@@ -251,7 +251,7 @@ def explain_repeats(
 ) -> str:
     """Describe what was found, what was expected and what to do."""
     if not result.flips.n:
-        return nothing_judged(result.n_asked, "anchor pair")
+        return f"{nothing_judged(result.n_asked, 'anchor pair').why}."
     expected = f"the threshold of {format_share(max_rate)} (checks.max_drift_rate)"
     flipped = format_proportion(result.flips, "anchor pairs", confidence=confidence)
     has_drifted = result.has_drifted(max_rate)

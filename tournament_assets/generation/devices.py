@@ -20,6 +20,8 @@ from tournament_assets.tournament.errors import GenerationError, InputError
 DTYPE_NAMES = ("auto", "bfloat16", "float16", "float32")
 """The names for the weights' precision."""
 _NAMES = re.compile(r"auto|cpu|mps|cuda(?::(?P<index>\d+))?")
+DEVICES = "auto (CUDA if there is one, else the CPU), cpu, cuda, one card such as cuda:1, or mps"
+"""What names a device, for messages."""
 _POLL_SECONDS = 2.0
 _SAID_EVERY = 30
 """How many times a waiting process looks before it logs again."""
@@ -33,10 +35,7 @@ def device_problem(device: str, *, where: str = "TOURNAMENT_DEVICE") -> str | No
     """
     if _NAMES.fullmatch(device):
         return None
-    return (
-        f"{where} is {device!r}; expected auto (CUDA if there is one, else the CPU), cpu, cuda, "
-        "one card such as cuda:1, or mps"
-    )
+    return f"{where} is {device!r}; expected {DEVICES}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from tournament_assets.tournament.formatting import (
     format_share,
     join_names,
 )
-from tournament_assets.trust.lights import TrustState, remedy_of
+from tournament_assets.trust.lights import TrustState
 from tournament_assets.trust.measures import CIRCLES, MEASURES, UNJUDGED
 
 _NAMED_LIGHTS = 3
@@ -58,7 +58,7 @@ def light_sentence(row: MeasureRow) -> str:
     """
     measure, title = MEASURES[row.measure], _title(row.measure, row.subject)
     if row.value is None:
-        return f"{title}: not measured ({row.note})."
+        return f"{title}: not measured ({row.estimate.why})."
     interval = (
         f", interval {_number(row.low, row.unit)} to {_number(row.high, row.unit)}"
         if row.low is not None and row.high is not None
@@ -303,16 +303,16 @@ def _worst_entrants(rows: Sequence[MeasureRow]) -> list[MeasureRow]:
 def _behind(row: MeasureRow) -> str:
     """Return what is behind a light; of an amber one, also how many more would tell."""
     amber = ("too few to tell", _more(row)) if row.state == TrustState.AMBER else ()
-    return "; ".join(filter(None, (row.note, ": ".join(filter(None, amber)))))
+    return "; ".join(filter(None, (row.estimate.why, ": ".join(filter(None, amber)))))
 
 
 def _unlit_sentences(rows: Sequence[MeasureRow]) -> list[str]:
     """Describe what was measured on no dimension, in a sentence for each way to measure it."""
     measured = {row.measure for row in _measured(rows)}
-    titles: dict[str, dict[str, None]] = {}
+    titles: dict[str | None, dict[str, None]] = {}
     for row in rows:
         if row.measure not in measured:
-            titles.setdefault(remedy_of(row), {})[MEASURES[row.measure].title] = None
+            titles.setdefault(row.remedy, {})[MEASURES[row.measure].title] = None
     said = ("; ".join(filter(None, (join_names([*of]), way))) for way, of in titles.items())
     return [f"Not measured, so neither green nor red: {each}." for each in said]
 

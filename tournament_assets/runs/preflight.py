@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from upath import UPath
 
-from tournament_assets.generation.devices import device_problem
+from tournament_assets.generation.devices import DEVICES, device_problem
 from tournament_assets.judging.costs.prices import load_newest_prices
 from tournament_assets.project.config_files import with_lines
 from tournament_assets.project.existing_work import known_responses, load_bank_and_selection
@@ -264,10 +264,10 @@ def diagnose_device(plans: Sequence[TournamentPlan], asked: str) -> Finding:
     ]
     if not loaded:
         return Finding("device", Health.OK, "no entrant loads weights, so none is needed")
-    problem = device_problem(asked or "auto")
-    if problem is not None:
-        said, _, expected = problem.partition("; ")
-        return Finding("device", Health.BROKEN, said, expected)
+    if device_problem(asked or "auto") is not None:
+        return Finding(
+            "device", Health.BROKEN, f"TOURNAMENT_DEVICE is {asked!r}", f"expected {DEVICES}"
+        )
     try:
         from tournament_assets.generation.models.base_models import pick_device
     except ImportError as error:

@@ -379,6 +379,7 @@ class MeasureRow:
         str | None, "green, amber, red, not measured or no threshold; absent: no light"
     ] = None
     note: Annotated[str | None, "the counts behind it, or why it is absent"] = None
+    remedy: Annotated[str | None, "what would measure it; absent: it is there, or nothing"] = None
 
     @classmethod
     def of(
@@ -411,9 +412,10 @@ class MeasureRow:
             threshold=threshold,
             state=state,
             note=found.note,
+            remedy=found.remedy,
         )
 
     @property
     def estimate(self) -> Estimate:
         """The number with its interval."""
-        return Estimate(self.value, self.low, self.high, self.n, self.note)
+        return Estimate(self.value, self.low, self.high, self.n, self.note, self.remedy)

@@ -1,7 +1,7 @@
 """The measures of the judge on one dimension, each with its number, interval and counts."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tournament_assets.audits.agreement import measure_by_prompt, nothing_judged
@@ -37,7 +37,7 @@ Found = Mapping[str | None, Estimate]
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeEvidence:
-    """What is known about a judge on one dimension; where a measure is missing, a text says why.
+    """What is known about a judge on one dimension; what was not measured is an empty estimate.
 
     Attributes:
         pairs: Every planned pair.
@@ -59,9 +59,9 @@ class JudgeEvidence:
     entrants: Sequence[str]
     resampling: Resampling
     length: Estimate
-    repeats: Sequence[RepeatedPair] | str
-    controls: Sequence[SettledControl] | str
-    judges: Mapping[str, Estimate] | str
+    repeats: Sequence[RepeatedPair] | Estimate
+    controls: Sequence[SettledControl] | Estimate
+    judges: Mapping[str, Estimate] | Estimate
     replies: AnyTable
     by_judge: Sequence[JudgedPair] | None = None
     not_needed: tuple[int, int] | None = None
@@ -98,7 +98,7 @@ class JudgeEvidence:
 
 
 def _with_note(estimate: Estimate, note: str) -> Estimate:
-    return Estimate(estimate.value, estimate.low, estimate.high, estimate.n, note)
+    return replace(estimate, note=note)
 
 
 def first_slot(evidence: JudgeEvidence) -> Estimate:
@@ -130,11 +130,11 @@ def consistency(evidence: JudgeEvidence) -> Estimate:
 
 def retest(evidence: JudgeEvidence) -> Estimate:
     """Return the share of pairs settled as before when they are asked again."""
-    if isinstance(evidence.repeats, str):
-        return Estimate(note=evidence.repeats)
+    if isinstance(evidence.repeats, Estimate):
+        return evidence.repeats
     repeats = measure_repeats(evidence.repeats, evidence.resampling)
     if not repeats.agreement.n:
-        return Estimate(note=nothing_judged(repeats.n_asked, "pair to judge again"))
+        return nothing_judged(repeats.n_asked, "pair to judge again")
     return _with_note(
         repeats.agreement.share,
         f"{format_kappa(repeats.agreement.kappa)}; "
@@ -145,7 +145,7 @@ def retest(evidence: JudgeEvidence) -> Estimate:
 def judges(evidence: JudgeEvidence) -> Found:
     """Return kappa with every other judge."""
     panel = evidence.judges
-    return {None: Estimate(note=panel)} if isinstance(panel, str) else dict(sorted(panel.items()))
+    return {None: panel} if isinstance(panel, Estimate) else dict(sorted(panel.items()))
 
 
 def length(evidence: JudgeEvidence) -> Estimate:
@@ -172,15 +172,15 @@ def injection_controls(evidence: JudgeEvidence) -> Estimate:
 
 
 def control_share(
-    controls: Sequence[SettledControl] | str, kind: ControlKind, *, confidence: float
+    controls: Sequence[SettledControl] | Estimate, kind: ControlKind, *, confidence: float
 ) -> Estimate:
     """Return the share of controls of a kind that came out right, with the counts behind it."""
-    if isinstance(controls, str):
-        return Estimate(note=controls)
+    if isinstance(controls, Estimate):
+        return controls
     measured = measure_controls(controls, confidence=confidence)
     (control,) = (result for result in measured if result.kind is kind)
     if not control.right.n:
-        return Estimate(note=nothing_judged(control.n_asked, f"{kind.value} control"))
+        return nothing_judged(control.n_asked, f"{kind.value} control")
     return _with_note(
         control.right,
         f"{control.right.count} of {control.right.n} judged controls came out right; "
@@ -188,13 +188,15 @@ def control_share(
     )
 
 
-def injection_share(controls: Sequence[SettledControl] | str, *, confidence: float) -> Estimate:
+def injection_share(
+    controls: Sequence[SettledControl] | Estimate, *, confidence: float
+) -> Estimate:
     """Return the share of pairs that moved towards an injected text, with the counts behind it."""
-    if isinstance(controls, str):
-        return Estimate(note=controls)
+    if isinstance(controls, Estimate):
+        return controls
     effect = measure_injection(controls, confidence=confidence)
     if not effect.towards.n:
-        return Estimate(note=nothing_judged(effect.n_asked, "injection control"))
+        return nothing_judged(effect.n_asked, "injection control")
     return _with_note(
         effect.towards,
         f"{effect.towards.count} of {effect.towards.n} pairs moved towards the text, "

@@ -29,7 +29,7 @@ from tournament_assets.trust.evidence import (
     longer_responses,
     repeats_of,
 )
-from tournament_assets.trust.lights import TrustState, remedy_of
+from tournament_assets.trust.lights import TrustState
 from tournament_assets.trust.measures import MEASURES, measure_judge
 from tournament_assets.trust.panel import JudgeEvidence
 from tournament_assets.verdicts.adaptive_judging import Unasked
@@ -153,12 +153,12 @@ def _lights(rows: Sequence[MeasureRow]) -> Metadata:
 
 
 def check_light(measure: str, rows: Sequence[MeasureRow], *, where: str) -> Check:
-    """Return a measure's light as a check: a red one fails it, and one that waits for a job."""
+    """Return a measure's light as a check: a red one fails it, and one with a remedy."""
     own = [row for row in rows if row.measure == measure]
     bad = [
         row
         for row in own
-        if row.state == TrustState.RED or (row.state == TrustState.NOT_MEASURED and remedy_of(row))
+        if row.state == TrustState.RED or (row.state == TrustState.NOT_MEASURED and row.remedy)
     ]
     values = {row.subject or "value": row.value for row in own if row.value is not None}
     return Check(
