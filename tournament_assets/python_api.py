@@ -585,6 +585,7 @@ class Run(Shown):
             list(rows_of(LeaderboardRow, self.frame)),
             list(rows_of(WinRateRow, self.win_rates)),
             confidence=self.rating_settings.confidence,
+            equivalent_within=self.rating_settings.equivalent_within,
         )
         return Document(f"{self._title}: {self.directory.name}", sections, self.cautions)
 

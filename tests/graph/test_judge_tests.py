@@ -89,7 +89,7 @@ def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
         untested = paid.tables("measures").warnings
         before = panel_of(paid)
         assert before["test_retest", None]["state"] == "not measured"
-        assert JOB in before["test_retest", None]["note"]
+        assert JOB in before["test_retest", None]["remedy"]
         assert any("test_retest" in each and "not measured" in each for each in untested)
         assert before["unjudged", "careful"]["state"] == "green"
 

@@ -49,7 +49,9 @@ def _printed(rows: list[LeaderboardRow], *, width: int, title: str = "", questio
     out = io.StringIO()
     console = Console(file=out, width=width)
     table = make_table(LeaderboardRow, rows)
-    print_leaderboard(table, console, title=title, question=question)
+    print_leaderboard(
+        table, console, confidence=0.95, equivalent_within=20.0, title=title, question=question
+    )
     return out.getvalue()
 
 
@@ -101,7 +103,9 @@ def test_tables_of_two_dimensions_are_refused() -> None:
 
 def test_the_last_section_names_the_judge_and_what_the_intervals_cover() -> None:
     rows = [leader_row("ada", 1450.0, interval=(1440.0, 1460.0))]
-    notes = "\n".join(leaderboard_sections(rows, confidence=0.95)[-1].sentences)
+    notes = "\n".join(
+        leaderboard_sections(rows, confidence=0.95, equivalent_within=20.0)[-1].sentences
+    )
     assert f"judge: {LOOPBACK}" in notes
     assert "order noise" in notes
     assert "prompts resampled" in notes

@@ -13,7 +13,6 @@ from tournament_assets.reports.rating_method_tables import (
     beside,
     comparison_notes,
     disagreement_sentences,
-    scale_sentence,
     side_by_side_cells,
     tie_sentence,
     with_interval,
@@ -187,17 +186,3 @@ def test_names_of_entrants_are_escaped_in_sentences() -> None:
     )
     assert "<s>" not in render_html(given)
     assert ("", "Elo", "&lt;s&gt;|x", "bob") in sides(render_html(given))
-
-
-def test_one_sentence_says_why_the_models_give_one_gap_so_different_numbers() -> None:
-    points = {"elo": 403.2, "bradley_terry": 98.4, "davidson": 1078.6}
-    rows = [
-        rating_row(name, model, 1400.0 + gap, 1)
-        for model, up in points.items()
-        for name, gap in (("ada", up), ("bob", 0.0))
-    ]
-    sentence = scale_sentence(rows, upper="ada", lower="bob")
-    assert sentence is not None
-    assert "403 (Elo), 98 (Bradley" in sentence
-    assert "1,079 (Davidson)" in sentence
-    assert scale_sentence(rows[:2], upper="ada", lower="bob") is None

@@ -90,7 +90,9 @@ def test_a_model_that_judged_two_other_modes_has_a_kappa_for_each() -> None:
     assert judges("headline") == {
         "large": Estimate(0.0, n=8, note="the same in 75.0 % of 8 pairs"),
     }
-    assert list(judges("headline", "nightly")) == ["large (headline)", "large (nightly)"]
+    several = judges("headline", "nightly")
+    assert isinstance(several, Mapping)
+    assert list(several) == ["large (headline)", "large (nightly)"]
     nobody = judges()
     assert isinstance(nobody, Estimate)
     assert (nobody.value, nobody.remedy) == (None, None)

@@ -62,6 +62,7 @@ def run(config_path: Path, mode: str, **options: Any) -> None:
         console,
         win_rates=summary.win_rates,
         confidence=summary.confidence,
+        equivalent_within=summary.equivalent_within,
         title=summary.title,
         question=summary.question,
         first_lines=(*summary.outages, *summary.cautions),

@@ -44,6 +44,7 @@ class RunSummary:
     requests_submitted: int
     responses_generated: int
     confidence: float
+    equivalent_within: float
     warnings: tuple[str, ...]
     outages: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
@@ -96,6 +97,7 @@ def summarise_run(
         requests_submitted=total("requests_submitted_now"),
         responses_generated=total("generated_now"),
         confidence=plan.config.ratings.confidence,
+        equivalent_within=plan.config.ratings.equivalent_within,
         warnings=tuple(warnings),
         outages=tuple(each.sentence for each in find_outages(audit, plan.config.checks)),
         cautions=(*red_sentences(lights), *copy_sentences(audit)),

@@ -1,29 +1,22 @@
-"""Who is best, who is equivalent and what is undecided, in words that the tables bear out.
+"""Who is best, who is equivalent and what is undecided, as the tables bear out.
 
-Every sentence about entrants rests on a claim of two of them in table "win_rates", or on the places
-that follow from all claims together; see `ratings.standings`. *Better* and *beats* are said where
-the joint interval of the difference excludes 0, or judging decided so and stopped; *equivalent*
-where the interval lies within the margin that does not matter, and *undecided* of everything else.
+Every statement about entrants rests on a claim of two of them in table "win_rates", or on the
+places that follow from all claims together; see `ratings.standings`. *Better* is said where the
+joint interval of the difference excludes 0, or judging decided so and stopped; *equivalent* where
+the interval lies within the margin that does not matter, and *undecided* of everything else.
 *Best* is who is better than everybody that wrote something else: no claim follows from two others.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal, get_args
+from typing import Literal
 
 from tournament_assets.ratings.rating_tables import LEVEL
 from tournament_assets.ratings.standings import NO_INTERVAL, Claim
-from tournament_assets.reports.rendering import render_part
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
 from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.formatting import (
-    format_confidence,
-    format_interval,
-)
-
-STOPS_EARLY = "pairs stop early"
-"""The leaderboard's note on a judge that is not asked about every pair."""
+from tournament_assets.tournament.formatting import format_interval
 
 PairWord = Literal["better", "worse", "equivalent", "undecided"]
 """What is claimed of the first of two."""
@@ -157,7 +150,7 @@ def pair_records(win_rates: Sequence[WinRateRow]) -> dict[tuple[str, str], PairR
 
 def judges_of(rows: Iterable[LeaderboardRow]) -> str:
     """Return the kinds of judges behind a leaderboard."""
-    return "; ".join(sorted({row.judge for row in rows if row.judge is not None}))
+    return "; ".join(sorted({row.judge_title for row in rows if row.judge is not None}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +159,13 @@ class Statements:
 
     Attributes:
         dimension: The quality that was judged.
+        rows: All entrants, best first.
         placed: Entrants with a rank, best first.
         pairs: Every two of the placed ones, the upper one first.
     """
 
     dimension: str
+    rows: tuple[LeaderboardRow, ...]
     placed: tuple[LeaderboardRow, ...]
     pairs: Mapping[tuple[str, str], PairStatement]
 
@@ -190,6 +185,7 @@ class Statements:
         placed = tuple(row for row in rows if row.rank is not None)
         return cls(
             dimension,
+            tuple(rows),
             placed,
             {
                 (upper.entrant_id, lower.entrant_id): _pair(
@@ -281,9 +277,10 @@ class Statements:
         is_judged = any(record.judged for record in records)
         return 0 if is_judged else sum(record.same_text for record in records)
 
-    def are_judged(self, names: Sequence[str]) -> bool:
-        """Whether the judge settled any pair of two of some entrants, who are best first."""
-        return any(self.pairs[pair].record.judged for pair in combinations(names, 2))
+    @property
+    def is_judged(self) -> bool:
+        """Whether anybody has a settled pair."""
+        return any(row.win_rate is not None for row in self.rows)
 
     @property
     def outcome(self) -> tuple[Outcome, tuple[str, ...]]:
@@ -304,20 +301,26 @@ class Statements:
     @property
     def stops_early(self) -> bool:
         """Whether the judge was not asked about every pair."""
-        return self.leader is not None and STOPS_EARLY in (self.leader.judge or "")
+        return self.leader is not None and self.leader.stops is not None
 
     @property
-    def claims_of_leader(self) -> dict[PairWord, list[str]]:
-        """What is claimed of the leader and those who wrote something else, best first."""
-        found: dict[PairWord, list[str]] = {each: [] for each in get_args(PairWord)}
-        for (upper, lower), pair in self.pairs.items():
-            if (
-                self.leader is not None
-                and upper == self.leader.entrant_id
-                and lower not in self.leader.same_answers_as
-            ):
-                found[pair.claim].append(lower)
-        return found
+    def nearest(self) -> PairStatement | None:
+        """Where several may be first, the undecided pair with the first of the fewest prompts."""
+        ended, names = self.outcome
+        pairs = [self.pairs[names[0], name] for name in names[1:]] if ended == "undecided" else []
+        prompts = {
+            pair.lower: pair.more_prompts
+            for pair in pairs
+            if pair.claim == "undecided" and pair.more_prompts is not None
+        }
+        if not prompts:
+            return None
+        return self.pairs[names[0], min(prompts, key=lambda name: (prompts[name], name))]
+
+    @property
+    def best_rests_on(self) -> tuple[str, ...]:
+        """The prompts without which a best entrant is not first alone; none if nobody is best."""
+        return self.leader.lead_rests_on if self.leader and self.outcome[0] == "best" else ()
 
     def in_order(self, names: Iterable[str]) -> list[str]:
         """Return some entrants best first."""
@@ -358,7 +361,7 @@ def _pair(
         return PairStatement(upper.entrant_id, lower.entrant_id, claim, Estimate(), None, record)
     if row.claim == Claim.EQUIVALENT:
         claim = "equivalent"
-    note = NO_INTERVAL if STOPS_EARLY in (upper.judge or "") else None
+    note = None if upper.stops is None else NO_INTERVAL
     ends = row.difference, row.difference_low, row.difference_high
     if row.entrant_a != upper.entrant_id:
         value, high, low = (None if each is None else -each for each in ends)
@@ -372,68 +375,6 @@ def _pair(
         row.more_prompts,
         record,
     )
-
-
-def answer_sentence(
-    rows: Sequence[LeaderboardRow], win_rates: Sequence[WinRateRow], *, dimension: str
-) -> str:
-    """Describe who is best on a dimension in one short sentence; see also `verdict_sentence`.
-
-    Args:
-        rows: Rows of table "leaderboard" of one dimension, best entrant first.
-        win_rates: Rows of table "win_rates" of the same dimension.
-    """
-    found = Statements.of(rows, win_rates, dimension=dimension)
-    if found.outcome[0] == "nothing":
-        return verdict_sentence(rows, win_rates, dimension=dimension)
-    notes = (_copies(found.placed), _without_rating(rows), against_ratings(found.placed))
-    return _say("answer", found, *notes)
-
-
-def verdict_sentence(
-    rows: Sequence[LeaderboardRow],
-    win_rates: Sequence[WinRateRow] = (),
-    *,
-    dimension: str,
-    confidence: float = 0.95,
-) -> str:
-    """Describe in plain words who is first on a dimension and what is not decided.
-
-    Args:
-        rows: Rows of table "leaderboard" of one dimension, best entrant first.
-        win_rates: Rows of table "win_rates", which may be of other dimensions too.
-        confidence: With which all claims of the dimension hold together.
-    """
-    found = Statements.of(rows, win_rates, dimension=dimension)
-    is_judged = any(row.win_rate is not None for row in rows)
-    notes = (_copies(rows), _without_rating(rows), against_ratings(found.placed))
-    return _say("verdict", found, *notes, format_confidence(confidence), is_judged)
-
-
-def _say(part: str, *values: Any) -> str:
-    return " ".join(filter(None, render_part("claims.jinja", part, *values)))
-
-
-def _without_rating(rows: Sequence[LeaderboardRow]) -> dict[str, list[str]]:
-    names: dict[str, list[str]] = {}
-    for row in rows:
-        if row.note:
-            names.setdefault(row.note, []).append(row.entrant_id)
-    return names
-
-
-def _copies(rows: Sequence[LeaderboardRow]) -> list[tuple[str, ...]]:
-    same = {row.entrant_id: row.same_answers_as for row in rows}
-    groups: list[tuple[str, ...]] = []
-    for pair in combinations(same, 2):
-        if pair[1] not in same[pair[0]] or any({*pair} <= {*group} for group in groups):
-            continue
-        group: tuple[str, ...] = pair
-        for name in same:
-            if name not in group and all(name in same[member] for member in group):
-                group = (*group, name)
-        groups.append(tuple(name for name in same if name in group))
-    return groups
 
 
 MOST_PAIRS = 8
@@ -452,11 +393,6 @@ def open_pairs(found: Statements) -> list[PairStatement]:
             pair.lower,
         ),
     )
-
-
-def pairs_sentence(found: Statements) -> str:
-    """Describe how many pairs of entrants are decided, equivalent and undecided."""
-    return _say("pairs", found, len(open_pairs(found)), MOST_PAIRS)
 
 
 def format_difference(pair: PairStatement) -> str:

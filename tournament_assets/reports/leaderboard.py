@@ -9,7 +9,7 @@ import pandas as pd
 from tournament_assets.audits.first_place import NOT_FIRST, FirstPlaceSupport
 from tournament_assets.ratings.comparison_bars import comparison_bars
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, WIN_SHARE
-from tournament_assets.reports.claims import Statements, pair_records, verdict_sentence
+from tournament_assets.reports.claims import Statements, pair_records
 from tournament_assets.reports.report_tables import (
     Cell,
     Console,
@@ -20,6 +20,7 @@ from tournament_assets.reports.report_tables import (
     table_csv,
     table_latex,
 )
+from tournament_assets.reports.statements import verdict_sentence
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import (
     EloRow,
@@ -44,6 +45,7 @@ def build_leaderboard(
     win_rates: pd.DataFrame,
     judge_model: str,
     judge_label: str,
+    stops: str | None = None,
     support: FirstPlaceSupport = NOT_FIRST,
 ) -> list[LeaderboardRow]:
     """Return the rows of table "leaderboard" for one dimension, best entrant first.
@@ -54,6 +56,7 @@ def build_leaderboard(
             shares stand beside them.
         win_rates: Table "win_rates".
         judge_label: The kind of judge.
+        stops: The goal at which judging of a pair stops; None where every pair is judged.
         support: What the first place rests on.
 
     Raises:
@@ -110,6 +113,7 @@ def build_leaderboard(
             lead_rests_on_at_least=own.at_least or None,
             judge_model=judge_model,
             judge=judge_label,
+            stops=stops,
         )
         for row in strengths
         for own in (support if row.entrant_id == first else NOT_FIRST,)
@@ -223,7 +227,11 @@ def interval_notes(*, confidence: float) -> tuple[str, ...]:
 
 
 def leaderboard_sections(
-    rows: Sequence[LeaderboardRow], win_rates: Sequence[WinRateRow] = (), *, confidence: float
+    rows: Sequence[LeaderboardRow],
+    win_rates: Sequence[WinRateRow] = (),
+    *,
+    confidence: float,
+    equivalent_within: float,
 ) -> list[ReportSection]:
     """Return a section per dimension, its verdict first, and one with notes on reading them.
 
@@ -231,13 +239,16 @@ def leaderboard_sections(
         rows: Rows of table "leaderboard", of one dimension or several.
         win_rates: Rows of table "win_rates" of the same dimensions; for the leader's record against
             the next.
+        confidence: With which all claims of a dimension hold together.
+        equivalent_within: The largest difference that does not matter, in Elo points.
     """
+    terms = {"confidence": confidence, "equivalent_within": equivalent_within}
     notes = (*_judge_lines(rows), *interval_notes(confidence=confidence))
     return [
         *(
             ReportSection(
                 dimension,
-                (verdict_sentence(members, win_rates, dimension=dimension, confidence=confidence),),
+                (verdict_sentence(members, win_rates, dimension=dimension, **terms),),
                 ((dimension, leaderboard_cells(members)),),
             )
             for dimension, members in by_dimension(rows).items()
@@ -251,7 +262,8 @@ def print_leaderboard(
     console: Console,
     *,
     win_rates: Sequence[WinRateRow] = (),
-    confidence: float = 0.95,
+    confidence: float,
+    equivalent_within: float,
     title: str = "",
     question: str = "",
     first_lines: Sequence[str] = (),
@@ -263,6 +275,8 @@ def print_leaderboard(
         title: The title above the tables; none if empty.
         question: The question that it answers, if one is given.
         win_rates: Rows of table "win_rates" of the same dimensions.
+        confidence: With which all claims of a dimension hold together.
+        equivalent_within: The largest difference that does not matter, in Elo points.
         first_lines: What a reader must know before the first table, such as a judge outage.
     """
     rows = list(rows_of(LeaderboardRow, frame))
@@ -275,7 +289,13 @@ def print_leaderboard(
     for dimension, members in by_dimension(rows).items():
         print_table(dimension, _for_terminal(leaderboard_cells(members)), console)
         console.print()
-        sentence = verdict_sentence(members, win_rates, dimension=dimension, confidence=confidence)
+        sentence = verdict_sentence(
+            members,
+            win_rates,
+            dimension=dimension,
+            confidence=confidence,
+            equivalent_within=equivalent_within,
+        )
         print_text(sentence, console)
     console.print()
     for line in (*_judge_lines(rows), *interval_notes(confidence=confidence)):
@@ -293,7 +313,7 @@ def _for_terminal(table: ReportTable) -> ReportTable:
 
 
 def _judge_lines(rows: Sequence[LeaderboardRow]) -> list[str]:
-    return sorted({f"judge: {row.judge}; model: {row.judge_model}" for row in rows})
+    return sorted({f"judge: {row.judge_title}; model: {row.judge_model}" for row in rows})
 
 
 _NOTE = (

@@ -164,29 +164,6 @@ def disagreement_sentences(rows: Sequence[RatingRow]) -> list[str]:
     return [NO_DISAGREEMENT if is_compared else NOTHING_TO_COMPARE]
 
 
-def scale_sentence(rows: Sequence[RatingRow], *, upper: str, lower: str) -> str | None:
-    """Explain why the models' numbers for one gap differ so much; None with fewer than two.
-
-    Args:
-        rows: Rows of table "ratings" of one dimension.
-        upper: Who leads.
-        lower: Who is next.
-    """
-    found = _by_method(rows)
-    gaps = {}
-    for model in compared_methods():
-        own = found.get(model, {})
-        above, below = (own[name].rating if name in own else None for name in (upper, lower))
-        if above is not None and below is not None:
-            gaps[model] = f"{above - below:,.0f} ({METHODS[model].title})"
-    if len(gaps) < 2:
-        return None
-    return (
-        f"The same pairs put {upper} {join_names([*gaps.values()])} Elo points above {lower}; the "
-        "win share depends on no such choice."
-    )
-
-
 def comparison_notes(rows: Sequence[RatingRow]) -> list[str]:
     """Name entrants without a rank or an interval by model, and why; then the rate of ties.
 

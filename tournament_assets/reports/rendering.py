@@ -19,6 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from tournament_assets.tournament.formatting import (
+    format_confidence,
     format_gap,
     format_kappa,
     format_plural,
@@ -224,6 +225,7 @@ def _environment() -> Environment:
         "gap": format_gap,
         "proportion": format_proportion,
         "rate": format_rate,
+        "confidence": format_confidence,
         "kappa": format_kappa,
     }
     environment.filters["zip"] = zip

@@ -254,6 +254,13 @@ class LeaderboardRow:
     ] = None
     judge_model: Annotated[str | None, "the model that judged"] = None
     judge: Annotated[str | None, "what kind of judge that is"] = None
+    stops: Annotated[str | None, "goal at which a pair stops; absent: every pair is judged"] = None
+
+    @property
+    def judge_title(self) -> str:
+        """What kind of judge that is, and whether it was asked about every pair."""
+        stops = "" if self.stops is None else f"; pairs stop early ({self.stops})"
+        return f"{self.judge}{stops}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

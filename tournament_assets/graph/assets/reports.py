@@ -38,7 +38,6 @@ from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
 from tournament_assets.reports.audit_tables import choose_findings, fold_findings
-from tournament_assets.reports.claims import STOPS_EARLY, verdict_sentence
 from tournament_assets.reports.fair_tables import (
     Compared,
     fair_sentences,
@@ -48,6 +47,7 @@ from tournament_assets.reports.fair_tables import (
 from tournament_assets.reports.figures.figures import figure_markdown
 from tournament_assets.reports.figures.ladder import draw_ladder
 from tournament_assets.reports.leaderboard import build_leaderboard, leaderboard_cells
+from tournament_assets.reports.statements import verdict_sentence
 from tournament_assets.runs.provenance import Frames, LargeTables, name_models
 from tournament_assets.storage.tables import (
     AnyTable,
@@ -157,14 +157,14 @@ def _ranked(
 ) -> list[LeaderboardRow]:
     config = step.plan.config
     adaptive = config.mode(step.mode).stops
-    stops = "" if adaptive is None else f"; {STOPS_EARLY} ({adaptive.goal})"
     ratings = inputs.ratings[dimension]
     return build_leaderboard(
         elo_ratings=inputs.elo_ratings[dimension],
         ratings=ratings,
         win_rates=inputs.win_rates[dimension],
         judge_model=judge_model,
-        judge_label=f"{config.label_of(step.mode)}{stops}",
+        judge_label=config.label_of(step.mode),
+        stops=None if adaptive is None else adaptive.goal,
         # Where pairs stop early, places follow decisions, which no prompt can be taken out of.
         support=(
             _support(config, ratings, inputs.judge_verdicts[dimension])
@@ -177,24 +177,24 @@ def _ranked(
 def _support(
     config: TournamentConfig, ratings: pd.DataFrame, verdicts: AnyTable
 ) -> FirstPlaceSupport:
-    """Return what the first place rests on; nothing where several share it."""
+    """Return what the first place rests on; nothing where nobody is better than everybody else."""
     matches = code_judgments(judgments_of(verdicts), entrants=config.entrant_ids)
     rows = rows_of(RatingRow, ratings)
-    first = [row.entrant_id for row in rows if (row.method, row.rank) == (BRADLEY_TERRY, 1)]
-    return support_first_place(matches, first[0]) if len(first) == 1 else NOT_FIRST
+    best = [row.entrant_id for row in rows if (row.method, row.rank_worst) == (BRADLEY_TERRY, 1)]
+    return support_first_place(matches, best[0]) if best else NOT_FIRST
 
 
 def _findings(
     config: TournamentConfig, ranked: Mapping[str, Sequence[LeaderboardRow]], win_rates: Frames
 ) -> dict[str, Any]:
     findings: dict[str, Any] = {}
-    confidence = config.ratings.confidence
     for dimension, rows in ranked.items():
         findings[f"verdict_{dimension}"] = verdict_sentence(
             rows,
             list(rows_of(WinRateRow, win_rates[dimension])),
             dimension=dimension,
-            confidence=confidence,
+            confidence=config.ratings.confidence,
+            equivalent_within=config.ratings.equivalent_within,
         )
         findings[f"leaderboard_{dimension}"] = report_table(leaderboard_cells(rows))
     return findings

@@ -14,8 +14,6 @@ from tournament_assets.reports.claims import (
     format_difference,
     mark,
     open_pairs,
-    pairs_sentence,
-    verdict_sentence,
 )
 from tournament_assets.reports.fair_tables import (
     fair_columns,
@@ -41,7 +39,6 @@ from tournament_assets.reports.rating_method_tables import (
     NOTHING_TO_COMPARE,
     comparison_notes,
     disagreement_sentences,
-    scale_sentence,
     side_by_side_cells,
 )
 from tournament_assets.reports.rendering import render_sentences
@@ -54,6 +51,7 @@ from tournament_assets.reports.report_tables import (
     ThemedPicture,
 )
 from tournament_assets.reports.sections import BattleLinks, Remarks, first_address
+from tournament_assets.reports.statements import render, render_counts, verdict
 from tournament_assets.tournament.asset_rows import (
     LeaderboardRow,
     RatingRow,
@@ -134,12 +132,12 @@ def _win_grid(
 
 def verdict_section(
     leaderboard: Leaders,
-    ratings: Strengths,
     win_rates: Pairs,
     *,
     prices: Mapping[str, float | None],
     remarks: Remarks,
     confidence: float,
+    equivalent_within: float,
     links: BattleLinks,
 ) -> ReportSection:
     """Return the section on how clear each lead is, on how many pairs, and what would settle it."""
@@ -147,17 +145,12 @@ def verdict_section(
     for name, rows in leaderboard.items():
         found = Statements.of(rows, win_rates[name], dimension=name)
         price = _price(prices, name)
-        said = [
-            verdict_sentence(rows, win_rates[name], dimension=name, confidence=confidence),
+        parts = [
+            render(verdict(found, confidence=confidence, equivalent_within=equivalent_within)),
             *remarks.get(name, ()),
             f"Judging it cost {price}." if price else None,
-            None
-            if found.leader is None or found.runner_up is None
-            else scale_sentence(
-                ratings[name], upper=found.leader.entrant_id, lower=found.runner_up.entrant_id
-            ),
         ]
-        sentences.append(_with_battles(" ".join(filter(None, said)), found, links))
+        sentences.append(_with_battles(" ".join(filter(None, parts)), found, links))
     return ReportSection(
         "Verdict in full",
         tuple(sentences),
@@ -167,11 +160,11 @@ def verdict_section(
 
 
 def _with_battles(sentence: str, found: Statements, links: BattleLinks) -> str:
-    """Return a sentence with links to the battles that the first place rests on, if any."""
-    leader = found.leader
-    if leader is None or not leader.lead_rests_on:
+    """Return a sentence with links to the battles that a best entrant rests on, if any."""
+    leader, prompts = found.leader, found.best_rests_on
+    if leader is None or not prompts:
         return sentence
-    pages = links(found.dimension, leader.lead_rests_on, entrant=leader.entrant_id)
+    pages = links(found.dimension, prompts, entrant=leader.entrant_id)
     words = f"Read the battles of {leader.entrant_id} that its first place rests on"
     is_one = len(pages) == 1
     said = [(f"{words}." if is_one else f"{words}: {title}.", href) for title, href in pages]
@@ -262,9 +255,12 @@ def undecided_section(
             "called equivalent where pairs stop early."
             if any(each.stops_early for each in found.values())
             else "Undecided: the interval of the difference holds 0. Equivalent: it lies within "
-            "the margin that does not matter. The intervals hold for all pairs of a dimension "
-            "together.",
-            *(f"{name}: {pairs_sentence(each)}" for name, each in found.items()),
+            f"±{equivalent_within:g} Elo points, the margin that does not matter. The intervals "
+            "hold for all pairs of a dimension together.",
+            *(
+                f"{name}: {render_counts(each, equivalent_within=equivalent_within)}"
+                for name, each in found.items()
+            ),
         ),
         tuple(
             (name, _open_pairs_table(name, each[:MOST_PAIRS], links))
