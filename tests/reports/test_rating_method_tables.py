@@ -7,8 +7,6 @@ import pytest
 
 from tournament_assets.reports.rating_method_tables import (
     CELLS,
-    NO_DISAGREEMENT,
-    NOTHING_TO_COMPARE,
     ONE_METHOD,
     beside,
     comparison_notes,
@@ -95,22 +93,22 @@ def test_a_table_of_ratings_has_a_line_a_rating_and_other_ratings_of_its_entrant
     assert rated(rating_row("dan", "davidson", 1400.0, 1)) == "1400 (unbounded)"
 
 
-def test_models_that_agree_are_said_to() -> None:
-    assert disagreement_sentences(rated(AGREED)) == [NO_DISAGREEMENT]
+def test_models_that_agree_disagree_on_no_pair() -> None:
+    assert disagreement_sentences(rated(AGREED)) == []
 
 
 def test_a_disagreement_names_the_models_on_either_side_and_in_between() -> None:
     rows = turned({"elo": "ada", "bradley_terry": "bob"})
-    (sentence,) = disagreement_sentences(rows)
+    (sentence,) = disagreement_sentences(rows) or []
     assert sides(sentence) == [("", "Elo", "ada", "bob"), ("", "Bradley-Terry", "bob", "ada")]
     assert re.findall(r"(\w+) rates them alike", sentence) == ["Davidson"]
     rows = turned({"bradley_terry": "bob", "davidson": "bob", "elo": "ada"})
-    (sentence,) = disagreement_sentences(rows)
+    (sentence,) = disagreement_sentences(rows) or []
     assert sides(sentence) == [
         ("", "Elo", "ada", "bob"),
         ("Bradley-Terry", "Davidson", "bob", "ada"),
     ]
-    (sentence,) = disagreement_sentences(turned({"davidson": "bob", "bradley_terry": "ada"}))
+    (sentence,) = disagreement_sentences(turned({"davidson": "bob", "bradley_terry": "ada"})) or []
     assert sentence.endswith("order noise.")
 
 
@@ -119,7 +117,7 @@ def test_models_that_rate_nobody_in_common_do_not_agree() -> None:
         replace(row, rating=None, rank=None) if row.method != "elo" else row
         for row in rated(AGREED)
     ]
-    assert disagreement_sentences(rows) == [NOTHING_TO_COMPARE]
+    assert disagreement_sentences(rows) is None
 
 
 def test_what_is_absent_is_explained_once_for_the_models_that_lack_it() -> None:
@@ -160,7 +158,7 @@ def test_the_tie_parameter_is_said_in_words(parameter: float | None, words: str)
 
 def test_the_report_shows_the_table_and_every_sentence() -> None:
     rows = turned({"elo": "ada", "bradley_terry": "bob"})
-    (sentence,) = disagreement_sentences(rows)
+    (sentence,) = disagreement_sentences(rows) or []
     given = page_of(
         {"factuality": {"ada": 1450.0, "bob": 1350.0}},
         tables={"ratings": {"factuality": make_table(RatingRow, rows)}},

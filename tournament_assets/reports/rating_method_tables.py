@@ -20,9 +20,6 @@ from tournament_assets.tournament.formatting import (
     join_names,
 )
 
-NO_DISAGREEMENT = "No two models disagree on who is above whom."
-NOTHING_TO_COMPARE = "No two models rate the same two entrants, so there is nothing to compare."
-
 _LEVEL = 1e-6
 """Elo points; smaller differences are ignored."""
 
@@ -121,14 +118,14 @@ def _is_above(found: Mapping[str, RatingRow], one: str, other: str) -> bool:
     return upper - lower >= _LEVEL
 
 
-def disagreement_sentences(rows: Sequence[RatingRow]) -> list[str]:
+def disagreement_sentences(rows: Sequence[RatingRow]) -> list[str] | None:
     """Describe every two entrants that the models rank differently, with each model's order.
 
     Args:
         rows: Rows of table "ratings" of one dimension.
 
     Returns:
-        One sentence per pair, or one saying that there is no such pair.
+        One sentence per pair; None where no two models rate the same two entrants.
     """
     found = _by_method(rows)
     compared = [name for name in compared_methods() if name in found]
@@ -159,9 +156,14 @@ def disagreement_sentences(rows: Sequence[RatingRow]) -> list[str]:
         if alike := [model for model in level if model not in noisy]:
             parts.append(f"{_names(alike)} {_verb(alike, 'rate')} them alike")
         sentences.append(f"{'; '.join(parts)}.")
-    if sentences:
-        return sentences
-    return [NO_DISAGREEMENT if is_compared else NOTHING_TO_COMPARE]
+    return sentences if is_compared else None
+
+
+def in_words(disagreements: Sequence[str] | None) -> Sequence[str]:
+    """Return the sentences, or one that says why there is none."""
+    if disagreements is None:
+        return ("No two models rate the same two entrants, so there is nothing to compare.",)
+    return disagreements or ("No two models disagree on who is above whom.",)
 
 
 def comparison_notes(rows: Sequence[RatingRow]) -> list[str]:

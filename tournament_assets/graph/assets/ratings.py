@@ -172,7 +172,7 @@ def _rating_metadata(rows: Sequence[RatingRow]) -> Metadata:
     columns = ("method", "entrant_id", "rating", "low", "high", "note")
     return {
         "side_by_side": report_table(tables.side_by_side_cells(rows, order)),
-        "disagreements": markdown_list(tables.disagreement_sentences(rows)),
+        "disagreements": markdown_list(tables.in_words(tables.disagreement_sentences(rows))),
         **_tie_parameter(rows),
         "notes": markdown_list(tables.comparison_notes(rows)),
         "ratings_at_equal_style": markdown_table(style, columns, limit=len(style)),

@@ -35,10 +35,9 @@ from tournament_assets.reports.figures.figures import (
 from tournament_assets.reports.figures.forest import draw_forest
 from tournament_assets.reports.leaderboard import leaderboard_cells
 from tournament_assets.reports.rating_method_tables import (
-    NO_DISAGREEMENT,
-    NOTHING_TO_COMPARE,
     comparison_notes,
     disagreement_sentences,
+    in_words,
     side_by_side_cells,
 )
 from tournament_assets.reports.rendering import render_sentences
@@ -389,10 +388,8 @@ def _economy_table(leaderboard: Leaders, economies: Sequence[EntrantEconomy]) ->
 
 def models_section(leaderboard: Leaders, ratings: Strengths, *, confidence: float) -> ReportSection:
     """Return the section of all rating methods side by side."""
-    said = {name: disagreement_sentences(rows) for name, rows in ratings.items()}
-    disputed = [
-        name for name, found in said.items() if not {NO_DISAGREEMENT, NOTHING_TO_COMPARE} & {*found}
-    ]
+    disagreements = {name: disagreement_sentences(rows) for name, rows in ratings.items()}
+    disputed = [name for name, sentences in disagreements.items() if sentences]
     return ReportSection(
         "Models side by side",
         (
@@ -402,7 +399,8 @@ def models_section(leaderboard: Leaders, ratings: Strengths, *, confidence: floa
                 confidence=format_confidence(confidence),
             ),
             *(
-                f"{name}: {' '.join([*said[name], *comparison_notes(ratings[name])])}"
+                f"{name}: "
+                + " ".join([*in_words(disagreements[name]), *comparison_notes(ratings[name])])
                 for name in leaderboard
             ),
         ),
@@ -413,7 +411,7 @@ def models_section(leaderboard: Leaders, ratings: Strengths, *, confidence: floa
         finding=f"they disagree on the order on {join_names(disputed)}"
         if disputed
         else "no two models disagree on the order"
-        if [NO_DISAGREEMENT] in said.values()
+        if [] in disagreements.values()
         else "nothing to compare",
         one_at_a_time=True,
     )
