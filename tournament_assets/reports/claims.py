@@ -97,8 +97,8 @@ class PairStatement:
     def expected(self) -> Estimate:
         """The upper one's expected share of the wins: its Elo difference as a probability."""
         value, low, high = (
-            None if each is None else expected_share(each)
-            for each in (self.difference.value, self.difference.low, self.difference.high)
+            None if points is None else expected_share(points)
+            for points in (self.difference.value, self.difference.low, self.difference.high)
         )
         return Estimate(value, low, high, self.difference.n)
 
@@ -122,7 +122,7 @@ def against_ratings(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:
 
 def mark(text: str, pair: Sequence[str], rows: Sequence[LeaderboardRow]) -> str:
     """Return what is said of two entrants, marked where their claim stands against the ratings."""
-    is_against = any({*each} == {*pair} for each in against_ratings(rows))
+    is_against = any({*names} == {*pair} for names in against_ratings(rows))
     return f"{text}, against the ratings" if is_against else text
 
 
@@ -179,9 +179,9 @@ class Statements:
             rows: Rows of table "leaderboard" of one dimension, best entrant first.
             win_rates: Rows of table "win_rates"; those of other dimensions are ignored.
         """
-        own = [row for row in win_rates if row.dimension == dimension]
-        met = {frozenset((row.entrant_a, row.entrant_b)): row for row in own}
-        records = pair_records(own)
+        of_dimension = [row for row in win_rates if row.dimension == dimension]
+        met = {frozenset((row.entrant_a, row.entrant_b)): row for row in of_dimension}
+        records = pair_records(of_dimension)
         placed = tuple(row for row in rows if row.rank is not None)
         return cls(
             dimension,
@@ -220,14 +220,14 @@ class Statements:
             name: Whose rival to return; another than itself and its copies.
             broken: Entrants that do not answer; to win against them says only that.
         """
-        found = [
+        shares = [
             (other, pair.record.share if name == pair.upper else 1 - pair.record.share)
             for (upper, lower), pair in self.pairs.items()
             if name in (upper, lower) and pair.record.share is not None
             for other in (lower if name == upper else upper,)
             if other not in broken and not pair.record.is_all_same_text
         ]
-        return found[0] if found else None
+        return shares[0] if shares else None
 
     @property
     def top(self) -> tuple[LeaderboardRow, ...]:
@@ -364,7 +364,7 @@ def _pair(
     note = None if upper.stops is None else NO_INTERVAL
     ends = row.difference, row.difference_low, row.difference_high
     if row.entrant_a != upper.entrant_id:
-        value, high, low = (None if each is None else -each for each in ends)
+        value, high, low = (None if end is None else -end for end in ends)
     else:
         value, low, high = ends
     return PairStatement(
@@ -381,9 +381,9 @@ MOST_PAIRS = 8
 """Most pairs that are listed, closest first."""
 
 
-def open_pairs(found: Statements) -> list[PairStatement]:
+def open_pairs(board: Statements) -> list[PairStatement]:
     """Return the pairs of entrants of which neither is better, closest first."""
-    pairs = [pair for pair in found.pairs.values() if not pair.is_decided]
+    pairs = [pair for pair in board.pairs.values() if not pair.is_decided]
     return sorted(
         pairs,
         key=lambda pair: (

@@ -147,17 +147,17 @@ class Careful(Statement):
     pairs: tuple[tuple[str, str], ...] = ()
 
 
-def answer(found: Statements, *, equivalent_within: float) -> tuple[Statement, ...]:
+def answer(board: Statements, *, equivalent_within: float) -> tuple[Statement, ...]:
     """Return how a dimension ended, and what to be careful about; see also `verdict`.
 
     Args:
         equivalent_within: The largest difference that does not matter, in Elo points.
     """
-    return _outcome(found, equivalent_within), *_cautions(found)
+    return _outcome(board, equivalent_within), *_cautions(board)
 
 
 def verdict(
-    found: Statements, *, confidence: float, equivalent_within: float
+    board: Statements, *, confidence: float, equivalent_within: float
 ) -> tuple[Statement, ...]:
     """Return who comes first and all that is claimed of it; the answer where nobody does.
 
@@ -165,28 +165,28 @@ def verdict(
         confidence: With which all claims of the dimension hold together.
         equivalent_within: The largest difference that does not matter, in Elo points.
     """
-    leader, runner_up = found.leader, found.runner_up
-    if leader is None or runner_up is None or found.outcome[0] in ("nothing", "circle"):
-        return answer(found, equivalent_within=equivalent_within)
+    leader, runner_up = board.leader, board.runner_up
+    if leader is None or runner_up is None or board.outcome[0] in ("nothing", "circle"):
+        return answer(board, equivalent_within=equivalent_within)
     is_shared = leader.rank == runner_up.rank
     names = tuple(
         row.entrant_id
-        for row in found.placed
+        for row in board.placed
         if row.rank == leader.rank and not (is_shared and row.entrant_id in leader.same_answers_as)
     )
     others: dict[PairWord, Names] = dict.fromkeys(get_args(PairWord), ())
-    for row in found.placed[1:]:
+    for row in board.placed[1:]:
         if row.entrant_id not in leader.same_answers_as:
-            others[found.pairs[leader.entrant_id, row.entrant_id].claim] += (row.entrant_id,)
-    pair = found.pairs[leader.entrant_id, runner_up.entrant_id]
-    closest = [found.pairs[leader.entrant_id, name] for name in others["undecided"][:1]]
+            others[board.pairs[leader.entrant_id, row.entrant_id].claim] += (row.entrant_id,)
+    pair = board.pairs[leader.entrant_id, runner_up.entrant_id]
+    closest = [board.pairs[leader.entrant_id, name] for name in others["undecided"][:1]]
     first = First(
-        dimension=found.dimension,
+        dimension=board.dimension,
         names=names,
         next=runner_up.entrant_id,
         is_shared=is_shared,
-        is_judged=any(found.pairs[two].record.judged for two in combinations(names, 2)),
-        gap=pair.difference.value if names[1:] == () and found.is_rated_highest(leader) else None,
+        is_judged=any(board.pairs[two].record.judged for two in combinations(names, 2)),
+        gap=pair.difference.value if names[1:] == () and board.is_rated_highest(leader) else None,
         record=pair.record if pair.record.settled and not (is_shared and names[2:]) else None,
         better=others["better"],
         equivalent=others["equivalent"],
@@ -194,30 +194,30 @@ def verdict(
         more_prompts=closest[0].more_prompts if closest else None,
         confidence=None if leader.stops else confidence,
         margin=equivalent_within,
-        prompts=found.best_rests_on,
+        prompts=board.best_rests_on,
         at_least=leader.lead_rests_on_at_least or 1,
     )
-    return first, *_cautions(found)
+    return first, *_cautions(board)
 
 
-def _outcome(found: Statements, equivalent_within: float) -> Statement:
-    ended, names = found.outcome
-    on, leader, runner_up = found.dimension, found.leader, found.runner_up
+def _outcome(board: Statements, equivalent_within: float) -> Statement:
+    ended, names = board.outcome
+    on, leader, runner_up = board.dimension, board.leader, board.runner_up
     if leader is None:
-        return Missing(dimension=on, what="rank" if found.is_judged else "pair")
+        return Missing(dimension=on, what="rank" if board.is_judged else "pair")
     if runner_up is None:
         return Missing(dimension=on, what="difference")
     if ended == "nothing":
-        return Missing(dimension=on, what="judgment", n_pairs=found.n_only_of_one_text)
+        return Missing(dimension=on, what="judgment", n_pairs=board.n_only_of_one_text)
     if ended == "circle":
         steps = zip(names, (*names[1:], *names[:1]), strict=True)
         return Careful(dimension=on, why="circle", pairs=tuple(steps))
-    first, beaten = leader.entrant_id, tuple(found.in_order(leader.shown_above))
+    first, beaten = leader.entrant_id, tuple(board.in_order(leader.shown_above))
     if ended == "best":
-        pair = found.pairs[first, beaten[0]] if beaten[0] == runner_up.entrant_id else None
+        pair = board.pairs[first, beaten[0]] if beaten[0] == runner_up.entrant_id else None
         return Better(dimension=on, names=names, beaten=beaten, pair=pair)
-    below = tuple(found.beaten_by(names)) if names else ()
-    pair = found.pairs[names[0], names[1]] if len(names) == 2 else None
+    below = tuple(board.beaten_by(names)) if names else ()
+    pair = board.pairs[names[0], names[1]] if len(names) == 2 else None
     if ended == "equivalent":
         return Equivalent(
             dimension=on, names=names, margin=equivalent_within, beaten=below, pair=pair
@@ -226,25 +226,25 @@ def _outcome(found: Statements, equivalent_within: float) -> Statement:
         dimension=on,
         names=names,
         first=first,
-        is_everybody=len(names) == len(found.placed),
-        highest=first if len(names) > 2 and found.is_rated_highest(leader) else "",
+        is_everybody=len(names) == len(board.placed),
+        highest=first if len(names) > 2 and board.is_rated_highest(leader) else "",
         beaten=below,
         also=tuple(name for name in beaten if name not in below),
         pair=pair,
     )
 
 
-def _cautions(found: Statements) -> Iterator[Statement]:
+def _cautions(board: Statements) -> Iterator[Statement]:
     """Yield the decisions against the ratings, who wrote the same, and who has no rating."""
-    if not found.is_judged:
+    if not board.is_judged:
         return
-    if pairs := against_ratings(found.placed):
-        yield Careful(dimension=found.dimension, why="ratings", pairs=tuple(pairs))
-    for names in _copies(found.rows):
-        yield Careful(dimension=found.dimension, why="copies", names=names)
-    for note in dict.fromkeys(row.note for row in found.rows if row.note):
-        names = tuple(row.entrant_id for row in found.rows if row.note == note)
-        yield Missing(dimension=found.dimension, what="rating", names=names, note=note)
+    if pairs := against_ratings(board.placed):
+        yield Careful(dimension=board.dimension, why="ratings", pairs=tuple(pairs))
+    for names in _copies(board.rows):
+        yield Careful(dimension=board.dimension, why="copies", names=names)
+    for note in dict.fromkeys(row.note for row in board.rows if row.note):
+        names = tuple(row.entrant_id for row in board.rows if row.note == note)
+        yield Missing(dimension=board.dimension, what="rating", names=names, note=note)
 
 
 def _copies(rows: Sequence[LeaderboardRow]) -> list[Names]:
@@ -261,9 +261,9 @@ def _copies(rows: Sequence[LeaderboardRow]) -> list[Names]:
     return groups
 
 
-def claim_counts(found: Statements) -> Mapping[PairWord, int]:
+def claim_counts(board: Statements) -> Mapping[PairWord, int]:
     """Return how many pairs of entrants are decided (better), equivalent and undecided."""
-    return Counter("better" if pair.is_decided else pair.claim for pair in found.pairs.values())
+    return Counter("better" if pair.is_decided else pair.claim for pair in board.pairs.values())
 
 
 def verdict_sentence(
@@ -275,8 +275,8 @@ def verdict_sentence(
     equivalent_within: float,
 ) -> str:
     """Return the verdict in words; `win_rates` may hold rows of other dimensions."""
-    found = Statements.of(rows, win_rates, dimension=dimension)
-    return render(verdict(found, confidence=confidence, equivalent_within=equivalent_within))
+    board = Statements.of(rows, win_rates, dimension=dimension)
+    return render(verdict(board, confidence=confidence, equivalent_within=equivalent_within))
 
 
 def render(statements: Sequence[Statement]) -> str:
@@ -298,7 +298,7 @@ def render_headline(outcomes: Sequence[Statement]) -> str:
     return "".join(render_part(_TEMPLATE, "headline", parts))
 
 
-def render_counts(found: Statements, *, equivalent_within: float) -> str:
+def render_counts(board: Statements, *, equivalent_within: float) -> str:
     """Describe how many pairs of entrants are decided, equivalent and undecided."""
-    values = (len(found.pairs), claim_counts(found), MOST_PAIRS, equivalent_within)
+    values = (len(board.pairs), claim_counts(board), MOST_PAIRS, equivalent_within)
     return " ".join(filter(None, render_part(_TEMPLATE, "counts", *values)))
